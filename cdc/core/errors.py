@@ -1,0 +1,55 @@
+"""What a user can cause or meet, each as one line: what happened, to which object, what to do."""
+
+from typing import ClassVar
+
+
+class CdcError(Exception):
+    """A failure with a remedy; the command line prints it as one line and exits with `exit_code`.
+
+    The codes are the README's: 2 configuration, 3 precondition, 4 unreachable, 5 divergence,
+    7 history lost, 8 refused.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what} → {self.remedy}" if self.remedy else self.what
+
+
+class ConfigurationError(CdcError):
+    """The configuration says something that cannot be followed."""
+
+    exit_code = 2
+
+
+class PreconditionError(CdcError):
+    """A part is there, but not in the state that the pipeline needs."""
+
+
+class UnreachableError(CdcError):
+    """A part does not answer; trying again later is sensible."""
+
+    exit_code = 4
+
+
+class DivergenceError(CdcError):
+    """A follower does not hold what its source holds."""
+
+    exit_code = 5
+
+
+class HistoryLostError(CdcError):
+    """The log or the slot no longer holds what a follower needs; only a new copy helps."""
+
+    exit_code = 7
+
+
+class RefusedError(CdcError):
+    """The request is understood and not carried out."""
+
+    exit_code = 8

@@ -1,0 +1,38 @@
+"""The `log` block: the Kafka cluster and the topics of one pipeline."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from cdc.core.settings import Settings
+
+
+class LatestTopicSettings(Settings):
+    """How the compacted topics are kept."""
+
+    min_compaction_lag_seconds: int = Field(default=0, ge=0)
+    """How long a record is safe from compaction."""
+    delete_retention_seconds: int = Field(default=7 * 86400, ge=1)
+    """How long a tombstone stays: longer than the longest absence of a consumer."""
+    max_compaction_lag_seconds: int = Field(default=7 * 86400, ge=1)
+    """After how long a record has to be compacted, however small its topic."""
+    segment_seconds: int = Field(default=86400, ge=1)
+    """How long a segment stays active; an active segment is never compacted."""
+
+
+class LogSettings(Settings):
+    bootstrap: str = Field(min_length=1)
+    """Addresses of brokers, `host:port`, separated by commas."""
+    prefix: str = Field(default="", pattern=r"^[a-zA-Z0-9_-]{0,100}$")
+    """First part of every topic's name; the pipeline's name where it is left out. It cannot be changed later."""
+    partitions: int = Field(default=3, ge=1, le=1000)
+    """Partitions of every change topic and latest topic. It cannot be changed later: keys would move."""
+    replication_factor: int = Field(default=1, ge=1)
+    retention_hours: int = Field(default=14 * 24, ge=1)
+    """How long every change is kept: longer than the longest absence of a follower."""
+    latest: LatestTopicSettings = LatestTopicSettings()
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    username: str | None = None
+    password: SecretStr | None = None
+    ca_file: str | None = None

@@ -1,0 +1,50 @@
+"""The `source` and `connect` blocks: the Postgres that leads, and the Kafka Connect that captures it."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from cdc.core.settings import Settings
+
+SLOT_NAME = r"^[a-z0-9_]{0,63}$"
+
+
+class SourceSettings(Settings):
+    host: str = Field(min_length=1)
+    port: int = Field(default=5432, ge=1, le=65535)
+    dbname: str = Field(min_length=1)
+    user: str = Field(min_length=1)
+    password: SecretStr
+    """By reference: `${env:NAME}` or `${file:path}`."""
+    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+    sslrootcert: str | None = None
+    connect_timeout_seconds: int = Field(default=10, ge=1)
+    slot: str = Field(default="", pattern=SLOT_NAME)
+    """The replication slot; `cdc_<pipeline>` where it is left out."""
+    publication: str = Field(default="", max_length=63)
+    """The publication; `cdc_<pipeline>` where it is left out."""
+    tables: list[str] = Field(min_length=1)
+    """Tables to follow, as `schema.table`; each needs a primary key."""
+    heartbeat_schema: str = Field(default="cdc", min_length=1, max_length=63)
+    """The schema of the toolkit's own table, whose rows keep an idle slot moving."""
+    heartbeat_seconds: int = Field(default=10, ge=1)
+    slot_timeout_seconds: int = Field(default=60, ge=1)
+    """How long to wait for open transactions to end when a slot is made."""
+
+
+class CaptureSettings(Settings):
+    url: str = Field(pattern=r"^https?://")
+    """Kafka Connect's REST address."""
+    connector: str = ""
+    """The connector's name; `cdc-<pipeline>` where it is left out."""
+    source_host: str | None = None
+    """The source's host as Connect's workers reach it, where it differs from `source.host`."""
+    source_port: int | None = Field(default=None, ge=1, le=65535)
+    password_reference: str | None = None
+    """What stands for the password in the connector's configuration, such as `${file:/secrets/pg:password}`
+    or `${env:PG_PASSWORD}`: resolved by Connect's own config providers. Without it, the password itself is sent."""
+    max_batch_size: int = Field(default=8192, ge=1)
+    max_queue_size: int = Field(default=32768, ge=2)
+    max_queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
+    overrides: dict[str, str] = Field(default_factory=dict)
+    """Further settings of the connector, as Debezium names them; they win."""
