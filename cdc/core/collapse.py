@@ -85,7 +85,5 @@ class _Folding:
 
 
 def _over(older: Upsert, row: SentRow) -> Upsert:
-    kept = {
-        name: older.row.get(name, UNCHANGED) if value is UNCHANGED else value for name, value in row.items()
-    }
+    kept = {name: older.row.get(name, UNCHANGED) if value is UNCHANGED else value for name, value in row.items()}
     return Upsert(kept, older.base)

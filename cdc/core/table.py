@@ -77,14 +77,11 @@ class Table:
             "table": self.name.table,
             "key": list(self.key),
             "columns": [
-                {"name": c.name, "kind": c.kind.value, "precision": c.precision, "scale": c.scale}
-                for c in self.columns
+                {"name": c.name, "kind": c.kind.value, "precision": c.precision, "scale": c.scale} for c in self.columns
             ],
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        columns = tuple(
-            Column(c["name"], Kind(c["kind"]), c["precision"], c["scale"]) for c in value["columns"]
-        )
+        columns = tuple(Column(c["name"], Kind(c["kind"]), c["precision"], c["scale"]) for c in value["columns"])
         return cls(TableName(value["schema"], value["table"]), columns, tuple(value["key"]))
