@@ -1,0 +1,30 @@
+"""How the topics of a pipeline are named."""
+
+import re
+
+from cdc.core.table import TableName
+
+_FOREIGN = re.compile(r"[^a-zA-Z0-9._-]")
+
+
+def change_topic(prefix: str, table: TableName) -> str:
+    """Where every change of a table goes; Debezium's own name for it, its characters replaced as Debezium does."""
+    return _FOREIGN.sub("_", f"{prefix}.{table.schema}.{table.table}")
+
+
+def transaction_topic(prefix: str) -> str:
+    return f"{prefix}.transaction"
+
+
+def heartbeat_topics(prefix: str) -> list[str]:
+    return [f"__debezium-heartbeat.{prefix}"]
+
+
+def latest_topic(prefix: str, table: TableName) -> str:
+    """The compacted topic that holds the newest row of every key."""
+    return _FOREIGN.sub("_", f"{prefix}.latest.{table.schema}.{table.table}")
+
+
+def positions_topic(prefix: str) -> str:
+    """The compacted topic in which the latest log keeps its own position."""
+    return f"{prefix}.latest-position"

@@ -1,0 +1,134 @@
+"""Tables as Postgres's catalog describes them, read into `cdc.core.table.Table`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import Column, Kind, Table, TableName
+
+KINDS: dict[str, Kind] = {
+    "bool": Kind.BOOLEAN,
+    "int2": Kind.SMALLINT,
+    "int4": Kind.INTEGER,
+    "int8": Kind.BIGINT,
+    "float4": Kind.REAL,
+    "float8": Kind.DOUBLE,
+    "text": Kind.TEXT,
+    "varchar": Kind.TEXT,
+    "bpchar": Kind.TEXT,
+    "json": Kind.JSON,
+    "jsonb": Kind.JSON,
+    "uuid": Kind.UUID,
+    "bytea": Kind.BYTES,
+    "date": Kind.DATE,
+    "time": Kind.TIME,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamptz": Kind.TIMESTAMPTZ,
+}
+MAX_DECIMAL_DIGITS = 38
+KEY_KINDS = frozenset(
+    {Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.TEXT, Kind.UUID, Kind.DATE}
+    | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TIME, Kind.DECIMAL}
+)
+"""Kinds whose equality is that of their text in the log; numeric without a scale has 1.0 = 1.00."""
+
+_RELATIONS = """
+SELECT n.nspname AS schema, c.relname AS "table", c.oid, c.relkind::text, c.relpersistence::text,
+       i.indimmediate AS key_immediate,
+       (SELECT array_agg(a.attname::text ORDER BY k.n)
+          FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
+          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+         WHERE k.n <= i.indnkeyatts) AS key
+  FROM pg_class c
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+ WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+"""
+_COLUMNS = """
+SELECT a.attrelid AS oid, a.attname::text AS name, t.typname::text AS type, t.typtype::text,
+       a.atttypmod AS modifier, a.attgenerated::text AS generated,
+       COALESCE(NOT co.collisdeterministic, false) AS loose
+  FROM pg_attribute a
+  JOIN pg_type t ON t.oid = a.atttypid
+  LEFT JOIN pg_collation co ON co.oid = a.attcollation
+ WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
+ ORDER BY a.attrelid, a.attnum
+"""
+
+
+def describe(connection: Connection, names: Sequence[TableName]) -> list[Table]:
+    """Read the tables, in the order of `names`.
+
+    Raises PreconditionError, naming the table and what to do, for one that is not there or cannot be followed.
+    """
+    with connection.cursor(row_factory=dict_row) as cursor:
+        found = cursor.execute(_RELATIONS, ([n.schema for n in names], [n.table for n in names])).fetchall()
+        relations = {TableName(row["schema"], row["table"]): row for row in found}
+        missing = [name for name in names if name not in relations]
+        if missing:
+            raise PreconditionError(f"no table {_listed(missing)} in the source", "correct source.tables")
+        oids = [relations[name]["oid"] for name in names]
+        columns = cursor.execute(_COLUMNS, (oids,)).fetchall()
+    return [_table(name, relations[name], columns) for name in names]
+
+
+def _listed(names: Iterable[TableName]) -> str:
+    return ", ".join(str(name) for name in names)
+
+
+def _table(name: TableName, relation: dict[str, Any], attributes: list[dict[str, Any]]) -> Table:
+    own = [a for a in attributes if a["oid"] == relation["oid"]]
+    _refuse_relation(name, relation)
+    table = Table(name, tuple(_column(name, a) for a in own), tuple(relation["key"]))
+    _refuse_key(table, own)
+    return table
+
+
+def _refuse_relation(name: TableName, relation: dict[str, Any]) -> None:
+    if relation["relkind"] != "r":
+        raise PreconditionError(f"{name} is no ordinary table", "name the tables behind it, or leave it out")
+    if relation["relpersistence"] != "p":
+        raise PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
+    if not relation["key"]:
+        raise PreconditionError(f"{name} has no primary key", "add one, or leave it out of source.tables")
+    if not relation["key_immediate"]:
+        raise PreconditionError(f"the primary key of {name} is deferrable", "make it NOT DEFERRABLE")
+
+
+def _refuse_key(table: Table, attributes: list[dict[str, Any]]) -> None:
+    loose = {a["name"] for a in attributes if a["loose"]}
+    for column in table.key_columns:
+        if column.kind not in KEY_KINDS:
+            what = f"key column {column.name} of {table.name} is {column.kind}, whose equal values differ as text"
+            raise PreconditionError(what, "use a key of another type")
+        if column.name in loose:
+            what = f"key column {column.name} of {table.name} has a nondeterministic collation"
+            raise PreconditionError(what, "use a deterministic one for the key")
+
+
+def _column(table: TableName, attribute: dict[str, Any]) -> Column:
+    name, type_name = attribute["name"], attribute["type"]
+    if attribute["generated"]:
+        raise PreconditionError(f"column {name} of {table} is generated and not in the log", "leave the table out")
+    if type_name == "numeric":
+        return _numeric(name, attribute["modifier"])
+    kind = Kind.TEXT if attribute["typtype"] == "e" else KINDS.get(type_name)
+    if kind is None:
+        raise PreconditionError(
+            f"column {name} of {table} has type {type_name}, which is not supported yet",
+            "leave the table out of source.tables",
+        )
+    return Column(name, kind)
+
+
+def _numeric(name: str, modifier: int) -> Column:
+    """numeric(p, s) as its modifier says it (`numerictypmodin` in Postgres); unbounded digits stay text."""
+    if modifier < 0:
+        return Column(name, Kind.NUMERIC)
+    precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
+    if precision > MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
+        return Column(name, Kind.NUMERIC)
+    return Column(name, Kind.DECIMAL, precision, scale)

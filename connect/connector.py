@@ -1,0 +1,144 @@
+"""Debezium's configuration for one pipeline: every setting whose default would lose or mix something."""
+
+import re
+from collections.abc import Sequence
+
+from psycopg import Connection
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from connect.registration import HEARTBEAT, Registration, heartbeat_query
+from connect.rest import ConnectClient
+from connect.settings import CaptureSettings, SourceSettings
+
+CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+
+
+def placeholder(pipeline: str) -> str:
+    """What stands for a TOAST value that was not sent: one that no value of a table will ever equal."""
+    return f"__cdc_unsent_value_{pipeline}_7c1f0e5ab3__"
+
+
+def configuration(
+    connection: Connection,
+    source: SourceSettings,
+    capture: CaptureSettings,
+    registration: Registration,
+    tables: Sequence[TableName],
+) -> dict[str, str]:
+    """The connector's settings; `connection` only quotes names."""
+    beats = TableName(source.heartbeat_schema, HEARTBEAT)
+    return {
+        "connector.class": CONNECTOR_CLASS,
+        "tasks.max": "1",
+        "topic.prefix": registration.prefix,
+        **_source(source, capture),
+        "plugin.name": "pgoutput",
+        "slot.name": registration.slot,
+        "slot.drop.on.stop": "false",
+        "publication.name": registration.publication,
+        "publication.autocreate.mode": "disabled",
+        "table.include.list": ",".join(_exactly(table) for table in (*tables, beats)),
+        "snapshot.mode": "no_data",
+        "offset.mismatch.strategy": "trust_offset",
+        "lsn.flush.mode": "connector",
+        "heartbeat.interval.ms": str(source.heartbeat_seconds * 1000),
+        "heartbeat.action.query": heartbeat_query(source, registration.pipeline).as_string(connection),
+        **_events(registration),
+        **_throughput(capture),
+        "exactly.once.support": "required",
+        "transaction.boundary": "poll",
+        "errors.max.retries": "30",
+        "retriable.restart.connector.wait.ms": "5000",
+        **capture.overrides,
+    }
+
+
+def _source(source: SourceSettings, capture: CaptureSettings) -> dict[str, str]:
+    settings = {
+        "database.hostname": capture.source_host or source.host,
+        "database.port": str(capture.source_port or source.port),
+        "database.dbname": source.dbname,
+        "database.user": source.user,
+        "database.password": capture.password_reference or source.password.get_secret_value(),
+        "database.sslmode": source.sslmode,
+    }
+    return settings | ({"database.sslrootcert": source.sslrootcert} if source.sslrootcert else {})
+
+
+def _events(registration: Registration) -> dict[str, str]:
+    return {
+        "provide.transaction.metadata": "true",
+        "skipped.operations": "none",
+        "tombstones.on.delete": "true",
+        "unavailable.value.placeholder": placeholder(registration.pipeline),
+        "decimal.handling.mode": "string",
+        "time.precision.mode": "microseconds",
+        "interval.handling.mode": "string",
+        "hstore.handling.mode": "json",
+        "binary.handling.mode": "base64",
+        "include.unknown.datatypes": "true",
+        "event.processing.failure.handling.mode": "fail",
+        "header.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "header.converter.schemas.enable": "false",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+
+
+def _throughput(capture: CaptureSettings) -> dict[str, str]:
+    return {
+        "max.batch.size": str(capture.max_batch_size),
+        "max.queue.size": str(capture.max_queue_size),
+        "max.queue.size.in.bytes": str(capture.max_queue_bytes),
+        "poll.interval.ms": "20",
+        "producer.override.compression.type": "lz4",
+        "producer.override.linger.ms": "5",
+    }
+
+
+def _exactly(table: TableName) -> str:
+    """The table as Debezium's list of anchored regular expressions reads it; a comma would end the entry."""
+    return re.escape(f"{table.schema}.{table.table}").replace(",", r"\x2c")
+
+
+def start(client: ConnectClient, name: str, config: dict[str, str]) -> bool:
+    """Give Connect the configuration, if it has not got it yet; says whether anything changed.
+
+    Raises PreconditionError when Connect lacks Debezium's plugin or refuses the configuration.
+    """
+    if client.config(name) == {**config, "name": name}:
+        return False
+    if CONNECTOR_CLASS not in client.plugins():
+        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+    problems = client.problems({**config, "name": name})
+    if problems:
+        raise PreconditionError("Kafka Connect refuses the connector: " + "; ".join(problems), "correct cdc.yaml")
+    client.put(name, config)
+    return True
+
+
+def failure(client: ConnectClient, name: str) -> str | None:
+    """The first line of what a failed connector or task says; None while all of them run."""
+    status = client.status(name)
+    if status is None:
+        return "there is no such connector"
+    for part in (status["connector"], *status["tasks"]):
+        if part["state"] == "FAILED":
+            return _telling_line(str(part.get("trace", "")))
+    return None
+
+
+def _telling_line(trace: str) -> str:
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes or lines or ["no reason given"])[-1 if causes else 0]
+
+
+def is_running(client: ConnectClient, name: str) -> bool:
+    """Do the connector and at least one task of it run?"""
+    status = client.status(name)
+    states = [part["state"] for part in (status["connector"], *status["tasks"])] if status else []
+    return len(states) > 1 and all(state == "RUNNING" for state in states)

@@ -1,0 +1,65 @@
+"""Is the source fit to be captured? Each check names what is wrong and the SQL that mends it."""
+
+from collections.abc import Sequence
+
+from psycopg import Connection, sql
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from connect.settings import SourceSettings
+
+
+def check(connection: Connection, source: SourceSettings, tables: Sequence[TableName]) -> None:
+    """Raise PreconditionError for the first thing that capture would later fail on."""
+    _wal_level(connection)
+    _role(connection, source)
+    for table in tables:
+        _readable(connection, source, table)
+
+
+def check_free_slot(connection: Connection) -> None:
+    """Raise PreconditionError when the cluster has no slot or WAL sender left."""
+    row = connection.execute(
+        "SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots),"
+        " current_setting('max_wal_senders')::int, (SELECT count(*) FROM pg_stat_replication)"
+    ).fetchone()
+    assert row is not None
+    if row[1] >= row[0]:
+        raise PreconditionError(f"all {row[0]} replication slots are taken", "raise max_replication_slots, or drop one")
+    if row[3] >= row[2]:
+        raise PreconditionError(f"all {row[2]} WAL senders are taken", "raise max_wal_senders")
+
+
+def _wal_level(connection: Connection) -> None:
+    level = _one(connection, "SELECT current_setting('wal_level')")
+    if level != "logical":
+        raise PreconditionError(
+            f"the source has wal_level={level}", "ALTER SYSTEM SET wal_level = logical; then restart Postgres"
+        )
+
+
+def _role(connection: Connection, source: SourceSettings) -> None:
+    may = _one(connection, "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user")
+    if not may:
+        alter = sql.SQL("ALTER ROLE {} REPLICATION").format(sql.Identifier(source.user)).as_string(connection)
+        raise PreconditionError(f"role {source.user} has no right to replicate", alter)
+
+
+def _readable(connection: Connection, source: SourceSettings, table: TableName) -> None:
+    name = sql.Identifier(table.schema, table.table)
+    role = sql.Identifier(source.user)
+    if not _one(connection, "SELECT has_schema_privilege(%s, 'USAGE')", table.schema):
+        grant = sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(table.schema), role)
+        raise PreconditionError(f"role {source.user} may not use schema {table.schema}", grant.as_string(connection))
+    if not _one(connection, "SELECT has_table_privilege(%s, 'SELECT')", name.as_string(connection)):
+        grant = sql.SQL("GRANT SELECT ON {} TO {}").format(name, role)
+        raise PreconditionError(f"role {source.user} may not read {table}", grant.as_string(connection))
+    if _one(connection, "SELECT row_security_active(%s)", name.as_string(connection)):
+        raise PreconditionError(
+            f"row level security hides rows of {table} from role {source.user}", "use a role with BYPASSRLS"
+        )
+
+
+def _one(connection: Connection, query: str, *values: object) -> object:
+    row = connection.execute(query.encode(), values or None).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,132 @@
+"""What of the source is ours: the pipelines that were prepared here, written down in the source itself.
+
+A slot, a publication or a topic of our name that no row here claims is somebody else's, and is left alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import Connection, sql
+
+from cdc.core.errors import PreconditionError
+from connect.settings import SourceSettings
+
+PIPELINES = "pipeline"
+HEARTBEAT = "heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One prepared pipeline: the names that it owns, and the generation of its copies."""
+
+    pipeline: str
+    slot: str
+    publication: str
+    prefix: str
+    generation: int = 1
+
+
+def prepare_schema(connection: Connection, source: SourceSettings) -> None:
+    """Make the toolkit's schema and its two tables, where they are not there yet."""
+    schema = sql.Identifier(source.heartbeat_schema)
+    statements = (
+        sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema),
+        sql.SQL(
+            "CREATE TABLE IF NOT EXISTS {} (pipeline text PRIMARY KEY, slot text NOT NULL UNIQUE,"
+            " publication text NOT NULL, prefix text NOT NULL, generation integer NOT NULL)"
+        ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
+        sql.SQL("CREATE TABLE IF NOT EXISTS {} (pipeline text PRIMARY KEY, beat text NOT NULL)").format(
+            sql.Identifier(source.heartbeat_schema, HEARTBEAT)
+        ),
+    )
+    try:
+        if not _has_tables(connection, source):
+            for statement in statements:
+                connection.execute(statement)
+    except psycopg.errors.InsufficientPrivilege:
+        raise PreconditionError(
+            f"role {source.user} may not make schema {source.heartbeat_schema} with its tables",
+            "run as its owner: "
+            + "; ".join(s.as_string(connection) for s in statements)
+            + f"; GRANT USAGE ON SCHEMA {schema.as_string(connection)}, and SELECT, INSERT, UPDATE, DELETE on both",
+        ) from None
+
+
+def _has_tables(connection: Connection, source: SourceSettings) -> bool:
+    row = connection.execute(
+        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname IN (%s, %s)",
+        (source.heartbeat_schema, PIPELINES, HEARTBEAT),
+    ).fetchone()
+    return row is not None and row[0] == 2
+
+
+def registered(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
+    """The pipeline as it was prepared, or None when it never was."""
+    if not _has_tables(connection, source):
+        return None
+    row = connection.execute(
+        sql.SQL("SELECT pipeline, slot, publication, prefix, generation FROM {} WHERE pipeline = %s").format(
+            sql.Identifier(source.heartbeat_schema, PIPELINES)
+        ),
+        (pipeline,),
+    ).fetchone()
+    return Registration(*row) if row else None
+
+
+def register(connection: Connection, source: SourceSettings, wanted: Registration) -> Registration:
+    """Write the pipeline down before anything of it is made; a second call returns what stands.
+
+    Raises PreconditionError when it stands with other names: they cannot change under a running pipeline.
+    """
+    connection.execute(
+        sql.SQL(
+            "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT (pipeline) DO NOTHING"
+        ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
+        (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix, wanted.generation),
+    )
+    stands = registered(connection, source, wanted.pipeline)
+    assert stands is not None
+    _same(stands, wanted)
+    return stands
+
+
+def unregister(connection: Connection, source: SourceSettings, pipeline: str) -> None:
+    """Forget the pipeline: the last step of taking it down."""
+    for table in (HEARTBEAT, PIPELINES):
+        connection.execute(
+            sql.SQL("DELETE FROM {} WHERE pipeline = %s").format(sql.Identifier(source.heartbeat_schema, table)),
+            (pipeline,),
+        )
+
+
+def _same(stands: Registration, wanted: Registration) -> None:
+    pairs: Sequence[tuple[str, str, str]] = (
+        ("source.slot", stands.slot, wanted.slot),
+        ("source.publication", stands.publication, wanted.publication),
+        ("log.prefix", stands.prefix, wanted.prefix),
+    )
+    for setting, was, asked in pairs:
+        if was != asked:
+            raise PreconditionError(
+                f"pipeline {stands.pipeline} was prepared with {setting} {was!r}, not {asked!r}",
+                f"set it back to {was!r}, or choose another pipeline.name",
+            )
+
+
+def beat(connection: Connection, source: SourceSettings, pipeline: str, mark: str) -> None:
+    """Write a row that the log will carry: `mark` is seen there once everything before it is."""
+    connection.execute(heartbeat_query(source, pipeline, mark))
+
+
+def heartbeat_query(source: SourceSettings, pipeline: str, mark: str | None = None) -> sql.Composed:
+    """The statement that makes a heartbeat; without a mark, of the server's clock."""
+    return sql.SQL(
+        "INSERT INTO {} (pipeline, beat) VALUES ({}, {}) ON CONFLICT (pipeline) DO UPDATE SET beat = EXCLUDED.beat"
+    ).format(
+        sql.Identifier(source.heartbeat_schema, HEARTBEAT),
+        sql.Literal(pipeline),
+        sql.SQL("now()::text") if mark is None else sql.Literal(mark),
+    )

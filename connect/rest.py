@@ -1,0 +1,110 @@
+"""Kafka Connect's REST interface, as far as capture needs it: idempotent, patient while its group rebalances."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import stamina
+
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+
+PATIENCE_SECONDS = 60.0
+
+
+class _Rebalancing(Exception):
+    """409: the workers are agreeing on who does what."""
+
+
+class ConnectClient:
+    """One Kafka Connect cluster."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(base_url=self._url, timeout=30)
+
+    def __enter__(self) -> "ConnectClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def plugins(self) -> set[str]:
+        """The classes of the connectors that this Connect can run."""
+        return {plugin["class"] for plugin in self._call("GET", "/connector-plugins")}
+
+    def problems(self, config: Mapping[str, str]) -> list[str]:
+        """What Connect finds wrong in a connector's configuration, a sentence each."""
+        path = f"/connector-plugins/{config['connector.class']}/config/validate"
+        checked = self._call("PUT", path, dict(config))
+        return [
+            f"{entry['value']['name']}: {error}" for entry in checked["configs"] for error in entry["value"]["errors"]
+        ]
+
+    def put(self, name: str, config: Mapping[str, str]) -> None:
+        """Make the connector, or give it this configuration."""
+        self._call("PUT", f"/connectors/{name}/config", dict(config))
+
+    def config(self, name: str) -> dict[str, str] | None:
+        """The connector's configuration as stored, or None when there is no such connector."""
+        found: dict[str, str] | None = self._find(f"/connectors/{name}/config")
+        return found
+
+    def status(self, name: str) -> dict[str, Any] | None:
+        """State of the connector *and its tasks*, or None when there is no such connector."""
+        found: dict[str, Any] | None = self._find(f"/connectors/{name}/status")
+        return found
+
+    def restart(self, name: str) -> None:
+        """Restart the connector with its tasks, failed or not."""
+        self._call("POST", f"/connectors/{name}/restart?includeTasks=true")
+
+    def stop(self, name: str) -> None:
+        self._call("PUT", f"/connectors/{name}/stop")
+
+    def delete(self, name: str) -> None:
+        """Take the connector away; it is no error that it is not there."""
+        self._find(f"/connectors/{name}", "DELETE")
+
+    def delete_offsets(self, name: str) -> None:
+        """Forget how far a stopped connector has read."""
+        self._call("DELETE", f"/connectors/{name}/offsets")
+
+    def _find(self, path: str, method: str = "GET") -> Any:
+        try:
+            return self._call(method, path)
+        except _Missing:
+            return None
+
+    def _call(self, method: str, path: str, body: object = None) -> Any:
+        try:
+            for attempt in stamina.retry_context(on=_Rebalancing, attempts=None, timeout=PATIENCE_SECONDS):
+                with attempt:
+                    return self._once(method, path, body)
+        except _Rebalancing as error:
+            raise UnreachableError(f"Kafka Connect {self._url} keeps rebalancing", "try again") from error
+        except httpx.HTTPError as error:
+            raise UnreachableError(
+                f"Kafka Connect {self._url} does not answer: {error}", "check connect.url; is it running?"
+            ) from error
+        raise AssertionError("unreachable")
+
+    def _once(self, method: str, path: str, body: object) -> Any:
+        answer = self._http.request(method, path, json=body)
+        if answer.status_code == httpx.codes.CONFLICT:
+            raise _Rebalancing
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise _Missing(f"Kafka Connect {self._url} has no {path}", "check connect.url")
+        if answer.is_error:
+            raise PreconditionError(f"Kafka Connect {self._url} refuses {path}: {_reason(answer)}", "see its log")
+        return answer.json() if answer.content else None
+
+
+class _Missing(CdcError):
+    pass
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["message"]).splitlines()[0]
+    except (ValueError, KeyError, TypeError, IndexError):
+        return f"HTTP {answer.status_code}"

@@ -1,0 +1,147 @@
+"""The replication slot, and the snapshot that it exports: the only one that is a prefix of the commit order.
+
+A snapshot of `pg_export_snapshot()` alone is not (seen: in 23 % of 90,269, an invisible transaction stood before a
+visible one); one made with a slot shows exactly the commits up to the slot's consistent point
+(Postgres manual, "CREATE_REPLICATION_SLOT").
+"""
+
+import select
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import Connection, sql
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.position import Bookmark, Lsn, parse_lsn
+from connect.settings import SourceSettings
+from connect.source import connect, connected
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSnapshot:
+    """An exported snapshot and the place in the log that it stands for; valid while its connection is open."""
+
+    name: str
+    bookmark: Bookmark
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """A slot as `pg_replication_slots` shows it; `retained_bytes` of WAL wait for it."""
+
+    name: str
+    plugin: str
+    database: str
+    active: bool
+    wal_status: str
+    confirmed_lsn: Lsn | None
+    restart_lsn: Lsn | None
+    retained_bytes: int
+
+
+def state(connection: Connection, slot: str) -> SlotState | None:
+    """Look the slot up; None when there is none of that name."""
+    row = connection.execute(
+        "SELECT slot_name, plugin, database, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text,"
+        " restart_lsn::text, COALESCE(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint"
+        " FROM pg_replication_slots WHERE slot_name = %s",
+        (slot,),
+    ).fetchone()
+    if row is None:
+        return None
+    confirmed, restart = (parse_lsn(text) if text else None for text in row[5:7])
+    return SlotState(row[0], row[1], row[2], row[3], row[4], confirmed, restart, row[7])
+
+
+@contextmanager
+def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
+    """Make a slot and hold its snapshot open; a temporary slot ends with the context, another stays.
+
+    Creation waits for every transaction that is writing anywhere in the cluster. Raises PreconditionError with their
+    process ids when they take longer than `source.slot_timeout_seconds`.
+    """
+    connection = connect(source, replication="database")
+    try:
+        system = _run(connection.pgconn, b"IDENTIFY_SYSTEM")
+        result = _create(connection, source, slot, temporary)
+        bookmark = Bookmark(parse_lsn(_text(result, 1)), int(_text(system, 0)), int(_text(system, 1)))
+        yield SlotSnapshot(_text(result, 2), bookmark)
+    finally:
+        connection.close()
+
+
+def drop(connection: Connection, slot: str) -> None:
+    """Drop the slot if it is there; raises PreconditionError while something reads from it."""
+    try:
+        connection.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+        )
+    except psycopg.errors.ObjectInUse as error:
+        raise PreconditionError(f"slot {slot} is in use: {error.diag.message_primary}", "stop its reader") from None
+
+
+def _create(connection: Connection, source: SourceSettings, slot: str, temporary: bool) -> PGresult:
+    command = sql.SQL("CREATE_REPLICATION_SLOT {} {} LOGICAL pgoutput (SNAPSHOT 'export')").format(
+        sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else "")
+    )
+    pgconn = connection.pgconn
+    pgconn.send_query(command.as_string(connection).encode())
+    if not _answered(pgconn, source.slot_timeout_seconds):
+        blockers = _blockers(source)
+        pgconn.get_cancel().cancel()
+        raise PreconditionError(
+            f"slot {slot} waited {source.slot_timeout_seconds} s for open transactions ({blockers})",
+            "end them, or raise source.slot_timeout_seconds",
+        )
+    return _checked(pgconn, pgconn.get_result())
+
+
+def _answered(pgconn: PGconn, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while pgconn.is_busy():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        select.select([pgconn.socket], [], [], left)
+        pgconn.consume_input()
+    return True
+
+
+def _blockers(source: SourceSettings) -> str:
+    with connected(source) as connection:
+        rows = connection.execute(
+            "SELECT 'pid ' || pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
+            " UNION ALL SELECT 'prepared ' || gid FROM pg_prepared_xacts"
+        ).fetchall()
+    return ", ".join(row[0] for row in rows) or "none visible to this role"
+
+
+def _run(pgconn: PGconn, command: bytes) -> PGresult:
+    return _checked(pgconn, pgconn.exec_(command))
+
+
+def _checked(pgconn: PGconn, result: PGresult | None) -> PGresult:
+    if result is None or result.status != ExecStatus.TUPLES_OK:
+        raise _failure(result.error_message if result else pgconn.error_message)
+    return result
+
+
+def _failure(message: bytes) -> CdcError:
+    text = message.decode(errors="replace").strip().splitlines()
+    reason = text[0].removeprefix("ERROR:").strip() if text else "no answer"
+    if "already exists" in reason:
+        return PreconditionError(reason, "drop it if nothing reads from it, or set another source.slot")
+    if "server closed" in reason or "terminat" in reason:
+        return UnreachableError(f"the source went away: {reason}", "try again")
+    return PreconditionError(f"no slot could be made: {reason}", "see the source's log")
+
+
+def _text(result: PGresult, column: int) -> str:
+    value = result.get_value(0, column)
+    assert value is not None
+    return value.decode()

@@ -1,0 +1,116 @@
+"""Connections to the source, and what it is: every failure to connect as one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.conninfo import make_conninfo
+
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.position import Lsn, parse_lsn
+from connect.settings import SourceSettings
+
+SESSION_OPTIONS = " ".join(
+    f"-c {setting}"
+    for setting in (
+        "row_security=off",  # raise instead of leaving rows out
+        "DateStyle=ISO",
+        "IntervalStyle=postgres",
+        "TimeZone=UTC",
+        "extra_float_digits=3",
+        "statement_timeout=0",
+        "idle_in_transaction_session_timeout=0",
+    )
+)
+
+
+def conninfo(source: SourceSettings, **extra: Any) -> str:
+    """The source's address as libpq reads it, password included: never to be printed."""
+    return make_conninfo(
+        "",
+        host=source.host,
+        port=source.port,
+        dbname=source.dbname,
+        user=source.user,
+        password=source.password.get_secret_value(),
+        sslmode=source.sslmode,
+        sslrootcert=source.sslrootcert,
+        connect_timeout=source.connect_timeout_seconds,
+        application_name="cdc",
+        options=SESSION_OPTIONS,
+        keepalives_idle=30,
+        keepalives_interval=10,
+        **extra,
+    )
+
+
+def address(source: SourceSettings) -> str:
+    """The source as messages name it."""
+    return f"Postgres {source.host}:{source.port}/{source.dbname}"
+
+
+@contextmanager
+def connected(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Connection]:
+    """A session on the source, closed at the end.
+
+    Raises UnreachableError or PreconditionError when it cannot be opened, and when the server goes away meanwhile.
+    """
+    connection = connect(source, autocommit=autocommit)
+    try:
+        with connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        if connection.closed or connection.broken:
+            raise UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again") from error
+        raise
+
+
+def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
+    """Open a session; the caller closes it. Raises like `connected`."""
+    try:
+        return psycopg.connect(conninfo(source, **extra), autocommit=autocommit)
+    except psycopg.OperationalError as error:
+        raise _refused(source, error) from None
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def _refused(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
+    reason, where = _first_line(error), address(source)
+    if "password authentication failed" in reason or "no password supplied" in reason:
+        return PreconditionError(f"{where} refuses the password of {source.user!r}", "correct source.password")
+    if "does not exist" in reason or "no pg_hba.conf entry" in reason or "permission denied" in reason:
+        return PreconditionError(f"{where}: {reason}", "correct the source block, or create what is missing")
+    return UnreachableError(f"{where} does not answer: {reason}", "check source.host and source.port; is it running?")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """Which history the source's LSNs belong to (`pg_control_system`, `pg_control_checkpoint`)."""
+
+    system_identifier: int
+    timeline: int
+    version: int
+
+
+def identify(connection: Connection) -> SourceIdentity:
+    """Ask for the system identifier and timeline; needs no right beyond connecting."""
+    row = connection.execute(
+        "SELECT system_identifier, timeline_id, current_setting('server_version_num')::int"
+        " FROM pg_control_system(), pg_control_checkpoint()"
+    ).fetchone()
+    assert row is not None
+    return SourceIdentity(*row)
+
+
+def current_lsn(connection: Connection) -> Lsn:
+    """The end of the write-ahead log as written so far."""
+    row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
+    assert row is not None
+    return parse_lsn(row[0])

@@ -1,0 +1,58 @@
+"""The topics of a pipeline: change topics that keep everything for a while, one that orders the commits."""
+
+from collections.abc import Sequence
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.log.kafka_client import Admin, Topic
+from cdc.log.names import change_topic, heartbeat_topics, transaction_topic
+from cdc.log.settings import LogSettings
+
+HOUR_MS = 3_600_000
+TRANSACTION_RETENTION_FACTOR = 2
+"""The order of commits is kept longer than the changes, never shorter: a change without its END is unreadable."""
+
+
+def wanted(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
+    """The topics that capture writes to, as they should be."""
+    retention = log.retention_hours * HOUR_MS
+    changes = [
+        Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention))
+        for table in tables
+    ]
+    ordering = Topic(
+        transaction_topic(log.prefix), 1, log.replication_factor, _kept(retention * TRANSACTION_RETENTION_FACTOR)
+    )
+    beats = [Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in heartbeat_topics(log.prefix)]
+    return [ordering, *beats, *changes]
+
+
+def ensure(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:
+    """Make the topics that are missing.
+
+    Raises PreconditionError when one is there already and is not `ours`, or has another partition count: keys would
+    lie in other partitions than before.
+    """
+    present = admin.topics([topic.name for topic in topics])
+    for topic in topics:
+        _check(topic, present.get(topic.name), ours)
+    admin.create([topic for topic in topics if topic.name not in present])
+
+
+def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
+    if present is None:
+        return
+    if not ours:
+        raise PreconditionError(
+            f"topic {wanted.name} is there already and is not this pipeline's",
+            "choose another log.prefix, or delete it",
+        )
+    if present.partitions != wanted.partitions:
+        raise PreconditionError(
+            f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
+            "set log.partitions back: with another count, keys would move",
+        )
+
+
+def _kept(milliseconds: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(milliseconds), "message.timestamp.type": "LogAppendTime"}

@@ -1,0 +1,30 @@
+"""The Arrow type of every kind of column: what a copied file holds."""
+
+import pyarrow as pa
+
+from cdc.core.table import Column, Kind, Table
+
+_TYPES: dict[Kind, pa.DataType] = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.SMALLINT: pa.int16(),
+    Kind.INTEGER: pa.int32(),
+    Kind.BIGINT: pa.int64(),
+    Kind.REAL: pa.float32(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.BYTES: pa.binary(),
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us"),
+    Kind.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+}
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The columns of a copied file, in the table's order."""
+    return pa.schema([pa.field(column.name, arrow_type(column)) for column in table.columns])
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """Kinds without a type of their own are text."""
+    if column.kind is Kind.DECIMAL:
+        return pa.decimal128(column.precision, column.scale)
+    return _TYPES.get(column.kind, pa.string())
