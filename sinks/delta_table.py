@@ -1,10 +1,28 @@
-"""The Delta follower."""
+"""The Delta follower: one table a table of the source, and a cut after every batch."""
 
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
+from pyspark.sql import DataFrame, SparkSession
 
+from cdc.core.change import Place
+from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
+from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.settings import Settings
+from cdc.core.table import Table, TableName
+from cdc.core.transaction import TransactionEnd
+from cdc.frames.batch import ChangeBatch, TableChanges, after_truncate, ranked
+from cdc.frames.collapse import collapse
+from cdc.frames.decode import changes_only
+from sinks import lake as lakes
+from sinks import refusals
+from sinks.copied_files import CopiedFiles, take_in
+from sinks.cuts import Cut, Cuts
+from sinks.lake import Lake
+from sinks.merge import Write, append, merge, replace, shape_of
 
 
 class DeltaSettings(Settings):
@@ -14,3 +32,152 @@ class DeltaSettings(Settings):
     batch_changes: int = Field(default=200_000, ge=1)
     """A batch takes whole transactions until it holds this many changes."""
     parallel_tables: int = Field(default=2, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A table as the follower has it: its copy's bookmark, and the last END applied to it."""
+
+    table: Table
+    bookmark: Bookmark
+    offset: int
+
+    def lacks(self, ends: Sequence[TransactionEnd]) -> list[TransactionEnd]:
+        return [end for end in ends if end.offset > self.offset and not self.bookmark.covers(end.lsn)]
+
+
+class DeltaFollower:
+    """A `Follower` of Parquet copies and `ChangeBatch`es."""
+
+    def __init__(self, spark: SparkSession, settings: DeltaSettings, lake: Lake) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._lake = lake
+        self._cuts = Cuts(lake)
+        self._tables: tuple[TableName, ...] = ()
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Refuse what is not ours, and make the table of cuts; a table's own comes with its copy."""
+        for table in tables:
+            lakes.owned(self._lake, table.name)
+        self._cuts.prepare()
+        self._tables = tuple(table.name for table in tables)
+
+    def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
+        """Take the copied files in with one commit; whatever the table held before is replaced by it."""
+        lakes.owned(self._lake, table.name)
+        take_in(self._lake, table, copy, bookmark)
+
+    def bookmarks(self) -> dict[TableName, Bookmark]:
+        return {name: standing.bookmark for name, standing in self._standings().items()}
+
+    def tables(self) -> list[Table]:
+        """The tables that are loaded, as they were when they were copied."""
+        return [standing.table for standing in self._standings().values()]
+
+    def position(self) -> Position | None:
+        cut = self._cuts.last()
+        return cut.position if cut else None
+
+    def furthest(self) -> int:
+        """The highest END offset that any table has: after a crash, further than the last cut."""
+        return max((s.offset for s in self._standings().values()), default=BEFORE_LOG)
+
+    def apply(self, batch: ChangeBatch, position: Position) -> None:
+        before = self._cuts.offset()
+        if before is not None and position.end_offset <= before:
+            return
+        standings = self._standings()
+        self._apply_tables(batch, standings, position.end_offset)
+        versions = {str(name): self._version(name) for name in standings}
+        self._cuts.add(Cut(position, batch.ends[-1].committed_ms, versions), before)
+
+    def first_cut(self, position: Position, committed_ms: int) -> None:
+        """Mark the copies themselves as a cut, before any batch, so that followers behind the lake can load."""
+        if self._cuts.offset() is None:
+            versions = {str(name): self._version(name) for name in self._standings()}
+            self._cuts.add(Cut(position, committed_ms, versions), None)
+
+    def _standings(self) -> dict[TableName, _Standing]:
+        return {s.table.name: s for s in map(self._standing, self._tables) if s}
+
+    def _standing(self, name: TableName) -> _Standing | None:
+        delta = lakes.owned(self._lake, name)
+        table = lakes.described(delta) if delta else None
+        bookmark = lakes.bookmark(self._lake, delta) if delta else None
+        if delta is None or table is None or bookmark is None:
+            return None
+        offset = delta.transaction_version(self._lake.app_id)
+        return _Standing(table, bookmark, BEFORE_LOG if offset is None else offset)
+
+    def _version(self, name: TableName) -> int:
+        delta = lakes.open_table(self._lake.folder(name))
+        if delta is None:
+            raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
+        return int(delta.version())
+
+    def _apply_tables(self, batch: ChangeBatch, standings: Mapping[TableName, _Standing], version: int) -> None:
+        work = [(standings[name], changes) for name, changes in batch.tables.items() if name in standings]
+        with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
+            futures = [threads.submit(self._apply_table, *item, batch.ends, version) for item in work]
+            for future in futures:
+                future.result()
+
+    def _apply_table(
+        self, standing: _Standing, changes: TableChanges, ends: Sequence[TransactionEnd], version: int
+    ) -> None:
+        lacking = standing.lacks(ends)
+        if not lacking:
+            return
+        session = self._spark.newSession()
+        write = Write(self._lake.folder(standing.table.name), self._lake.app_id, version)
+        if _written(session, standing.table, changes, lacking, write, self._lake):
+            self._check_written(standing.table.name, version)
+
+    def _check_written(self, name: TableName, version: int) -> None:
+        delta = lakes.owned(self._lake, name)
+        stands = delta.transaction_version(self._lake.app_id) if delta else None
+        if stands != version:
+            raise RefusedError(f"another writer moved {name} to offset {stands}", "stop the other `cdc follow`")
+
+
+def _written(
+    session: SparkSession,
+    table: Table,
+    changes: TableChanges,
+    ends: Sequence[TransactionEnd],
+    write: Write,
+    lake: Lake,
+) -> bool:
+    """Write one table's part of a batch; says whether there was anything to commit."""
+    truncated = _last_truncate(changes, ends)
+    mine = after_truncate(ranked(changes, ends), truncated)
+    if changes.refused:
+        _refuse(lake, table, mine)
+    net = collapse(changes_only(mine), table, moves=changes.moves).persist()
+    try:
+        shape = shape_of(net, table)
+        if truncated:
+            replace(net, table, write)
+        elif shape.rows == shape.fresh_rows > 0:
+            append(net, table, write)
+        elif shape.rows:
+            merge(session, net, table, shape, write)
+        return bool(truncated or shape.rows)
+    finally:
+        net.unpersist()
+
+
+def _last_truncate(changes: TableChanges, ends: Sequence[TransactionEnd]) -> Place | None:
+    ranks = {end.offset for end in ends}
+    return max((place for place in changes.truncates if place.rank in ranks), default=None)
+
+
+def _refuse(lake: Lake, table: Table, mine: DataFrame) -> None:
+    kept = refusals.keep(lake, refusals.refused(mine))
+    if not kept:
+        return
+    raise PreconditionError(
+        f"{table.name}: {len(kept)} messages cannot be read, first {kept[0]}",
+        f"they are kept in {lake.own_folder(refusals.FOLDER)}; nothing of the batch was applied to the table",
+    )

@@ -3,7 +3,6 @@
 Rows go from COPY through Arrow into Parquet and never become Python objects, so memory is flat in a table's size.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -12,20 +11,12 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
 from snapshots.arrow_types import arrow_schema
 from snapshots.ranges import PageRange, page_ranges, query
 
 ROW_GROUP_ROWS = 131_072
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedFile:
-    """One Parquet file: its path below the table's folder, its size, and Delta's statistics of it."""
-
-    path: str
-    bytes: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +97,3 @@ def _write(task: CopyTask) -> dict[str, object]:
             writer.write_batch(batch, row_group_size=ROW_GROUP_ROWS)
             rows += batch.num_rows
     return {"path": name, "bytes": filesystem.get_file_info(path).size, "rows": rows}
-
-
-def statistics(file: CopiedFile) -> str:
-    """Delta's statistics of a file (Delta protocol, "Per-file Statistics")."""
-    return json.dumps({"numRecords": file.rows})

@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class Settings(BaseModel):
     """Values of one block of `cdc.yaml`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

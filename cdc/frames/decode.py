@@ -18,6 +18,9 @@ from cdc.frames.columns import TOASTABLE, Changes, Message, key_type, row_type, 
 OLD_KEY_HEADER = "__debezium.oldkey"
 """On the create that a changed key causes: the key as it was (Debezium, "Primary key updates")."""
 
+RAW = {"raw_key": Message.KEY, "raw_value": Message.VALUE}
+"""What is kept of a message that is no change; null for a change."""
+
 MICROS_A_SECOND = 1_000_000
 
 
@@ -29,21 +32,21 @@ def decode(messages: DataFrame, table: Table, placeholder: str) -> DataFrame:
     """
     raw = messages.where(F.col(Message.VALUE).isNotNull()).select(
         *(F.col(name) for name in (Message.TOPIC, Message.PARTITION, Message.OFFSET)),
-        F.col(Message.KEY).alias("raw_key"),
-        F.col(Message.VALUE).alias("raw_value"),
+        *(F.col(source).alias(name) for name, source in RAW.items()),
         F.from_json(F.col(Message.VALUE).cast("string"), _envelope(table)).alias("e"),
         F.from_json(F.col(Message.KEY).cast("string"), _texts(table.key)).alias("k"),
         F.from_json(_old_key(), _texts(table.key)).alias("o"),
     )
-    return raw.select(*_kept(), *_order(), *_content(table, placeholder)).select(
+    judged = raw.select("*", *_order(), *_content(table, placeholder)).select(
         "*", _refusal(table, placeholder).alias(Changes.REFUSAL)
     )
+    refused = F.col(Changes.REFUSAL).isNotNull()
+    return judged.drop("e", "k", "o").withColumns({name: F.when(refused, F.col(name)) for name in RAW})
 
 
 def changes_only(decoded: DataFrame) -> DataFrame:
-    """Decoded messages without what only a refusal needs."""
-    kept = [name for name in decoded.columns if name not in ("raw_key", "raw_value", "e", "k", "o")]
-    return decoded.where(F.col(Changes.REFUSAL).isNull()).select(*kept)
+    """Decoded messages without the refusals, and without what only a refusal needs."""
+    return decoded.where(F.col(Changes.REFUSAL).isNull()).drop(*RAW)
 
 
 def _texts(names: tuple[str, ...]) -> T.StructType:
@@ -66,12 +69,6 @@ def _envelope(table: Table) -> T.StructType:
 def _old_key() -> Col:
     matching = F.filter(F.col(Message.HEADERS), lambda header: header["key"] == OLD_KEY_HEADER)
     return F.get(matching, F.lit(0))["value"].cast("string")
-
-
-def _kept() -> list[Col]:
-    return [F.col(name) for name in (Message.TOPIC, Message.PARTITION, Message.OFFSET, "raw_key", "raw_value")] + [
-        F.col(name) for name in ("e", "k", "o")
-    ]
 
 
 def _order() -> list[Col]:

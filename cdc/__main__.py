@@ -1,0 +1,18 @@
+"""`cdc` and `python -m cdc`: the command line with all its verbs."""
+
+import sys
+from collections.abc import Sequence
+
+from cdc.run import cli, verbs_config
+
+VERBS: tuple[cli.Register, ...] = (verbs_config.register,)
+"""Each module of verbs has a `register`; a new one is one line here."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit codes are those of `cdc.core.errors`, 0 for success, 1 for a bug, 130 for Ctrl-C."""
+    return cli.run(sys.argv[1:] if arguments is None else arguments, VERBS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

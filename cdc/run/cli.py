@@ -1,0 +1,130 @@
+"""The shell around the verbs: global options, errors as one line, exit codes.
+
+A verb is a function in a module of its own with `register(app)`, named in `cdc/__main__.py`; heavy imports stand in
+its body, so that `cdc --help` stays quick.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc.core.errors import CdcError
+from cdc.run import output
+from cdc.run.context import DEFAULT_CONFIG, Context
+from cdc.run.problems import InvalidSettingsError
+
+Register = Callable[[typer.Typer], None]
+
+OK, UNEXPECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
+    """Run one command and return its exit code; whatever it raises is printed, not raised."""
+    # the option is read before parsing, so that it also holds for what fails in parsing
+    debug = "--debug" in arguments
+    try:
+        code = _invoke(arguments, verbs)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _reader_gone()
+    except KeyboardInterrupt:
+        return _interrupted()
+    except Exception as error:  # noqa: BLE001
+        if debug:
+            traceback.print_exception(error)
+        return report(error)
+
+
+def build(verbs: Iterable[Register]) -> typer.Typer:
+    """The application with all its verbs."""
+    app = typer.Typer(name="cdc", rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(invoke_without_command=True)(_global_options)
+    for register in verbs:
+        register(app)
+    return app
+
+
+def report(error: Exception) -> int:
+    """Print what went wrong, one line a problem, and return the exit code."""
+    if isinstance(error, InvalidSettingsError):
+        for problem in error.problems:
+            output.say(f"error: {_one_line(problem)}")
+        return error.exit_code
+    if isinstance(error, CdcError):
+        output.say(f"error: {_one_line(error)}")
+        return error.exit_code
+    if isinstance(error, typer.TyperException):
+        output.say(f"error: {_one_line(error.format_message())} → {_help_for(error)}")
+        return USAGE
+    if isinstance(error, typer.Abort):
+        output.say("error: no answer → nothing was done")
+        return UNEXPECTED
+    told = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
+    output.say(f"error: unexpected, a bug of cdc or a case it does not know: {told}")
+    output.say("run with --debug for the traceback")
+    return UNEXPECTED
+
+
+def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
+    command = typer.main.get_command(build(verbs))
+    try:
+        code = command.main(args=list(arguments), prog_name="cdc", standalone_mode=False, obj=Context())
+    except SystemExit as leaving:
+        # typer turns a closed pipe into an exit with 1, which is our code for a bug
+        if isinstance(leaving.__context__, BrokenPipeError):
+            raise leaving.__context__ from None
+        raise
+    if code == INTERRUPTED:
+        return _interrupted()
+    return code if isinstance(code, int) else OK
+
+
+def _global_options(
+    context: typer.Context,
+    config: Annotated[
+        Path, typer.Option("--config", "-c", envvar="CDC_CONFIG", help="The configuration file.")
+    ] = DEFAULT_CONFIG,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Postgres to Delta tables and a search index, in commit order."""
+    if version:
+        _print_version()
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        output.data(context.get_help())
+        raise typer.Exit
+    run_of = Context.of(context)
+    run_of.config, run_of.debug = config, debug
+
+
+def _print_version() -> None:
+    from cdc.run.verbs_config import installed
+
+    output.data(f"cdc {installed('cdc-toolkit')}")
+
+
+def _help_for(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"run `{context.command_path if context else 'cdc'} --help`"
+
+
+def _interrupted() -> int:
+    output.say("interrupted")
+    return INTERRUPTED
+
+
+def _reader_gone() -> int:
+    """Whoever read our output has seen enough; what Python still flushes at its end goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,179 @@
+"""`cdc.yaml` read, checked, and written back without its secrets."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from cdc.core.errors import ConfigurationError
+from cdc.run.problems import InvalidSettingsError, Problem
+from cdc.run.references import Resolver, escape
+from cdc.run.sentences import findings, plain_schema
+from cdc.run.settings import Finding, PipelineSettings, Place, early_table_findings
+
+REDACTED = "**********"
+SECRET_KEY = re.compile(r"pass|secret|token|credential|jaas|private|keystore|api.?key|access.?key", re.IGNORECASE)
+SECRET_IN_URL = re.compile(r"(://)[^/@\s]+@")
+REFERENCE_SCHEMA = {"type": "string", "pattern": r"\$\{(env|file):"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file says, and sentences for a person about how it says it."""
+
+    settings: PipelineSettings
+    warnings: tuple[str, ...] = ()
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> PipelineSettings:
+    """The settings of the file at `path`; see `read`."""
+    return read(path, environ).settings
+
+
+def read(path: Path, environ: Mapping[str, str] = os.environ) -> Loaded:
+    """The settings of the file at `path`, references resolved, names and paths complete, and warnings.
+
+    Raises ConfigurationError where there is no such file, InvalidSettingsError with every problem otherwise.
+    """
+    text = _text(path)
+    values, lines = _parsed(text, str(path))
+    resolver = Resolver(path.parent, environ)
+    checked = _checked(resolver, values)
+    if isinstance(checked, PipelineSettings):
+        return Loaded(checked.anchored(path.parent), tuple(resolver.warnings))
+    raise InvalidSettingsError([_problem(finding, lines, str(path)) for finding in checked])
+
+
+def _checked(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | list[Finding]:
+    """The settings, or all that is wrong with them."""
+    try:
+        resolved = resolver.resolve(values)
+    except RecursionError:
+        return [((), "an alias refers to itself")]
+    found: list[Finding] = []
+    try:
+        settings = PipelineSettings.model_validate(resolved)
+    except ValidationError as error:
+        unresolved = {place for place, _ in resolver.findings}
+        all_found = findings(error, resolver.used) + early_table_findings(resolved)
+        found = [finding for finding in all_found if finding[0] not in unresolved]
+    return resolver.findings + found or settings
+
+
+def render(settings: PipelineSettings) -> str:
+    """The settings as YAML that `load` reads, with secrets as asterisks."""
+    out = StringIO()
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width = 2**20
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.dump(_redacted(settings.model_dump(mode="json", exclude_none=True)), out)
+    return out.getvalue()
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the file, for editors: a reference may stand wherever a value does."""
+    properties = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cdc.yaml"}
+    checked: dict[str, Any] = _or_reference(plain_schema())
+    return {**checked, **properties}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{path} does not exist", "run `cdc init`, or name another file with --config"
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {(error.strerror or 'error').lower()}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"{path} is not UTF-8 text") from error
+
+
+def _parsed(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
+    """The plain values of the text, and the same with the lines where they stand."""
+    try:
+        values = YAML(typ="safe", pure=True).load(text)
+        lines = YAML(typ="rt", pure=True).load(text)
+    except MarkedYAMLError as error:
+        raise InvalidSettingsError([_syntax_problem(error, file)]) from None
+    except YAMLError as error:
+        raise InvalidSettingsError([Problem(1, "", f"not YAML: {_first_line(error)}", file)]) from None
+    if not values:
+        raise ConfigurationError(f"{file} is empty", "run `cdc init --force` for one to start from")
+    if not isinstance(values, dict):
+        raise InvalidSettingsError([Problem(1, "", "not a block of keys", file)])
+    return values, lines
+
+
+def _syntax_problem(error: MarkedYAMLError, file: str) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    what = _first_line(error.problem or error)
+    # ruamel names both values of a key that is there twice, and either may be a secret
+    if twice := re.match(r'found duplicate key "(.*?)" with value', what):
+        what = f"key '{twice[1]}' is there twice"
+    return Problem(line, "", f"column {column}: {what}", file)
+
+
+def _first_line(message: object) -> str:
+    return str(message).partition("\n")[0]
+
+
+def _problem(finding: Finding, lines: CommentedMap, file: str) -> Problem:
+    place, text = finding
+    return Problem(line_of(lines, place), dotted(place), text, file)
+
+
+def dotted(place: Place) -> str:
+    """`source.tables[2]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+
+
+def line_of(lines: CommentedMap, place: Place) -> int:
+    """The line of the place, or of the nearest block around it that is in the file."""
+    line, node = 1, lines
+    for step in place:
+        if isinstance(node, CommentedMap) and step in node:
+            # a key that came by a merge (`<<`) has no line of its own
+            line = node.lc.key(step)[0] + 1 if step in (node.lc.data or {}) else line
+        elif isinstance(node, CommentedSeq) and isinstance(step, int):
+            line = node.lc.item(step)[0] + 1
+        else:
+            break
+        node = node[step]
+    return line
+
+
+def _redacted(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _redacted(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, key) for item in value]
+    if not isinstance(value, str):
+        return value
+    is_reference = key == "password_reference" and "${" in value
+    if SECRET_KEY.search(key) and not is_reference:
+        return REDACTED
+    return escape(SECRET_IN_URL.sub(rf"\g<1>{REDACTED}@", value))
+
+
+def _or_reference(node: Any) -> Any:
+    """The schema with every number, truth value and patterned text open to a reference."""
+    if isinstance(node, list):
+        return [_or_reference(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") in ("integer", "number", "boolean") or {"enum", "pattern"} & node.keys():
+        about = {key: node[key] for key in ("title", "description", "default") if key in node}
+        value = {key: item for key, item in node.items() if key not in about}
+        return {**about, "anyOf": [value, REFERENCE_SCHEMA]}
+    return {key: _or_reference(item) for key, item in node.items()}

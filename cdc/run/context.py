@@ -1,0 +1,45 @@
+"""What a verb gets from the global options: the configuration's path, and its settings once they are asked for."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from cdc.run import output
+
+if TYPE_CHECKING:
+    from cdc.run.settings import PipelineSettings
+
+DEFAULT_CONFIG = Path("cdc.yaml")
+
+
+class Context:
+    """One run of the command line."""
+
+    def __init__(self, config: Path = DEFAULT_CONFIG, *, debug: bool = False) -> None:
+        self.config = config
+        self.debug = debug
+
+    @classmethod
+    def of(cls, context: typer.Context) -> "Context":
+        """The one that the global options made."""
+        return context.ensure_object(cls)
+
+    @cached_property
+    def settings(self) -> "PipelineSettings":
+        """The settings of the configuration file, read once; warnings go to stderr.
+
+        Raises ConfigurationError with everything that is wrong with the file.
+        """
+        from cdc.run.config_file import read
+
+        loaded = read(self.config)
+        for warning in loaded.warnings:
+            output.warn(warning)
+        return loaded.settings
+
+    @property
+    def home(self) -> Path:
+        """The folder of the pipeline's state, absolute."""
+        return Path(self.settings.pipeline.state)

@@ -1,0 +1,111 @@
+"""`cdc init`: a commented `cdc.yaml` to start from."""
+
+import json
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from cdc.core.errors import ConfigurationError, PreconditionError, RefusedError
+from cdc.core.table import TableName
+from cdc.run.config_file import schema
+from cdc.run.references import escape
+from cdc.run.settings import PIPELINE_NAME, table_finding
+
+SCHEMA_FILE = Path(".cdc", "cdc.schema.json")
+"""Where the JSON Schema lies, beside the configuration file."""
+
+PLAIN = re.compile(r"[A-Za-z/][\w./:-]*")
+"""Text that YAML reads as itself without quotes, unless it is one of RESERVED."""
+RESERVED = {"true", "false", "null", "yes", "no", "on", "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateValues:
+    """What the template leaves open. `password` and `password_reference` are written as they stand, as references."""
+
+    name: str = "shop"
+    tables: tuple[str, ...] = ("public.orders",)
+    host: str = "localhost"
+    port: int = 5432
+    dbname: str = "shop"
+    user: str = "cdc"
+    password: str = "${env:CDC_SOURCE_PASSWORD}"  # noqa: S105
+    sslmode: str = "prefer"
+    bootstrap: str = "localhost:9092"
+    partitions: int = 3
+    replication_factor: int = 1
+    connect_url: str = "http://localhost:8083"
+    password_reference: str | None = None
+    source_host: str | None = None
+    source_port: int | None = None
+    lake: str = "lake"
+    search_url: str = "http://localhost:9200"
+
+
+def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
+    """Write the configuration file, and its JSON Schema beside it for editors.
+
+    Raises ConfigurationError for a name or a table that cannot be one, RefusedError where the file is there and
+    `force` is not set, PreconditionError where it cannot be written.
+    """
+    text = f"# yaml-language-server: $schema={SCHEMA_FILE.as_posix()}\n{template(values)}"
+    if path.exists() and not force:
+        raise RefusedError(f"{path} exists", "--force overwrites it")
+    try:
+        _write_schema(path.parent / SCHEMA_FILE)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PreconditionError(f"{path} cannot be written: {(error.strerror or 'error').lower()}") from error
+
+
+def template(values: TemplateValues) -> str:
+    """The text of a configuration file with these values; raises ConfigurationError as `write` does."""
+    _check(values)
+    text = files("cdc.run").joinpath("template.yaml").read_text(encoding="utf-8")
+    parts = _parts(values)
+    return re.sub("@([a-z_]+)@", lambda match: parts[match[1]], text)
+
+
+def _parts(values: TemplateValues) -> dict[str, str]:
+    names = ("name", "host", "dbname", "user", "sslmode", "bootstrap", "connect_url", "lake", "search_url")
+    texts = {name: _scalar(escape(getattr(values, name))) for name in names}
+    numbers = {name: str(getattr(values, name)) for name in ("port", "partitions", "replication_factor")}
+    tables = "\n".join(f"    - {_scalar(escape(str(TableName.parse(table))))}" for table in values.tables)
+    return {
+        **texts,
+        **numbers,
+        "password": _scalar(values.password),
+        "tables": tables,
+        "capture": _capture(values),
+    }
+
+
+def _capture(values: TemplateValues) -> str:
+    """The keys of `connect` that only some need."""
+    keys = {
+        "password_reference": values.password_reference and _scalar(values.password_reference),
+        "source_host": values.source_host and _scalar(escape(values.source_host)),
+        "source_port": values.source_port,
+    }
+    return "".join(f"  {key}: {value}\n" for key, value in keys.items() if value is not None)
+
+
+def _check(values: TemplateValues) -> None:
+    if not re.fullmatch(PIPELINE_NAME, values.name):
+        raise ConfigurationError(
+            f'"{values.name}" cannot be a pipeline\'s name', "up to 40 of a-z, 0-9 and _, a letter first"
+        )
+    for finding in filter(None, map(table_finding, values.tables)):
+        raise ConfigurationError(finding, "name tables as schema.table")
+
+
+def _scalar(text: str) -> str:
+    """The text as YAML; JSON's strings are YAML's double-quoted ones."""
+    plain = PLAIN.fullmatch(text) and text.lower() not in RESERVED and not text.endswith(":")
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def _write_schema(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,181 @@
+"""What a person or a script reads: data on stdout, everything else on stderr; colours unless NO_COLOR is set."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cdc.core.errors import RefusedError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+Advance = Callable[[int], None]
+"""Tells a bar that so many more rows are done."""
+
+WIDEST = 100_000
+"""Columns of a line that nobody looks at through a terminal."""
+
+SECONDS_BETWEEN_LINES = 10.0
+"""How often progress is told where there is no terminal."""
+
+
+def data(text: str) -> None:
+    """Print a line of what was asked for."""
+    sys.stdout.write(f"{text}\n")
+
+
+def say(text: str) -> None:
+    """Print a line about the work."""
+    sys.stderr.write(f"{text}\n")
+
+
+def warn(text: str) -> None:
+    say(f"warning: {text}")
+
+
+def as_json(value: object) -> None:
+    """Print the value as one line of JSON whose keys are in a fixed order."""
+    data(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain))
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+    """Print rows under their columns; numbers stand right. Without a terminal nothing is cut off or wrapped."""
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [list(row) for row in rows]
+    made = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="bold")
+    for index, name in enumerate(columns):
+        numeric = bool(lines) and all(isinstance(line[index], int | float | None) for line in lines)
+        made.add_column(name, justify="right" if numeric else "left", no_wrap=not sys.stdout.isatty())
+    for line in lines:
+        made.add_row(*(Text("" if cell is None else str(cell)) for cell in line))
+    console = _console(sys.stdout.isatty())
+    if not sys.stdout.isatty():
+        console.width = WIDEST
+        console.width = console.measure(made).maximum
+    console.print(made)
+
+
+def _console(terminal: bool, *, stderr: bool = False) -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=stderr, force_terminal=terminal, highlight=False)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Return if the answer is yes, or `yes` (the option `--yes`) is set.
+
+    Raises RefusedError if the answer is no, or there is no terminal to ask at.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise RefusedError(f"not confirmed: {question}", "--yes answers it where there is no terminal")
+    import typer
+
+    if not typer.confirm(question, err=True):
+        raise RefusedError("not confirmed", "nothing was done")
+
+
+class Bars(Protocol):
+    """Where progress is shown, one bar a piece of work."""
+
+    def bar(self, name: str, total: int | None = None) -> Advance:
+        """Start a bar of `total` rows, or of a number that is not known; safe to advance from any thread."""
+
+
+@contextmanager
+def progress(every: float = SECONDS_BETWEEN_LINES, clock: Callable[[], float] = time.monotonic) -> Iterator[Bars]:
+    """Bars on stderr with rows, rate and time left; without a terminal a plain line every so many seconds."""
+    if not sys.stderr.isatty():
+        yield PlainBars(every, clock)
+        return
+    with _rich_progress() as bars:
+        yield TerminalBars(bars)
+
+
+def _rich_progress() -> "Progress":
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} rows"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=_console(True, stderr=True),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalBars:
+    """Bars that move."""
+
+    bars: "Progress"
+
+    def bar(self, name: str, total: int | None = None) -> Advance:
+        task = self.bars.add_task(name, total=total, rate="")
+
+        def advance(rows: int) -> None:
+            self.bars.advance(task, rows)
+            speed = next((t.speed for t in self.bars.tasks if t.id == task), None)
+            self.bars.update(task, rate=f"{speed:,.0f}/s" if speed else "")
+
+        return advance
+
+
+@dataclass(frozen=True, slots=True)
+class PlainBars:
+    """A line now and then."""
+
+    every: float
+    clock: Callable[[], float]
+
+    def bar(self, name: str, total: int | None = None) -> Advance:
+        return PlainBar(name, total, self.every, self.clock, self.clock(), self.clock()).advance
+
+
+@dataclass(slots=True)
+class PlainBar:
+    name: str
+    total: int | None
+    every: float
+    clock: Callable[[], float]
+    started: float
+    told: float
+    done: int = 0
+    lock: Any = field(default_factory=threading.Lock)
+
+    def advance(self, rows: int) -> None:
+        with self.lock:
+            self.done += rows
+            now = self.clock()
+            if now - self.told >= self.every or self.done == self.total:
+                self.told = now
+                say(self.line(now - self.started))
+
+    def line(self, seconds: float) -> str:
+        """`public.orders: 120,000 of 1,000,000 rows, 25,000/s, 35 s left`."""
+        rate = self.done / seconds if seconds > 0 else 0.0
+        whole = f" of {self.total:,}" if self.total is not None else ""
+        left = f", {(self.total - self.done) / rate:,.0f} s left" if self.total and rate else ""
+        return f"{self.name}: {self.done:,}{whole} rows{f', {rate:,.0f}/s' if rate else ''}{left}"
+
+
+def fields(values: Mapping[str, object]) -> None:
+    """Print names and values in two columns."""
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        data(f"{name:<{width}}  {value}")

@@ -1,0 +1,27 @@
+"""Problems of a configuration file, told all at once, each with its line."""
+
+from dataclasses import dataclass
+
+from cdc.core.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """What is wrong (`text`, half a sentence) with the key `where` on a line of a file."""
+
+    line: int
+    where: str
+    text: str
+    file: str = "cdc.yaml"
+
+    def __str__(self) -> str:
+        key = f" {self.where}:" if self.where else ""
+        return f"{self.file}:{self.line}:{key} {self.text}"
+
+
+class InvalidSettingsError(ConfigurationError):
+    """The configuration file cannot be followed; `problems` has all reasons, and `str` one a line."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(map(str, self.problems)))

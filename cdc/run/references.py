@@ -1,0 +1,99 @@
+"""References to values outside the file: `${env:NAME}`, `${env:NAME:-default}`, `${file:path}`.
+
+A plain `${` is written `$${`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cdc.run.settings import Finding, Place
+
+REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
+FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"
+
+LEFT_ALONE: frozenset[Place] = frozenset({("connect", "password_reference")})
+"""Values whose references are for somebody else: Connect's own config providers resolve this one."""
+
+
+@dataclass
+class Resolver:
+    """Replaces references, and gathers what it met.
+
+    `findings` are references that lead nowhere; `used` tells which values came from references, written so that it
+    can be shown; `warnings` are sentences for a person. No value that a reference leads to is in any of them.
+    """
+
+    folder: Path
+    environ: Mapping[str, str]
+    findings: list[Finding] = field(default_factory=list)
+    used: dict[Place, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def resolve(self, value: Any, place: Place = ()) -> Any:
+        """The value with every reference in its strings replaced; one that leads nowhere stays as it is."""
+        if isinstance(value, dict):
+            return {key: self.resolve(item, (*place, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(item, (*place, index)) for index, item in enumerate(value)]
+        if isinstance(value, str):
+            return value.replace("$${", "${") if place in LEFT_ALONE else self._text(value, place)
+        return value
+
+    def _text(self, text: str, place: Place) -> str:
+        return REFERENCE.sub(lambda match: self._replacement(match, place), text)
+
+    def _replacement(self, match: re.Match[str], place: Place) -> str:
+        if match["escape"]:
+            return "${"
+        kind, colon, rest = match["body"].partition(":")
+        if not (match["end"] and colon and rest) or kind not in ("env", "file"):
+            shown = f"${{{kind}:…}}" if colon else "${…}"
+            return self._finding(place, f"{shown} is not a reference: {FORMS}", match)
+        name, dash, default = rest.partition(":-") if kind == "env" else (rest, "", "")
+        self.used[place] = f"${{{kind}:{name}}}"
+        value = self._variable(name, default if dash else None) if kind == "env" else self._file(name)
+        return value if isinstance(value, str) else self._finding(place, str(value), match)
+
+    def _finding(self, place: Place, text: str, match: re.Match[str]) -> str:
+        self.findings.append((place, text))
+        return match[0]
+
+    def _variable(self, name: str, default: str | None) -> "str | _Nowhere":
+        value = self.environ.get(name)
+        if default is not None:
+            return value or default
+        return _Nowhere(f"environment variable {name} is not set") if value is None else value
+
+    def _file(self, name: str) -> "str | _Nowhere":
+        path = self.folder / name
+        try:
+            text = path.read_text(encoding="utf-8")
+            self._check_mode(path, name)
+        except OSError as error:
+            return _Nowhere(f"file {name} cannot be read: {(error.strerror or 'error').lower()}")
+        except ValueError:
+            return _Nowhere(f"file {name} is not UTF-8 text")
+        return text.removesuffix("\n").removesuffix("\r") or _Nowhere(f"file {name} is empty")
+
+    def _check_mode(self, path: Path, name: str) -> None:
+        warning = f"{name} can be read by others than its owner → chmod 600 {name}"
+        if path.stat().st_mode & 0o077 and warning not in self.warnings:
+            self.warnings.append(warning)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nowhere:
+    """A reference that leads nowhere, and why."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+def escape(text: str) -> str:
+    """The text written so that `resolve` gives it back."""
+    return text.replace("${", "$${")

@@ -1,0 +1,170 @@
+"""What pydantic refuses, said for people; the JSON Schema of the models is where bounds and choices come from."""
+
+import json
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from cdc.run.settings import Finding, PipelineSettings, Place
+
+Node = Mapping[str, Any]
+"""A piece of JSON Schema."""
+
+LONGEST_VALUE = 60
+SHOWN = {"integer", "number", "boolean"}
+"""Types whose wrong values are shown; free text could be a secret in the wrong place."""
+
+FIXED = {"missing": "is required", "invalid_key": "is a key that is not text; put it in quotes"}
+
+NAMES = {"boolean": "true or false", "array": "a list", "object": "a block of keys"}
+
+PATTERNS = {
+    r"^https?://": "an address that starts with http:// or https://",
+    r"^[a-z][a-z0-9_]{0,39}$": "a name: up to 40 of a-z, 0-9 and _, a letter first",
+    r"^[a-z][a-z0-9_-]{0,39}$": "a name: up to 40 of a-z, 0-9, _ and -, a letter first",
+    r"^[1-9][0-9]*[kmgtKMGT]$": "an amount of memory such as 2g or 512m",
+}
+
+
+@cache
+def plain_schema() -> dict[str, Any]:
+    """The JSON Schema of `PipelineSettings`, as pydantic writes it."""
+    return PipelineSettings.model_json_schema()
+
+
+def findings(error: ValidationError, used: Mapping[Place, str]) -> list[Finding]:
+    """Each refusal as its place in the file and half a sentence; `used` tells which values came from references."""
+    return [f for detail in error.errors(include_url=False) for f in _told(detail, used)]
+
+
+def _told(detail: ErrorDetails, used: Mapping[Place, str]) -> list[Finding]:
+    place, node = _walk(detail["loc"])
+    kind, ctx = detail["type"], detail.get("ctx", {})
+    match kind:
+        case "findings":
+            return [((*place, *rest), text) for rest, text in ctx["findings"]]
+        case "union_tag_not_found":
+            return [((*place, "kind"), f"is required: {_one_of(_kinds(node))}")]
+        case "union_tag_invalid":
+            return [((*place, "kind"), _not_one_of(ctx["tag"], _kinds(node), used.get((*place, "kind"))))]
+        case "extra_forbidden":
+            known = _walk(detail["loc"][:-1])[1].get("properties", {})
+            return [(place, f"unknown key{_meant(place[-1], known)}")]
+    told = FIXED.get(kind) or _mismatch(detail["input"], node, used.get(place))
+    return [(place, told or detail["msg"].lower())]
+
+
+def _mismatch(value: object, node: Node, reference: str | None) -> str:
+    """`"54x" is not a whole number between 1 and 65535`."""
+    if "enum" in node:
+        return _not_one_of(value, node["enum"], reference)
+    if value is None:
+        return "is empty"
+    if value in ("", [], {}):
+        return "must not be empty"
+    if node.get("type") == "string" and not isinstance(value, str | dict | list):
+        return f"{_subject(value, node, reference)} is not text; put it in quotes"
+    expected = describe(node)
+    return f"{_subject(value, node, reference)} is not {expected}" if expected else ""
+
+
+def describe(node: Node) -> str:
+    """What a node of the schema asks for: `a whole number between 1 and 65535`."""
+    if "const" in node:
+        return json.dumps(node["const"])
+    match node.get("type"):
+        case "integer":
+            return f"a whole number{_bounds(node)}"
+        case "number":
+            return f"a number{_bounds(node)}"
+        case "string":
+            return _text(node)
+    return NAMES.get("object" if "discriminator" in node else node.get("type", ""), "")
+
+
+def _text(node: Node) -> str:
+    if "pattern" in node:
+        return PATTERNS.get(node["pattern"], f"text that matches {node['pattern']}")
+    return f"text of at most {node['maxLength']} characters" if "maxLength" in node else "text"
+
+
+def _bounds(node: Node) -> str:
+    low, high = node.get("minimum"), node.get("maximum")
+    if low is not None and high is not None:
+        return f" between {low} and {high}"
+    if low is not None:
+        return f" of at least {low}"
+    return f" of at most {high}" if high is not None else ""
+
+
+def _subject(value: object, node: Node, reference: str | None) -> str:
+    if reference:
+        return f"the value of {reference}"
+    told = not node.get("writeOnly") and (node.get("type") in SHOWN or "pattern" in node or "const" in node)
+    return _shown(value) if told and not isinstance(value, dict | list) else "the value"
+
+
+def _shown(value: object) -> str:
+    """The value in quotes; whatever stands before an @ in it is left out, since that may be a password."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    text = re.sub(r"[^\"/]*@", "…@", text)
+    return text if len(text) <= LONGEST_VALUE else f'{text[:LONGEST_VALUE]}…"'
+
+
+def _not_one_of(value: object, choices: list[str], reference: str | None) -> str:
+    meant = "" if reference else _meant(value, choices)
+    subject = f"the value of {reference}" if reference else _shown(value)
+    return f"{subject} is not {_one_of(choices)}{meant}"
+
+
+def _one_of(choices: list[str]) -> str:
+    return f"one of {', '.join(choices)}"
+
+
+def _meant(word: object, known: Mapping[str, Any] | list[str]) -> str:
+    close = get_close_matches(str(word), list(known), n=1)
+    return f", did you mean '{close[0]}'?" if close else ""
+
+
+def _kinds(node: Node) -> list[str]:
+    mapping: dict[str, str] = node.get("discriminator", {}).get("mapping", {})
+    return list(mapping)
+
+
+def _walk(loc: tuple[str | int, ...]) -> tuple[Place, Node]:
+    """The place in the file and the schema's node for a `loc`, which has a union's tag as a step of its own."""
+    place: Place = ()
+    node = _followed(plain_schema())
+    parent = node
+    for step in loc:
+        mapping = node.get("discriminator", {}).get("mapping", {})
+        if step == "[key]":
+            node = {"type": "string", "pattern": next(iter(parent.get("patternProperties", {"": ""})))}
+        elif step in mapping:
+            node = _followed({"$ref": mapping[step]})
+        else:
+            place, parent, node = (*place, step), node, _followed(_child(node, step))
+    return place, node
+
+
+def _child(node: Node, step: str | int) -> Node:
+    if isinstance(step, int):
+        return dict(node.get("items", {}))
+    by_pattern: Any = next(iter(node.get("patternProperties", {}).values()), {})
+    found = node.get("properties", {}).get(step) or by_pattern or node.get("additionalProperties")
+    return found if isinstance(found, dict) else {}
+
+
+def _followed(node: Node) -> Node:
+    """The node itself, where it is a reference or an optional value."""
+    if "$ref" in node:
+        found: Node = plain_schema()["$defs"][node["$ref"].removeprefix("#/$defs/")]
+        return found
+    if "anyOf" in node:
+        return _followed(next(option for option in node["anyOf"] if option.get("type") != "null"))
+    return node

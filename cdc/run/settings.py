@@ -1,0 +1,201 @@
+"""The whole of `cdc.yaml`: the blocks, what is derived from the pipeline's name, and what must hold between them."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from cdc.core.settings import Settings
+from cdc.core.table import TableName
+from cdc.log.settings import LogSettings
+from connect.settings import CaptureSettings, SourceSettings
+from sinks.delta_table import DeltaSettings
+from sinks.latest import LatestSettings
+from sinks.registry import FollowerSettings
+from sinks.search import SearchSettings
+
+PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
+FOLLOWER_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
+IDENTIFIER_BYTES = 63
+"""The longest name in Postgres (manual, "Identifiers and Key Words")."""
+
+Place = tuple[str | int, ...]
+"""A place in the configuration: keys of blocks and indexes of lists, from the top."""
+
+Finding = tuple[Place, str]
+"""What is wrong at a place, as half a sentence."""
+
+
+class PipelineBlock(Settings):
+    name: str = Field(pattern=PIPELINE_NAME)
+    """The pipeline's name: topics, slot, publication, connector and indexes are named after it."""
+    state: str = Field(default=".cdc", min_length=1)
+    """The folder of the toolkit's own state; a relative path starts at the configuration file."""
+
+
+class SparkSettings(Settings):
+    master: str = Field(default="local[2]", min_length=1)
+    driver_memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[kmgtKMGT]$")
+    shuffle_partitions: int = Field(default=4, ge=1)
+    conf: dict[str, str] = Field(default_factory=dict)
+    """Further settings of Spark, as Spark names them; they win."""
+
+
+class FollowSettings(Settings):
+    trigger_seconds: int = Field(default=1, ge=0)
+    """How often a follower looks for new transactions."""
+
+
+class PipelineSettings(Settings):
+    """One pipeline, complete: names that were left out are filled in, so that readers need no rule of their own."""
+
+    version: Literal[1]
+    """The version of this file's format."""
+    pipeline: PipelineBlock
+    source: SourceSettings
+    log: LogSettings
+    connect: CaptureSettings
+    followers: dict[Annotated[str, Field(pattern=FOLLOWER_NAME)], FollowerSettings] = Field(min_length=1)
+    """The copies to keep, by names of your choice; exactly one is of kind delta."""
+    spark: SparkSettings = SparkSettings()
+    follow: FollowSettings = FollowSettings()
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """The tables to follow, in the configuration's order."""
+        return tuple(map(TableName.parse, self.source.tables))
+
+    @property
+    def delta(self) -> tuple[str, DeltaSettings]:
+        """The one follower of kind delta, with its name."""
+        return next((name, f) for name, f in self.followers.items() if isinstance(f, DeltaSettings))
+
+    def anchored(self, folder: Path) -> Self:
+        """The same settings, with the relative paths of state and lake made absolute from `folder`."""
+        pipeline = self.pipeline.model_copy(update={"state": _anchor(folder, self.pipeline.state)})
+        followers = {
+            name: f.model_copy(update={"path": _anchor(folder, f.path)}) if isinstance(f, DeltaSettings) else f
+            for name, f in self.followers.items()
+        }
+        return self.model_copy(update={"pipeline": pipeline, "followers": followers})
+
+    @field_validator("source", mode="after")
+    @classmethod
+    def _complete_source(cls, source: SourceSettings, info: ValidationInfo) -> SourceSettings:
+        _refuse(_table_findings(source.tables, source.heartbeat_schema))
+        name = _pipeline_name(info)
+        names = {"slot": source.slot or f"cdc_{name}", "publication": source.publication or f"cdc_{name}"}
+        tables = [str(TableName.parse(text)) for text in source.tables]
+        return source.model_copy(update={**names, "tables": tables})
+
+    @field_validator("log", mode="after")
+    @classmethod
+    def _complete_log(cls, log: LogSettings, info: ValidationInfo) -> LogSettings:
+        return log.model_copy(update={"prefix": log.prefix or _pipeline_name(info)})
+
+    @field_validator("connect", mode="after")
+    @classmethod
+    def _complete_connect(cls, connect: CaptureSettings, info: ValidationInfo) -> CaptureSettings:
+        return connect.model_copy(update={"connector": connect.connector or f"cdc-{_pipeline_name(info)}"})
+
+    @field_validator("followers", mode="after")
+    @classmethod
+    def _complete_followers(
+        cls, followers: dict[str, FollowerSettings], info: ValidationInfo
+    ) -> dict[str, FollowerSettings]:
+        complete = {name: _with_prefix(f, _pipeline_name(info)) for name, f in followers.items()}
+        _refuse(_follower_findings(complete))
+        return complete
+
+
+def table_finding(text: str) -> str | None:
+    """Why `text` cannot be a table's name, or None."""
+    name = TableName.parse(text)
+    if not name.schema.strip() or not name.table.strip():
+        return f'"{text}" is not a table\'s name: schema.table'
+    if name.table == "*":
+        return f'"{text}" is a pattern; name each table'
+    if max(len(part.encode()) for part in (name.schema, name.table)) > IDENTIFIER_BYTES:
+        return f"a name in Postgres has at most {IDENTIFIER_BYTES} bytes"
+    return None
+
+
+def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
+    """What is wrong with the tables, where the `source` block was refused for other reasons before they were seen."""
+    source = values.get("source")
+    tables = source.get("tables") if isinstance(source, Mapping) else None
+    if not isinstance(source, Mapping) or not isinstance(tables, list):
+        return []
+    names = [text.strip() if isinstance(text, str) else f"not text {index}" for index, text in enumerate(tables)]
+    heartbeat = source.get("heartbeat_schema", SourceSettings.model_fields["heartbeat_schema"].default)
+    return [(("source", *place), finding) for place, finding in _table_findings(names, heartbeat)]
+
+
+def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Finding]:
+    seen: set[TableName] = set()
+    findings: list[Finding] = []
+    for index, text in enumerate(tables):
+        name = TableName.parse(text)
+        finding = table_finding(text) or _misplaced(name, seen, heartbeat_schema)
+        if finding:
+            findings.append((("tables", index), finding))
+        seen.add(name)
+    return findings
+
+
+def _misplaced(name: TableName, seen: set[TableName], heartbeat_schema: str) -> str | None:
+    if name in seen:
+        return f"{name} is there twice"
+    if name.schema == heartbeat_schema:
+        return f"{name} lies in the toolkit's own schema, '{heartbeat_schema}' (heartbeat_schema)"
+    return None
+
+
+def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:
+    delta = [name for name, f in followers.items() if isinstance(f, DeltaSettings)]
+    findings: list[Finding] = []
+    if not delta:
+        findings.append(((), "one of kind delta is needed: search and latest are fed from it"))
+    findings += [((name,), f"a second one of kind delta, besides '{delta[0]}'") for name in delta[1:]]
+    return findings + [((name,), f"writes where '{other}' writes") for name, other in _clashes(followers)]
+
+
+def _clashes(followers: dict[str, FollowerSettings]) -> Iterable[tuple[str, str]]:
+    """Followers that would write the same topics or indexes as one before them."""
+    first: dict[tuple[str, ...], str] = {}
+    for name, follower in followers.items():
+        other = first.setdefault(_target(follower, name), name)
+        if other != name:
+            yield name, other
+
+
+def _target(follower: FollowerSettings, name: str) -> tuple[str, ...]:
+    """What a follower writes to, as far as two of them could write to the same."""
+    if isinstance(follower, SearchSettings):
+        return ("search", follower.url.rstrip("/"), follower.prefix)
+    return ("latest",) if isinstance(follower, LatestSettings) else ("alone", name)
+
+
+def _with_prefix(follower: FollowerSettings, name: str) -> FollowerSettings:
+    if isinstance(follower, SearchSettings) and not follower.prefix:
+        return follower.model_copy(update={"prefix": name})
+    return follower
+
+
+def _pipeline_name(info: ValidationInfo) -> str:
+    """The pipeline's name, or a stand-in where its block was refused and the whole will be too."""
+    pipeline = info.data.get("pipeline")
+    return pipeline.name if isinstance(pipeline, PipelineBlock) else ""
+
+
+def _anchor(folder: Path, path: str) -> str:
+    return path if re.match("[a-z][a-z0-9+.-]+:", path) else str(folder.resolve() / path)
+
+
+def _refuse(findings: list[Finding]) -> None:
+    if findings:
+        text = "; ".join(sentence for _, sentence in findings)
+        raise PydanticCustomError("findings", "{text}", {"text": text, "findings": findings})

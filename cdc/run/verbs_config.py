@@ -1,0 +1,96 @@
+"""`cdc init`, `cdc config check|render|schema`, `cdc version`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc.run import output
+from cdc.run.context import Context
+
+VERSIONS = ("cdc-toolkit", "pyspark", "delta-spark", "deltalake", "pyarrow")
+"""Distributions whose versions tell most about a failure."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("init")(init)
+    app.command("version")(version)
+    config = typer.Typer(help="Check and show the configuration.", rich_markup_mode=None)
+    config.command("check")(check)
+    config.command("render")(render)
+    config.command("schema")(schema)
+    app.add_typer(config, name="config")
+
+
+def init(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Option(help="The pipeline's name.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="A table to follow, as schema.table.")] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file; that of --config where left out.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> None:
+    """Write a commented configuration to start from."""
+    from dataclasses import replace
+
+    from cdc.run.init import TemplateValues, write
+
+    path = output_file or Context.of(context).config
+    values = TemplateValues()
+    values = replace(values, name=name or values.name, tables=tuple(table or values.tables))
+    write(path, values, force=force)
+    output.say(f"{path} written; edit it, then run `cdc config check`")
+
+
+def check(context: typer.Context) -> None:
+    """Read the configuration and say everything that is wrong with it."""
+    run = Context.of(context)
+    settings = run.settings
+    tables, followers = len(settings.tables), ", ".join(settings.followers)
+    output.data(f"{run.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
+
+
+def render(context: typer.Context) -> None:
+    """Print the configuration with references resolved and defaults filled in, without secrets."""
+    from cdc.run.config_file import render as rendered
+
+    output.data(rendered(Context.of(context).settings).rstrip("\n"))
+
+
+def schema() -> None:
+    """Print the JSON Schema of the configuration file, for editors."""
+    import json
+
+    from cdc.run.config_file import schema as file_schema
+
+    output.data(json.dumps(file_schema(), indent=2))
+
+
+def version(json: Json = False) -> None:
+    """Print the versions of the toolkit and of what it stands on."""
+    versions = {"python": python_version(), **{name: installed(name) for name in VERSIONS}}
+    if json:
+        output.as_json(versions)
+    else:
+        output.fields(versions)
+
+
+def python_version() -> str:
+    import platform
+
+    return platform.python_version()
+
+
+def installed(distribution: str) -> str:
+    """The version of an installed distribution, without importing it; `not installed` where it is not."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as version_of
+
+    try:
+        return version_of(distribution)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,125 @@
+"""One suite for every follower: the same history against it and against the model must end equal,
+in any runs of whole transactions, repeated from anywhere, killed anywhere."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from cdc.core.change import Change, Key, Place, Row
+from cdc.core.model import apply
+from cdc.core.table import TableName
+from tests.contract.delta_harness import DeltaHarness
+from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, batch_of, bookmark, end
+from tests.core.histories import THINGS, Sent, histories
+
+COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
+
+Start = Callable[[], Harness]
+
+
+@pytest.fixture(params=["memory", "delta"])
+def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Makes harnesses of one kind, each on new storage."""
+    if request.param == "memory":
+        yield MemoryHarness
+    else:
+        spark = request.getfixturevalue("spark")
+        yield lambda: DeltaHarness(spark, _folder(tmp_path_factory))
+
+
+def _folder(factory: pytest.TempPathFactory) -> Path:
+    return factory.mktemp("lake")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Apply the transactions `first` up to `last`, as one batch; maybe dying inside, maybe restarting after."""
+
+    first: int
+    last: int
+    crash: bool
+    restart: bool
+
+
+def two_tables(first: list[Sent], second: list[Sent]) -> list[tuple[int, Sent]]:
+    """Two histories as one: transaction n changes both tables, numbered from 1, ranks as the log has them."""
+    merged = []
+    for number in range(1, max(len(first), len(second)) + 1):
+        changes: list[Change] = []
+        for sent, table in ((first, THINGS.name), (second, OTHERS.name)):
+            for change in sent[number - 1].changes if number <= len(sent) else ():
+                place = Place(end(number).offset, len(changes) + 1)
+                changes.append(replace(change, table=table, place=place))
+        merged.append((number, Sent(tuple(changes), {})))
+    return merged
+
+
+@st.composite
+def plays(draw: st.DrawFn) -> tuple[list[tuple[int, Sent]], list[Step], int]:
+    """A history, the batches that bring it to the follower, and the number of the last transaction in the copy."""
+    history = two_tables(draw(histories(COPY)), draw(histories(COPY)))
+    steps: list[Step] = []
+    reached, ahead = 0, 0
+    while reached < len(history):
+        last = draw(st.integers(max(reached + 1, ahead), len(history)))
+        first = draw(st.integers(1, reached + 1))
+        crash = draw(st.booleans())
+        steps.append(Step(first, last, crash, draw(st.booleans())))
+        ahead = last if crash else 0
+        reached = reached if crash and draw(st.booleans()) else last
+        if crash and reached < last:
+            continue
+        if crash:
+            steps.append(Step(first, last, crash=False, restart=False))
+    return history, steps, draw(st.integers(0, len(history)))
+
+
+def expected(history: list[tuple[int, Sent]], table: TableName) -> dict[Key, Row]:
+    return apply(COPY, [c for _, sent in history for c in sent.changes if c.table == table])
+
+
+def check(start: Start, play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
+    history, steps, in_copy = play
+    follower = start()
+    for table in TABLES:
+        follower.load(table, expected(history[:in_copy], table.name), bookmark(10 * in_copy))
+    for step in steps:
+        batch, position = batch_of(history[step.first - 1 : step.last])
+        (follower.crash_in_apply if step.crash else follower.apply)(batch, position)
+        if step.crash or step.restart:
+            follower.restart()
+    for table in TABLES:
+        assert follower.rows(table) == expected(history, table.name)
+    last = follower.position()
+    assert (last.end_offset if last else None) == (end(len(history)).offset if history else None)
+
+
+quiet: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""A batch of Delta takes seconds: a failure is printed as it was found."""
+
+
+@settings(max_examples=300, **quiet)
+@given(play=plays())
+def test_memory_ends_equal_to_the_model(play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
+    check(MemoryHarness, play)
+
+
+@settings(max_examples=8, phases=UNSHRUNK, **quiet)
+@given(play=plays())
+def test_ends_equal_to_the_model(start: Start, play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
+    check(start, play)
+
+
+def test_loading_again_replaces(start: Start) -> None:
+    follower = start()
+    follower.load(THINGS, COPY, bookmark(5))
+    less = {key: row for key, row in COPY.items() if key != (1,)}
+    follower.load(THINGS, less, bookmark(7))
+    assert follower.rows(THINGS) == less
+    assert follower.bookmarks()[THINGS.name] == bookmark(7)

@@ -1,0 +1,262 @@
+"""The command line's shell: one line an error, exit codes, data and talk apart, a quick start."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+
+from cdc.__main__ import main
+from cdc.core import errors
+from cdc.run import cli, output
+from cdc.run.context import Context
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CDC_CONFIG", raising=False)
+    monkeypatch.setenv("CDC_SOURCE_PASSWORD", "canary")
+    return tmp_path
+
+
+def failing(error: BaseException) -> list[cli.Register]:
+    """One verb, `boom`, that raises."""
+
+    def register(app: typer.Typer) -> None:
+        app.command("boom")(boom)
+
+    def boom() -> None:
+        """Fail."""
+        raise error
+
+    return [register]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (errors.ConfigurationError("a is wrong", "write b"), 2, "error: a is wrong → write b"),
+        (errors.PreconditionError("slot\nis gone"), 3, "error: slot is gone"),
+        (errors.UnreachableError("no answer"), 4, "error: no answer"),
+        (errors.DivergenceError("rows differ"), 5, "error: rows differ"),
+        (errors.HistoryLostError("gone", "copy"), 7, "error: gone → copy"),
+        (errors.RefusedError("no"), 8, "error: no"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (typer.Exit(6), 6, ""),
+        (typer.Abort(), 1, "error: no answer → nothing was done"),
+        (BrokenPipeError(), 0, ""),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int, line: str, capfd: Captured) -> None:
+    assert cli.run(["boom"], failing(error)) == code
+    assert capfd.readouterr().err.rstrip("\n") == line
+
+
+def test_what_is_unexpected_is_two_lines(capsys: Captured) -> None:
+    assert cli.run(["boom"], failing(ValueError("a\nb"))) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: unexpected")
+    assert first.endswith(": ValueError: a b")
+    assert second == "run with --debug for the traceback"
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), errors.RefusedError("x")])
+def test_debug_shows_the_traceback(error: Exception, capsys: Captured) -> None:
+    code = cli.run(["--debug", "boom"], failing(error))
+    assert code == getattr(error, "exit_code", 1)
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["inti"], "error: No such command 'inti'. Did you mean 'init'? → run `cdc --help`"),
+        (["init", "--zzzz"], "error: No such option: --zzzz → run `cdc init --help`"),
+        (["config"], "error: Missing command. → run `cdc config --help`"),
+    ],
+)
+def test_usage_errors(arguments: list[str], line: str, capsys: Captured) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_help_without_a_verb(capsys: Captured) -> None:
+    assert main([]) == 0
+    assert "Usage: cdc" in capsys.readouterr().out
+
+
+def test_the_configuration_has_one_line_a_problem(folder: Path, capsys: Captured) -> None:
+    (folder / "cdc.yaml").write_text("version: 2\npipeline: {name: shop}\nconect: {}\n")
+    assert main(["config", "check"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert lines[0] == "error: cdc.yaml:1: connect: is required"
+    assert lines[-1] == "error: cdc.yaml:3: conect: unknown key, did you mean 'connect'?"
+    assert all(line.startswith("error: cdc.yaml:") for line in lines)
+
+
+def test_init_writes_a_file_that_loads(folder: Path, capsys: Captured) -> None:
+    assert main(["init", "--name", "store", "--table", "orders", "--table", "sales.lines"]) == 0
+    assert main(["config", "check"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "cdc.yaml: ok: pipeline store, tables: 2, followers: lake, search, latest\n"
+    assert err == "cdc.yaml written; edit it, then run `cdc config check`\n"
+    assert json.loads((folder / ".cdc" / "cdc.schema.json").read_text())["title"] == "cdc.yaml"
+    first = (folder / "cdc.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=.cdc/cdc.schema.json"
+
+
+def test_init_does_not_overwrite(folder: Path, capsys: Captured) -> None:
+    (folder / "cdc.yaml").write_text("mine")
+    assert main(["init"]) == 8
+    assert capsys.readouterr().err == "error: cdc.yaml exists → --force overwrites it\n"
+    assert (folder / "cdc.yaml").read_text() == "mine"
+    assert not (folder / ".cdc").exists()
+    assert main(["init", "--force"]) == 0
+    assert main(["config", "check"]) == 0
+
+
+@pytest.mark.parametrize("arguments", [["--name", "Shop"], ["--table", "public."], ["--table", "public.*"]])
+def test_init_checks_its_values(arguments: list[str], folder: Path) -> None:
+    assert main(["init", *arguments]) == 2
+    assert not (folder / "cdc.yaml").exists()
+
+
+def test_another_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["init", "-o", "other.yaml"]) == 0
+    assert main(["config", "check"]) == 2
+    assert main(["--config", "other.yaml", "config", "check"]) == 0
+    monkeypatch.setenv("CDC_CONFIG", "other.yaml")
+    assert main(["config", "check"]) == 0
+
+
+def test_render_and_schema_are_data(capsys: Captured) -> None:
+    main(["init"])
+    capsys.readouterr()
+    assert main(["config", "render"]) == 0
+    out, err = capsys.readouterr()
+    assert (out.startswith("version: 1\n"), err) == (True, "")
+    assert "canary" not in out
+    assert main(["config", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "cdc.yaml"
+
+
+def test_versions(capsys: Captured) -> None:
+    assert main(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["pyspark"].startswith("4.")
+    assert main(["version"]) == 0
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("cdc ")
+
+
+def test_warnings_go_to_stderr_once(folder: Path, capsys: Captured) -> None:
+    main(["init"])
+    text = (folder / "cdc.yaml").read_text()
+    (folder / "cdc.yaml").write_text(text.replace("${env:CDC_SOURCE_PASSWORD}", "${file:pw}"))
+    (folder / "pw").write_text("canary")
+    (folder / "pw").chmod(0o644)
+    capsys.readouterr()
+    context = Context()
+    assert context.settings is context.settings
+    assert context.home == folder / ".cdc"
+    assert capsys.readouterr().err == "warning: pw can be read by others than its owner → chmod 600 pw\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = ["pyspark", "pyarrow", "pydantic", "ruamel", "psycopg", "kafka", "deltalake", "rich", "httpx"]
+    code = (
+        "import sys; from cdc.__main__ import main; main(['--help']);"
+        f"sys.exit(','.join(m for m in {heavy} if m in sys.modules) or 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=python_path())
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_reader_may_leave_early() -> None:
+    code = (
+        "import sys\nfrom cdc.run import cli, output\n"
+        "def register(app):\n"
+        "    app.command('much')(lambda: [output.data('x' * 100) for _ in range(10**5)] and None)\n"
+        "sys.exit(cli.run(['much'], [register]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=python_path()
+    ) as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        ran.stdout.readline()
+        ran.stdout.close()
+        assert ran.stderr.read() == b""
+        assert ran.wait() == 0
+
+
+def python_path() -> dict[str, str]:
+    return {"PYTHONPATH": ":".join(filter(None, [str(Path(cli.__file__).parents[2]), *sys.path]))}
+
+
+def test_json_is_one_line_in_a_fixed_order(capsys: Captured) -> None:
+    output.as_json({"b": Path("x"), "a": ["é", None]})
+    assert capsys.readouterr().out == '{"a":["é",null],"b":"x"}\n'
+
+
+def test_tables_are_not_cut_without_a_terminal(capsys: Captured) -> None:
+    output.table(["table", "rows"], [["public." + "x" * 200, 5], ["[red]a[/red]", None]])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert "x" * 200 in lines[1]
+    assert lines[2].startswith("[red]a[/red]")
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: Captured) -> None:
+    now = iter([0.0, 0.0, 1.0, 10.0, 11.0, 20.0])
+    with output.progress(every=10.0, clock=lambda: next(now)) as bars:
+        advance = bars.bar("public.orders", 4000)
+        for _ in range(4):
+            advance(1000)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "public.orders: 2,000 of 4,000 rows, 200/s, 10 s left",
+        "public.orders: 4,000 of 4,000 rows, 200/s, 0 s left",
+    ]
+
+
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with output.progress() as bars:
+        advance = bars.bar("public.orders", 2000)
+        advance(1000)
+        advance(1000)
+    assert "2,000 rows" in terminal.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def answering(answer: str) -> Callable[[], None]:
+    def ask() -> None:
+        sys.stdin = Terminal(answer)
+        output.confirm("Drop it?", yes=False)
+
+    return ask
+
+
+def test_confirm(monkeypatch: pytest.MonkeyPatch) -> None:
+    output.confirm("Drop it?", yes=True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    with pytest.raises(errors.RefusedError, match="--yes"):
+        output.confirm("Drop it?", yes=False)
+    answering("y\n")()
+    with pytest.raises(errors.RefusedError, match="not confirmed"):
+        answering("n\n")()

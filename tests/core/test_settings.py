@@ -1,0 +1,125 @@
+"""The settings as values: what is derived, and what must hold between the blocks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cdc.core.table import TableName
+from cdc.run.settings import PipelineSettings
+from sinks.search import SearchSettings
+
+
+def values(**changed: Any) -> dict[str, Any]:
+    """The least that a configuration says, with blocks replaced."""
+    return {
+        "version": 1,
+        "pipeline": {"name": "shop"},
+        "source": {"host": "db", "dbname": "shop", "user": "cdc", "password": "x", "tables": ["public.orders"]},
+        "log": {"bootstrap": "kafka:9092"},
+        "connect": {"url": "http://connect:8083"},
+        "followers": {"lake": {"kind": "delta", "path": "lake"}},
+        **changed,
+    }
+
+
+def made(**changed: Any) -> PipelineSettings:
+    return PipelineSettings.model_validate(values(**changed))
+
+
+def with_followers(**followers: dict[str, Any]) -> PipelineSettings:
+    return made(followers={"lake": {"kind": "delta", "path": "lake"}, **followers})
+
+
+def with_tables(*tables: str, **source: Any) -> PipelineSettings:
+    return made(source={**values()["source"], "tables": list(tables), **source})
+
+
+SEARCH = {"kind": "search", "url": "http://search:9200"}
+
+
+def test_names_come_from_the_pipeline() -> None:
+    settings = with_followers(search=SEARCH)
+    assert (settings.source.slot, settings.source.publication) == ("cdc_shop", "cdc_shop")
+    assert (settings.log.prefix, settings.connect.connector) == ("shop", "cdc-shop")
+    search = settings.followers["search"]
+    assert isinstance(search, SearchSettings)
+    assert search.prefix == "shop"
+
+
+def test_names_that_are_given_stay() -> None:
+    settings = made(
+        source={**values()["source"], "slot": "s", "publication": "p"},
+        log={"bootstrap": "k", "prefix": "t"},
+        connect={"url": "http://c", "connector": "c"},
+        followers={"lake": {"kind": "delta", "path": "lake"}, "search": {**SEARCH, "prefix": "i"}},
+    )
+    names = (settings.source.slot, settings.source.publication, settings.log.prefix, settings.connect.connector)
+    assert names == ("s", "p", "t", "c")
+    assert settings.followers["search"].model_dump()["prefix"] == "i"
+
+
+def test_tables_are_parsed_and_trimmed() -> None:
+    settings = with_tables(" orders ", "sales.Lines")
+    assert settings.tables == (TableName("public", "orders"), TableName("sales", "Lines"))
+    assert settings.source.tables == ["public.orders", "sales.Lines"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        (["orders", "public.orders"], "public.orders is there twice"),
+        (["cdc.heartbeat"], "cdc.heartbeat lies in the toolkit's own schema"),
+        (["public."], '"public." is not a table\'s name: schema.table'),
+        (["public.*"], '"public.*" is a pattern; name each table'),
+        (["public." + "é" * 32], "a name in Postgres has at most 63 bytes"),
+    ],
+)
+def test_tables_that_are_refused(tables: list[str], sentence: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        with_tables(*tables)
+    assert sentence in str(refused.value)
+
+
+def test_another_heartbeat_schema() -> None:
+    assert with_tables("cdc.orders", heartbeat_schema="beat").tables == (TableName("cdc", "orders"),)
+
+
+@pytest.mark.parametrize(
+    ("followers", "sentence"),
+    [
+        ({"latest": {"kind": "latest"}}, "one of kind delta is needed"),
+        ({"a": {"kind": "delta", "path": "a"}, "b": {"kind": "delta", "path": "b"}}, "besides 'a'"),
+        ({"a": {"kind": "delta", "path": "a"}, "b": SEARCH, "c": SEARCH}, "writes where 'b' writes"),
+        ({"a": {"kind": "delta", "path": "a"}, "b": {"kind": "latest"}, "c": {"kind": "latest"}}, "where 'b' writes"),
+        ({}, "at least 1 item"),
+    ],
+)
+def test_followers_that_are_refused(followers: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        made(followers=followers)
+    assert sentence in str(refused.value)
+
+
+def test_two_search_followers_with_prefixes_of_their_own() -> None:
+    assert len(with_followers(one=SEARCH, two={**SEARCH, "prefix": "two"}).followers) == 3
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        made().version = 1  # type: ignore[misc]
+
+
+def test_relative_paths_start_at_the_folder(tmp_path: Path) -> None:
+    settings = made().anchored(tmp_path)
+    assert settings.pipeline.state == str(tmp_path / ".cdc")
+    name, delta = settings.delta
+    assert (name, delta.path) == ("lake", str(tmp_path / "lake"))
+    assert settings.anchored(Path("/elsewhere")) == settings
+
+
+@pytest.mark.parametrize("path", ["s3a://bucket/lake", "file:/lake", "/lake"])
+def test_absolute_paths_and_uris_stay(path: str, tmp_path: Path) -> None:
+    settings = made(followers={"lake": {"kind": "delta", "path": path}}).anchored(tmp_path)
+    assert settings.delta[1].path == path

@@ -1,0 +1,276 @@
+"""What a person reads when a configuration file is wrong: every message, with its line."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cdc.core.errors import ConfigurationError
+from cdc.run.config_file import load, read, render, schema
+from cdc.run.problems import InvalidSettingsError
+
+GOOD = """\
+version: 1
+pipeline:
+  name: shop
+source:
+  host: db
+  port: 5432
+  dbname: shop
+  user: cdc
+  password: ${env:PW}
+  tables:
+    - public.orders
+    - public.lines
+log:
+  bootstrap: kafka:9092
+connect:
+  url: http://connect:8083
+followers:
+  lake:
+    kind: delta
+    path: lake
+  search:
+    kind: search
+    url: http://search:9200
+"""
+ENVIRON = {"PW": "canary-hunter2"}
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("cdc.yaml")
+
+
+def problems(file: Path, old: str, new: str) -> list[str]:
+    """The lines that are printed for the good file with one piece replaced."""
+    assert old in GOOD
+    file.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(InvalidSettingsError) as refused:
+        load(file, ENVIRON)
+    assert "canary" not in str(refused.value)
+    return str(refused.value).splitlines()
+
+
+def test_a_good_file(file: Path) -> None:
+    file.write_text(GOOD)
+    settings = load(file, ENVIRON)
+    assert settings.source.password.get_secret_value() == "canary-hunter2"
+    assert settings.pipeline.state == str(Path.cwd() / ".cdc")
+
+
+NAME_RULE = "a name: up to 40 of a-z, 0-9 and _, a letter first"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("port: 5432", "portt: 5432", "cdc.yaml:6: source.portt: unknown key, did you mean 'port'?"),
+        ("port: 5432", "zzzz: 5432", "cdc.yaml:6: source.zzzz: unknown key"),
+        ("log:\n", "lag: {}\nlog:\n", "cdc.yaml:13: lag: unknown key, did you mean 'log'?"),
+        (
+            "port: 5432",
+            'port: "54x"',
+            'cdc.yaml:6: source.port: "54x" is not a whole number between 1 and 65535',
+        ),
+        ("port: 5432", "port: 0", "cdc.yaml:6: source.port: 0 is not a whole number between 1 and 65535"),
+        (
+            "port: 5432",
+            "heartbeat_seconds: 0",
+            "cdc.yaml:6: source.heartbeat_seconds: 0 is not a whole number of at least 1",
+        ),
+        ("port: 5432", "port: [5432]", "cdc.yaml:6: source.port: the value is not a whole number between 1 and 65535"),
+        ("port: 5432", "port:", "cdc.yaml:6: source.port: is empty"),
+        ("host: db", 'host: ""', "cdc.yaml:5: source.host: must not be empty"),
+        ("  host: db\n", "", "cdc.yaml:4: source.host: is required"),
+        ("log:\n  bootstrap: kafka:9092\n", "", "cdc.yaml:1: log: is required"),
+        ("log:\n  bootstrap: kafka:9092\n", "log:\n", "cdc.yaml:13: log: is empty"),
+        ("dbname: shop", "dbname: 7", "cdc.yaml:7: source.dbname: the value is not text; put it in quotes"),
+        ("${env:PW}", "12345", "cdc.yaml:9: source.password: the value is not text; put it in quotes"),
+        ("source:\n", "7: 8\nsource:\n", "cdc.yaml:4: [7]: is a key that is not text; put it in quotes"),
+        (
+            "port: 5432",
+            "sslmode: full",
+            'cdc.yaml:6: source.sslmode: "full" is not one of disable, prefer, require, verify-ca, verify-full',
+        ),
+        (
+            "port: 5432",
+            "sslmode: verify_full",
+            'cdc.yaml:6: source.sslmode: "verify_full" is not one of disable, prefer, require, verify-ca, verify-full,'
+            " did you mean 'verify-full'?",
+        ),
+        (
+            "http://connect:8083",
+            "connect:8083",
+            'cdc.yaml:16: connect.url: "connect:8083" is not an address that starts with http:// or https://',
+        ),
+        (
+            "http://connect:8083",
+            "ftp://me:canary@connect",
+            'cdc.yaml:16: connect.url: "ftp://…@connect" is not an address that starts with http:// or https://',
+        ),
+        ("name: shop", "name: Shop", f'cdc.yaml:3: pipeline.name: "Shop" is not {NAME_RULE}'),
+        ("version: 1", "version: 2", "cdc.yaml:1: version: 2 is not 1"),
+        (
+            "  search:\n",
+            "  Search:\n",
+            'cdc.yaml:21: followers.Search: "Search" is not a name: up to 40 of a-z, 0-9, _ and -, a letter first',
+        ),
+        (
+            "kind: search",
+            "kind: serch",
+            "cdc.yaml:22: followers.search.kind: \"serch\" is not one of delta, latest, search, did you mean 'search'?",
+        ),
+        ("    kind: search\n", "", "cdc.yaml:21: followers.search.kind: is required: one of delta, latest, search"),
+        ("    path: lake\n", "", "cdc.yaml:18: followers.lake.path: is required"),
+        ("path: lake", "path: lake\n    delta: 1", "cdc.yaml:21: followers.lake.delta: unknown key"),
+        (
+            "kind: search\n    url: http://search:9200",
+            "kind: delta\n    path: other",
+            "cdc.yaml:21: followers.search: a second one of kind delta, besides 'lake'",
+        ),
+        (
+            "kind: delta\n    path: lake",
+            "kind: latest",
+            "cdc.yaml:17: followers: one of kind delta is needed: search and latest are fed from it",
+        ),
+        ("public.lines", "orders", "cdc.yaml:12: source.tables[1]: public.orders is there twice"),
+        (
+            "public.lines",
+            "cdc.x",
+            "cdc.yaml:12: source.tables[1]: cdc.x lies in the toolkit's own schema, 'cdc' (heartbeat_schema)",
+        ),
+        ("${env:PW}", "${env:NOPE}", "cdc.yaml:9: source.password: environment variable NOPE is not set"),
+        (
+            "${env:PW}",
+            "${file:secret}",
+            "cdc.yaml:9: source.password: file secret cannot be read: no such file or directory",
+        ),
+        ("port: 5432", "port: ${env:PW}", "the value of ${env:PW} is not a whole number between 1 and 65535"),
+        ("port: 5432", "port: ${env:P:-canary}", "the value of ${env:P} is not a whole number between 1 and 65535"),
+        ("port: 5432", "sslmode: ${env:PW}", "the value of ${env:PW} is not one of disable, "),
+        ("${env:PW}", "${vault:canary}", "cdc.yaml:9: source.password: ${vault:…} is not a reference: ${env:NAME}"),
+        ("${env:PW}", "canary${", "cdc.yaml:9: source.password: ${…} is not a reference: ${env:NAME}"),
+        ("${env:PW}", '"${env:PW"', "cdc.yaml:9: source.password: ${env:…} is not a reference"),
+    ],
+)
+def test_one_problem(file: Path, old: str, new: str, message: str) -> None:
+    (line,) = problems(file, old, new)
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("host: db", "host: db: x", "cdc.yaml:5: column 11: mapping values are not allowed here"),
+        ("port: 5432", "password: canary", "cdc.yaml:9: column 3: key 'password' is there twice"),
+        ("host: db", "host: !x db", "cdc.yaml:5: column 9: could not determine a constructor for the tag '!x'"),
+        ("host: db", 'host: "\x01"', "cdc.yaml:1: not YAML: unacceptable character"),
+        ("version: 1", "a: &a [*a]\nversion: 1", "cdc.yaml:1: an alias refers to itself"),
+    ],
+)
+def test_no_yaml(file: Path, old: str, new: str, message: str) -> None:
+    (line,) = problems(file, old, new)
+    assert line.startswith(message)
+
+
+def test_all_problems_at_once_in_the_order_of_lines(file: Path) -> None:
+    file.write_text(
+        GOOD.replace("port: 5432", "portt: 1")
+        .replace("${env:PW}", "${env:NOPE}")
+        .replace("public.lines", "orders")
+        .replace("http://search", "search")
+    )
+    with pytest.raises(InvalidSettingsError) as refused:
+        load(file, {})
+    assert [problem.line for problem in refused.value.problems] == [6, 9, 12, 23]
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cdc.yaml does not exist → run `cdc init`, or name another file with --config"),
+        (b"", "cdc.yaml is empty → run `cdc init --force` for one to start from"),
+        (b"\xff", "cdc.yaml is not UTF-8 text"),
+        (b"- a\n", "cdc.yaml:1: not a block of keys"),
+    ],
+)
+def test_no_configuration(file: Path, text: bytes | None, message: str) -> None:
+    if text is not None:
+        file.write_bytes(text)
+    with pytest.raises(ConfigurationError) as refused:
+        load(file, ENVIRON)
+    assert str(refused.value) == message
+
+
+def test_a_folder_is_no_configuration(file: Path) -> None:
+    file.mkdir()
+    with pytest.raises(ConfigurationError, match="cannot be read: is a directory"):
+        load(file, ENVIRON)
+
+
+def test_references(file: Path) -> None:
+    Path("secret").write_text("from file \n")
+    Path("secret").chmod(0o600)
+    file.write_text(
+        GOOD.replace("${env:PW}", "${file:secret}")
+        .replace("port: 5432", "port: ${env:PORT:-6543}")
+        .replace("host: db", "host: ${env:HOST:-}x$${env:PW}")
+        .replace("8083\n", "8083\n  password_reference: ${file:/run/pg:password}\n")
+    )
+    loaded = read(file, {"HOST": "a-"})
+    source = loaded.settings.source
+    assert (source.port, source.host) == (6543, "a-x${env:PW}")
+    assert source.password.get_secret_value().startswith("from file")
+    left_alone = loaded.settings.connect.password_reference
+    assert left_alone == "${file:/run/pg:password}"
+    assert loaded.warnings == ()
+
+
+def test_a_secret_that_others_can_read(file: Path) -> None:
+    Path("secret").write_text("x")
+    Path("secret").chmod(0o640)
+    file.write_text(GOOD.replace("${env:PW}", "${file:secret}"))
+    assert read(file, {}).warnings == ("secret can be read by others than its owner → chmod 600 secret",)
+
+
+@pytest.mark.parametrize(("content", "why"), [(b"\n", "is empty"), (b"\xff", "is not UTF-8 text")])
+def test_a_secret_that_is_none(file: Path, content: bytes, why: str) -> None:
+    Path("secret").write_bytes(content)
+    assert problems(file, "${env:PW}", "${file:secret}") == [f"cdc.yaml:9: source.password: file secret {why}"]
+
+
+def test_a_secret_is_found_beside_the_file(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "secret").write_text("beside")
+    (tmp_path / "conf" / "cdc.yaml").write_text(GOOD.replace("${env:PW}", "${file:secret}"))
+    assert load(Path("conf/cdc.yaml"), {}).source.password.get_secret_value() == "beside"
+
+
+def test_merged_keys_have_the_line_of_their_block(file: Path) -> None:
+    file.write_text(GOOD.replace("log:\n", "log:\n  <<: {partitions: x}\n"))
+    with pytest.raises(InvalidSettingsError, match=r"cdc\.yaml:13: log\.partitions"):
+        load(file, ENVIRON)
+
+
+def test_render_shows_no_secret(file: Path) -> None:
+    extra = "8083\n  overrides:\n    database.password: canary\n    some.url: http://me:canary@host/x\n"
+    file.write_text(GOOD.replace("8083\n", extra))
+    text = render(load(file, ENVIRON))
+    assert "canary" not in text
+    assert "http://**********@host/x" in text
+    assert "slot: cdc_shop" in text
+
+
+def test_schema_leaves_room_for_references() -> None:
+    port = schema()["$defs"]["SourceSettings"]["properties"]["port"]
+    assert port["default"] == 5432
+    assert [option["type"] for option in port["anyOf"]] == ["integer", "string"]
+
+
+def test_the_environment_is_read_when_the_file_is(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "PW", "x")
+    file.write_text(GOOD)
+    assert load(file).source.password.get_secret_value() == "x"
