@@ -13,8 +13,8 @@ TRANSACTION_RETENTION_FACTOR = 2
 """The order of commits is kept longer than the changes, never shorter: a change without its END is unreadable."""
 
 
-def wanted(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
-    """The topics that capture writes to, as they should be."""
+def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName) -> list[Topic]:
+    """The topics that capture writes to, as they should be; `beats` is the heartbeat table."""
     retention = log.retention_hours * HOUR_MS
     changes = [
         Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention))
@@ -23,8 +23,8 @@ def wanted(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
     ordering = Topic(
         transaction_topic(log.prefix), 1, log.replication_factor, _kept(retention * TRANSACTION_RETENTION_FACTOR)
     )
-    beats = [Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in heartbeat_topics(log.prefix)]
-    return [ordering, *beats, *changes]
+    beating = [change_topic(log.prefix, beats), *heartbeat_topics(log.prefix)]
+    return [ordering, *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating), *changes]
 
 
 def ensure(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:

@@ -17,6 +17,8 @@ from cdc.core.position import Position
 from sinks.lake import Lake, open_table
 
 FOLDER = "cuts"
+_SHIFT = 1
+"""The first cut is before offset 0, and a `txn` version is not negative."""
 SCHEMA = pa.schema(
     [
         pa.field("end_offset", pa.int64(), nullable=False),
@@ -67,27 +69,23 @@ class Cuts:
         if open_table(self.folder) is None:
             DeltaTable.create(self.folder, SCHEMA, mode="ignore")
 
-    def offset(self) -> int | None:
-        """The last cut's END offset, from the log alone."""
-        delta = open_table(self.folder)
-        return delta.transaction_version(self._lake.app_id) if delta else None
-
     def last(self) -> Cut | None:
         """The newest cut, or None before the first."""
-        delta, offset = open_table(self.folder), self.offset()
+        delta = open_table(self.folder)
+        offset = delta.transaction_version(self._lake.app_id) if delta else None
         if delta is None or offset is None:
             return None
-        rows = delta.to_pyarrow_table(filters=[("end_offset", "=", offset)]).to_pylist()
+        rows = delta.to_pyarrow_table(filters=[("end_offset", "=", offset - _SHIFT)]).to_pylist()
         return cut_of(rows[-1])
 
-    def add(self, cut: Cut, after: int | None) -> None:
-        """Commit a cut behind the one at offset `after`; raises RefusedError when another writer was there first."""
-        if self.offset() != after:
+    def add(self, cut: Cut, after: Cut | None) -> None:
+        """Commit a cut behind `after`; raises RefusedError when another writer was there first."""
+        last = self.last()
+        if (last and last.position.end_offset) != (after and after.position.end_offset):
             raise RefusedError(
-                f"another writer has moved the lake {self._lake.path} past offset {after}",
-                "stop the other `cdc follow`",
+                f"another writer has moved the lake {self._lake.path}", "stop the other `cdc follow`, then start again"
             )
-        version = Transaction(self._lake.app_id, cut.position.end_offset)
+        version = Transaction(self._lake.app_id, cut.position.end_offset + _SHIFT)
         write_deltalake(
             self.folder,
             pa.Table.from_pylist([cut.as_record()], SCHEMA),

@@ -1,6 +1,6 @@
 """The Delta follower: one table a table of the source, and a cut after every batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +22,7 @@ from sinks import refusals
 from sinks.copied_files import CopiedFiles, take_in
 from sinks.cuts import Cut, Cuts
 from sinks.lake import Lake
+from sinks.members import Members
 from sinks.merge import Write, append, merge, replace, shape_of
 
 
@@ -54,14 +55,15 @@ class DeltaFollower:
         self._settings = settings
         self._lake = lake
         self._cuts = Cuts(lake)
-        self._tables: tuple[TableName, ...] = ()
+        self._members = Members(lake)
+        self._adopted: set[TableName] = set()
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Refuse what is not ours, and make the table of cuts; a table's own comes with its copy."""
+        """Refuse what is not ours, and make the lake's own tables; a captured table's comes with its copy."""
         for table in tables:
             lakes.owned(self._lake, table.name)
         self._cuts.prepare()
-        self._tables = tuple(table.name for table in tables)
+        self._members.add([table.name for table in tables])
 
     def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
         """Take the copied files in with one commit; whatever the table held before is replaced by it."""
@@ -84,22 +86,47 @@ class DeltaFollower:
         return max((s.offset for s in self._standings().values()), default=BEFORE_LOG)
 
     def apply(self, batch: ChangeBatch, position: Position) -> None:
-        before = self._cuts.offset()
-        if before is not None and position.end_offset <= before:
+        before = self._cuts.last()
+        if before is not None and position.end_offset <= before.position.end_offset:
             return
-        standings = self._standings()
+        standings = self._taking_part(before)
         self._apply_tables(batch, standings, position.end_offset)
-        versions = {str(name): self._version(name) for name in standings}
-        self._cuts.add(Cut(position, batch.ends[-1].committed_ms, versions), before)
+        self._cuts.add(self._cut(standings, position, batch.ends[-1].committed_ms), before)
 
-    def first_cut(self, position: Position, committed_ms: int) -> None:
-        """Mark the copies themselves as a cut, before any batch, so that followers behind the lake can load."""
-        if self._cuts.offset() is None:
-            versions = {str(name): self._version(name) for name in self._standings()}
-            self._cuts.add(Cut(position, committed_ms, versions), None)
+    def first_cut(self, committed_ms: int) -> None:
+        """Mark the copies themselves as a cut, before any batch: it stands where the oldest of them does."""
+        standings = self._standings()
+        if self._cuts.last() is None and standings:
+            lsn = min(standing.bookmark.lsn for standing in standings.values())
+            position = Position(self._lake.generation, BEFORE_LOG, lsn, 0)
+            self._cuts.add(self._cut(standings, position, committed_ms), None)
+
+    def joining(self) -> dict[TableName, Bookmark]:
+        """Tables whose copy came while the lake was followed, and that take part in no cut yet."""
+        part = self._taking_part(self._cuts.last())
+        return {name: standing.bookmark for name, standing in self._standings().items() if name not in part}
+
+    def adopt(self, names: Iterable[TableName]) -> None:
+        """Let these tables take part: they lack nothing up to the position but what their bookmarks cover."""
+        self._adopted |= set(names)
+
+    def catch_up(self, batch: ChangeBatch) -> None:
+        """Apply a batch from before the position to the joining tables only; no cut comes of it."""
+        standings = {name: s for name, s in self._standings().items() if name in self.joining()}
+        self._apply_tables(batch, standings, batch.ends[-1].offset)
+
+    def _taking_part(self, last: Cut | None) -> dict[TableName, _Standing]:
+        standings = self._standings()
+        if last is None:
+            return standings
+        return {n: s for n, s in standings.items() if str(n) in last.versions or n in self._adopted}
+
+    def _cut(self, standings: Mapping[TableName, _Standing], position: Position, committed_ms: int) -> Cut:
+        reached = [name for name, standing in standings.items() if standing.bookmark.is_reached_by(position.lsn)]
+        return Cut(position, committed_ms, {str(name): self._version(name) for name in reached})
 
     def _standings(self) -> dict[TableName, _Standing]:
-        return {s.table.name: s for s in map(self._standing, self._tables) if s}
+        return {s.table.name: s for s in map(self._standing, self._members.names()) if s}
 
     def _standing(self, name: TableName) -> _Standing | None:
         delta = lakes.owned(self._lake, name)

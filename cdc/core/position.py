@@ -81,6 +81,10 @@ class Bookmark:
         """Is a transaction that committed at `commit` already in the copy?"""
         return commit <= self.lsn
 
+    def is_reached_by(self, commit: Lsn) -> bool:
+        """Does a position at `commit` hold all of the copy? Before it, the copy is ahead of the position."""
+        return self.lsn <= commit
+
     def same_history(self, other: "Bookmark") -> bool:
         return (self.system_identifier, self.timeline) == (other.system_identifier, other.timeline)
 

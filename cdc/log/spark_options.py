@@ -1,0 +1,65 @@
+"""How Spark's Kafka source reaches the log: options beside the one place that needs them."""
+
+import json
+from collections.abc import Mapping
+
+from cdc.core.position import Offsets
+from cdc.log.settings import LogSettings
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def reading(log: LogSettings) -> dict[str, str]:
+    """Options of every read: committed records only, and nothing lost in silence."""
+    return {
+        **cluster(log),
+        "kafka.isolation.level": "read_committed",
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+    }
+
+
+def between(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
+    """Options of a batch read of [start, until), per topic and partition."""
+    assigned = {topic: sorted(partitions) for topic, partitions in start.items()}
+    return {
+        **reading(log),
+        "assign": json.dumps(assigned),
+        "startingOffsets": _as_text(start),
+        "endingOffsets": _as_text(until),
+    }
+
+
+def following(log: LogSettings, topic: str, offset: int, most: int) -> dict[str, str]:
+    """Options of a stream of a topic's one partition from `offset`, at most `most` messages a batch."""
+    return {
+        **reading(log),
+        "assign": json.dumps({topic: [0]}),
+        "startingOffsets": _as_text({topic: {0: offset}}),
+        "maxOffsetsPerTrigger": str(most),
+    }
+
+
+def cluster(log: LogSettings) -> dict[str, str]:
+    """Options that any of Spark's Kafka readers and writers needs."""
+    options = {"kafka.bootstrap.servers": log.bootstrap, "kafka.security.protocol": log.security_protocol}
+    if log.sasl_mechanism and log.username and log.password:
+        module = _LOGIN_MODULES[log.sasl_mechanism]
+        login = f'username="{_escaped(log.username)}" password="{_escaped(log.password.get_secret_value())}"'
+        options["kafka.sasl.mechanism"] = log.sasl_mechanism
+        options["kafka.sasl.jaas.config"] = f"{module} required {login};"
+    if log.ca_file:
+        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": log.ca_file}
+    return options
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _as_text(offsets: Mapping[str, Mapping[int, int]]) -> str:
+    return json.dumps({t: {str(p): offset for p, offset in parts.items()} for t, parts in offsets.items()})

@@ -1,0 +1,86 @@
+"""The transaction topic: where the order of commits stands, and whether a follower's position is still in it."""
+
+from collections.abc import Iterable
+
+from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
+from cdc.core.refusal import Refusal
+from cdc.core.transaction import TransactionEnd, parse_end
+from cdc.log.kafka_client import Reader
+
+
+def ends_of(topic: str, messages: Iterable[tuple[int, bytes | None]]) -> list[TransactionEnd]:
+    """The ENDs among messages (offset and value, in order); raises PreconditionError for one that is no event."""
+    ends: list[TransactionEnd] = []
+    for offset, value in messages:
+        found = parse_end(topic, offset, value)
+        if isinstance(found, Refusal):
+            raise PreconditionError(f"the order of commits cannot be read: {found}", f"only Debezium may write {topic}")
+        if found is not None:
+            ends.append(found)
+    return ends
+
+
+def check_position(reader: Reader, topic: str, position: Position) -> None:
+    """Read the event at the position again and compare.
+
+    Raises HistoryLostError when the log ends before it, begins behind it, or holds another event there: then the
+    offsets of this position mean nothing in this log.
+    """
+    first, behind = reader.beginning([topic])[topic].get(0), reader.end([topic])[topic].get(0)
+    if first is None or behind is None:
+        raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
+    remedy = "bootstrap again: this follower's history is gone"
+    if first > position.end_offset + (1 if position.end_offset == BEFORE_LOG else 0):
+        raise HistoryLostError(f"{topic} begins at {first}, behind this follower's {position.end_offset}", remedy)
+    if position.end_offset == BEFORE_LOG:
+        return
+    if position.end_offset >= behind:
+        raise HistoryLostError(f"{topic} ends at {behind}, before this follower's {position.end_offset}", remedy)
+    _compare(reader, topic, position, remedy)
+
+
+def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> list[TransactionEnd]:
+    """The ENDs of commits above `after`, up to and with the one of `until`.
+
+    Raises HistoryLostError when the topic no longer holds the first of them.
+    """
+    start = _first_above(reader, topic, after, until.end_offset)
+    records = reader.read(topic, 0, start, until.end_offset + 1)
+    ends = ends_of(topic, ((record.offset, record.value) for record in records))
+    return [end for end in ends if end.lsn > after]
+
+
+def _first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int:
+    """Halve the topic until the first END above `lsn` is found: commits stand in the order of their LSNs."""
+    first = low = reader.beginning([topic])[topic][0]
+    high = until
+    while low < high:
+        middle = (low + high) // 2
+        end = _first_end(reader, topic, middle, until)
+        if end is not None and end.lsn <= lsn:
+            low = middle + 1
+        else:
+            high = middle
+    if low == first > 0:
+        raise HistoryLostError(f"{topic} begins behind {format_lsn(lsn)}", "bootstrap the table again")
+    return low
+
+
+def _first_end(reader: Reader, topic: str, start: int, until: int) -> TransactionEnd | None:
+    for record in reader.read(topic, 0, start, until + 1):
+        found = ends_of(topic, [(record.offset, record.value)])
+        if found:
+            return found[0]
+    return None
+
+
+def _compare(reader: Reader, topic: str, position: Position, remedy: str) -> None:
+    here = reader.read(topic, 0, position.end_offset, position.end_offset + 1)
+    ends = ends_of(topic, ((record.offset, record.value) for record in here))
+    if not ends or (ends[0].lsn, ends[0].tx_id) != (position.lsn, position.tx_id):
+        raise HistoryLostError(
+            f"{topic} holds another event at offset {position.end_offset} than the commit at"
+            f" {format_lsn(position.lsn)} that was applied",
+            remedy,
+        )

@@ -1,0 +1,76 @@
+"""The stream that keeps a follower behind the lake in sync: cuts come in, their change feed is applied."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc.core.follower import Follower
+from cdc.core.position import Bookmark
+from cdc.core.table import Table
+from cdc.frames.feed import FeedBatch, Readable
+from cdc.run.lake_stream import Progress
+from sinks.cuts import Cut, cut_of
+from sinks.feed import LakeFeed
+
+CUTS_A_BATCH = 20
+
+
+class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
+    """A follower that takes in `Feed` frames, and whose rows can be read back."""
+
+
+class FeedStream:
+    """Applies the table of cuts to one follower behind the lake; one call a micro-batch."""
+
+    def __init__(
+        self,
+        follower: FedFollower,
+        feed: LakeFeed,
+        reached: Callable[[Progress], bool],
+    ) -> None:
+        self._follower = follower
+        self._feed = feed
+        self._reached = reached
+        self._cut = self._start()
+
+    def source(self, spark: SparkSession) -> DataFrame:
+        """The table of cuts, as a streaming frame."""
+        frame = spark.readStream.format("delta").option("maxFilesPerTrigger", 200).load(self._feed.cuts_folder)
+        return frame.where(F.col("end_offset") > self._cut.position.end_offset)
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        cuts = sorted((cut_of(row.asDict()) for row in frame.collect()), key=lambda cut: cut.position.end_offset)
+        fresh = [cut for cut in cuts if cut.position.end_offset > self._cut.position.end_offset]
+        for first in range(0, len(fresh), CUTS_A_BATCH):
+            if not self._apply(fresh[first : first + CUTS_A_BATCH][-1]):
+                return
+
+    def _apply(self, until: Cut) -> bool:
+        tables = self._feed.tables(until)
+        load_missing(self._follower, self._feed, tables, until)
+        self._follower.apply(self._feed.batch([table for table, _ in tables], self._cut, until), until.position)
+        self._cut = until
+        return self._reached(Progress(until.position, 0))
+
+    def _start(self) -> Cut:
+        position = self._follower.position()
+        return self._feed.at(position) if position else first_load(self._follower, self._feed)
+
+
+def first_load(follower: FedFollower, feed: LakeFeed) -> Cut:
+    """Fill a follower from the lake as it stands at its newest cut, and put it there."""
+    cut = feed.last()
+    load_missing(follower, feed, feed.tables(cut), cut)
+    follower.apply(FeedBatch({}), cut.position)
+    return cut
+
+
+def load_missing(follower: FedFollower, feed: LakeFeed, tables: Sequence[tuple[Table, Bookmark]], cut: Cut) -> None:
+    """Copy the tables that the follower does not have yet from the lake, as they are at the cut."""
+    follower.prepare([table for table, _ in tables])
+    loaded = follower.bookmarks()
+    for table, bookmark in tables:
+        if table.name not in loaded:
+            follower.load(table, feed.copy(table, cut), bookmark)

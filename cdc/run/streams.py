@@ -1,0 +1,125 @@
+"""Runs streams, one a follower, each at its own pace; stops them cleanly, and starts a stumbled one again."""
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdc.core.errors import CdcError, UnreachableError
+
+RETRIES_SECONDS = 600.0
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
+UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
+"""What Spark's Kafka source says, in the text of its failure, when the brokers do not answer."""
+
+
+class Stream(Protocol):
+    """One follower's stream, from its position on: a streaming source and what to do with each micro-batch."""
+
+    def source(self, spark: SparkSession) -> DataFrame: ...
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Keeps one stream going until `stopping` is set.
+
+    `start` builds the stream anew from the follower's position; `say` is told when the stream stumbles.
+    """
+
+    spark: SparkSession
+    name: str
+    trigger_seconds: float
+    start: Callable[[], Stream]
+    stopping: threading.Event
+    say: Callable[[str], None]
+
+    def run(self) -> CdcError | None:
+        """Run until stopped (None), or until a failure that trying again does not mend (the failure)."""
+        wait, since = FIRST_WAIT_SECONDS, time.monotonic()
+        while not self.stopping.is_set():
+            began = time.monotonic()
+            failure = self._once()
+            if not isinstance(failure, UnreachableError):
+                return failure
+            if time.monotonic() - began > LONGEST_WAIT_SECONDS:
+                wait, since = FIRST_WAIT_SECONDS, time.monotonic()
+            if time.monotonic() - since > RETRIES_SECONDS:
+                return failure
+            self.say(f"{self.name}: {failure}; trying again in {wait:.0f} s")
+            self.stopping.wait(wait)
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+        return None
+
+    def _once(self) -> CdcError | None:
+        checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-")
+        try:
+            stream = _Guarded(self.start(), self.stopping)
+            return self._watch(stream, self._query(stream, checkpoint))
+        except CdcError as error:
+            return error
+        except (PySparkException, Py4JError) as error:
+            return _as_ours(self.name, error)
+        finally:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def _query(self, stream: "_Guarded", checkpoint: str) -> StreamingQuery:
+        writer = stream.source(self.spark).writeStream.queryName(self.name).foreachBatch(stream)
+        timed = writer.trigger(processingTime=f"{self.trigger_seconds} seconds")
+        return timed.option("checkpointLocation", checkpoint).start()
+
+    def _watch(self, stream: "_Guarded", query: StreamingQuery) -> CdcError | None:
+        try:
+            while query.isActive and not self.stopping.wait(0.2):
+                pass
+            stream.idle.wait()
+            query.stop()
+            error = query.exception()
+        except StreamingQueryException as raised:
+            error = raised
+        return stream.failure or (_as_ours(self.name, error) if error else None)
+
+
+class _Guarded:
+    """Keeps what a micro-batch raised: Spark hands on only its text."""
+
+    def __init__(self, stream: Stream, stopping: threading.Event) -> None:
+        self._stream = stream
+        self._stopping = stopping
+        self.failure: CdcError | None = None
+        self.idle = threading.Event()
+        self.idle.set()
+
+    def source(self, spark: SparkSession) -> DataFrame:
+        return self._stream.source(spark)
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        if self._stopping.is_set():
+            return
+        self.idle.clear()
+        try:
+            self._stream(frame, batch_id)
+        except CdcError as error:
+            self.failure = error
+            raise
+        finally:
+            self.idle.set()
+
+
+def _as_ours(name: str, error: Exception) -> CdcError:
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    told = (causes[-1].removeprefix("Caused by: ") if causes else (lines or [type(error).__name__])[0])[:300]
+    if any(sign in text for sign in UNREACHABLE):
+        return UnreachableError(f"{name}: {told}", "is the log running?")
+    return CdcError(f"follower {name} stopped: {told}", "nothing is half done; see the message, then start it again")
