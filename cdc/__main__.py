@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Sequence
 
-from cdc.run import cli, verbs_config
+from cdc.run import cli, verbs_config, verbs_parts, verbs_pipeline
 
-VERBS: tuple[cli.Register, ...] = (verbs_config.register,)
+VERBS: tuple[cli.Register, ...] = (verbs_config.register, verbs_parts.register, verbs_pipeline.register)
 """Each module of verbs has a `register`; a new one is one line here."""
 
 

@@ -1,6 +1,7 @@
 """Debezium's configuration for one pipeline: every setting whose default would lose or mix something."""
 
 import re
+import time
 from collections.abc import Sequence
 
 from psycopg import Connection
@@ -11,6 +12,7 @@ from connect.registration import HEARTBEAT, Registration, heartbeat_query
 from connect.rest import ConnectClient
 from connect.settings import CaptureSettings, SourceSettings
 
+STOP_SECONDS = 60.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 
 
@@ -116,8 +118,21 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> bool:
     problems = client.problems({**config, "name": name})
     if problems:
         raise PreconditionError("Kafka Connect refuses the connector: " + "; ".join(problems), "correct cdc.yaml")
+    if client.config(name) is not None:
+        _stop(client, name)
     client.put(name, config)
+    client.resume(name)
     return True
+
+
+def _stop(client: ConnectClient, name: str) -> None:
+    """Stop it until no task is left: a task with the old list of tables must not write behind a new one's start."""
+    client.stop(name)
+    deadline = time.monotonic() + STOP_SECONDS
+    while (status := client.status(name)) and (status["connector"]["state"] != "STOPPED" or status["tasks"]):
+        if time.monotonic() > deadline:
+            raise PreconditionError(f"connector {name} does not stop", "see Kafka Connect's log")
+        time.sleep(0.1)
 
 
 def failure(client: ConnectClient, name: str) -> str | None:

@@ -58,6 +58,10 @@ class ConnectClient:
         """Restart the connector with its tasks, failed or not."""
         self._call("POST", f"/connectors/{name}/restart?includeTasks=true")
 
+    def resume(self, name: str) -> None:
+        """Let a stopped connector run; one that runs goes on."""
+        self._call("PUT", f"/connectors/{name}/resume")
+
     def stop(self, name: str) -> None:
         self._call("PUT", f"/connectors/{name}/stop")
 

@@ -27,15 +27,20 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName) -> l
     return [ordering, *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating), *changes]
 
 
-def ensure(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:
-    """Make the topics that are missing.
+def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:
+    """Look at the topics that are there already.
 
-    Raises PreconditionError when one is there already and is not `ours`, or has another partition count: keys would
-    lie in other partitions than before.
+    Raises PreconditionError when one is not `ours`, or has another partition count: keys would lie in other
+    partitions than before.
     """
     present = admin.topics([topic.name for topic in topics])
     for topic in topics:
         _check(topic, present.get(topic.name), ours)
+
+
+def ensure(admin: Admin, topics: Sequence[Topic]) -> None:
+    """Make the topics that are missing."""
+    present = admin.topics([topic.name for topic in topics])
     admin.create([topic for topic in topics if topic.name not in present])
 
 

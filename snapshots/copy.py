@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
@@ -17,6 +17,14 @@ from snapshots.arrow_types import arrow_schema
 from snapshots.ranges import PageRange, page_ranges, query
 
 ROW_GROUP_ROWS = 131_072
+
+Job = Callable[[], list[Row]]
+Watch = Callable[[Job], list[Row]]
+"""Runs a Spark job and gives its rows, telling somebody meanwhile how far it is."""
+
+
+def run_unwatched(job: Job) -> list[Row]:
+    return job()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,14 @@ class SnapshotSource:
         return f"SnapshotSource(snapshot={self.snapshot!r})"
 
 
-def copy_table(spark: SparkSession, source: SnapshotSource, table: Table, pages: int, folder: str) -> list[CopiedFile]:
+def copy_table(
+    spark: SparkSession,
+    source: SnapshotSource,
+    table: Table,
+    pages: int,
+    folder: str,
+    watch: Watch = run_unwatched,
+) -> list[CopiedFile]:
     """Copy a table into Parquet files in `folder`, a path that every worker can write.
 
     Files appear in it beside what is there already; they count for nothing until a follower takes them in.
@@ -38,7 +53,7 @@ def copy_table(spark: SparkSession, source: SnapshotSource, table: Table, pages:
     parallel = spark.sparkContext.defaultParallelism
     tasks = _tasks(source, table, page_ranges(table.name, pages, parallel), folder)
     frame = spark.createDataFrame([(n,) for n in range(len(tasks))], "task int").repartitionByRange(len(tasks), "task")
-    rows = frame.mapInArrow(_reader(tasks), "path string, bytes long, rows long").collect()
+    rows = watch(frame.mapInArrow(_reader(tasks), "path string, bytes long, rows long").collect)
     return [CopiedFile(row["path"], row["bytes"], row["rows"]) for row in rows]
 
 

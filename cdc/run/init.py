@@ -43,6 +43,31 @@ class TemplateValues:
     search_url: str = "http://localhost:9200"
 
 
+def local_values(path: Path) -> TemplateValues:
+    """The values of the parts that `cdc up` started beside `path`; raises PreconditionError if it never did."""
+    from cdc.local.home import Home
+    from cdc.local.parts import endpoints
+
+    found = endpoints(Home((path.parent / SCHEMA_FILE.parent).absolute()))
+    return TemplateValues(
+        host=found.postgres_host,
+        port=found.postgres_port,
+        dbname=found.postgres_user,
+        user=found.postgres_user,
+        password=f"${{file:{_beside(path, found.postgres_password.file)}}}",
+        bootstrap=found.kafka_bootstrap,
+        connect_url=found.connect_url,
+        password_reference=found.postgres_password.reference,
+        search_url=found.search_url,
+    )
+
+
+def _beside(path: Path, file: Path) -> str:
+    """The file as seen from the configuration's folder, where it lies below it."""
+    folder = path.parent.absolute()
+    return str(file.relative_to(folder) if file.is_relative_to(folder) else file)
+
+
 def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
     """Write the configuration file, and its JSON Schema beside it for editors.
 

@@ -60,8 +60,8 @@ class LakeStream:
         options = following(self._log, self._topic, self._position.end_offset + 1, ENDS_A_TRIGGER)
         return spark.readStream.format("kafka").options(**options).load().select(Message.OFFSET, Message.VALUE)
 
-    def __call__(self, messages: DataFrame, batch_id: int) -> None:
-        rows = messages.orderBy(F.col(Message.OFFSET)).collect()
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        rows = frame.orderBy(F.col(Message.OFFSET)).collect()
         self._held += ends_of(self._topic, ((row[Message.OFFSET], _bytes(row[Message.VALUE])) for row in rows))
         if not self._held or self._held[-1].offset < self._ahead:
             return

@@ -33,14 +33,15 @@ def init(
         Path | None, typer.Option("--output", "-o", help="The file; that of --config where left out.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    local: Annotated[bool, typer.Option("--local", help="For the parts that `cdc up` has started here.")] = False,
 ) -> None:
     """Write a commented configuration to start from."""
     from dataclasses import replace
 
-    from cdc.run.init import TemplateValues, write
+    from cdc.run.init import TemplateValues, local_values, write
 
     path = output_file or Context.of(context).config
-    values = TemplateValues()
+    values = local_values(path) if local else TemplateValues()
     values = replace(values, name=name or values.name, tables=tuple(table or values.tables))
     write(path, values, force=force)
     output.say(f"{path} written; edit it, then run `cdc config check`")

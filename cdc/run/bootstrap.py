@@ -1,0 +1,223 @@
+"""Brings a pipeline into being, in the order in which nothing can be lost; run again, it goes on where it was.
+
+The order (each step committed before the next): the tables' publication, their filenodes, the slot with its snapshot,
+a keeper that makes the snapshot readable, the connector (so that the slot drains during the copy), the parallel copy,
+then the followers behind the lake. A table that joins later gets a temporary slot, once the log has carried a row
+written after the connector knew the table.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from psycopg import Connection
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.position import Bookmark, format_lsn
+from cdc.core.table import Table, TableName
+from cdc.log.kafka_client import Admin
+from cdc.run.feed_stream import first_load
+from cdc.run.job_progress import watched
+from cdc.run.output import Bars
+from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
+from cdc.run.settings import PipelineSettings
+from connect import catalog, connector, marker, publication, readiness, registration, slot, source, topics
+from connect.registration import HEARTBEAT, Registration
+from connect.rest import ConnectClient
+from sinks.delta_table import DeltaFollower
+from sinks.feed import LakeFeed
+from snapshots.copy import SnapshotSource, copy_table
+from snapshots.keeper import Filenodes, Kept, TableRewritten, filenodes, kept
+
+STARTS = 5
+"""How often a copy starts over when a table is rewritten under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a bootstrap did: the tables that it copied with their rows, and whether anything changed at all."""
+
+    copied: dict[TableName, int] = field(default_factory=dict)
+    bookmarks: dict[TableName, Bookmark] = field(default_factory=dict)
+    loaded: dict[str, list[TableName]] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.copied or self.loaded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What every step needs."""
+
+    settings: PipelineSettings
+    connection: Connection
+    client: ConnectClient
+    spark: SparkSession
+    tables: Sequence[Table]
+    registration: Registration
+    say: Callable[[str], None]
+    bars: Bars
+
+
+def bootstrap(
+    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Callable[[str], None], bars: Bars
+) -> Outcome:
+    """Make what is missing, copy what has no bookmark, and fill the followers behind the lake.
+
+    Checks everything that can be checked before it makes anything. Raises CdcError with what is wrong.
+    """
+    with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
+        tables = catalog.describe(connection, settings.tables)
+        readiness.check(connection, settings.source, settings.tables)
+        stands = _prepare(settings, connection, client, tables)
+        spark = start_spark()
+        work = _Work(settings, connection, client, spark, tables, stands, say, bars)
+        with lease(settings, "bootstrap"):
+            return _fill(work)
+
+
+def _prepare(
+    settings: PipelineSettings, connection: Connection, client: ConnectClient, tables: Sequence[Table]
+) -> Registration:
+    """Check, write down what will be ours, and make the publication and the topics."""
+    src, name = settings.source, settings.pipeline.name
+    beats = TableName(src.heartbeat_schema, HEARTBEAT)
+    stands = registration.registered(connection, src, name)
+    if connector.CONNECTOR_CLASS not in client.plugins():
+        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+    with Admin(settings.log) as admin:
+        wanted = topics.wanted(settings.log, [table.name for table in tables], beats)
+        topics.check(admin, wanted, ours=stands is not None)
+        if stands is None:
+            _nothing_of_ours(settings, connection)
+        registration.prepare_schema(connection, src)
+        wish = Registration(name, src.slot, src.publication, settings.log.prefix)
+        stands = registration.register(connection, src, wish)
+        publication.publish(connection, src.publication, [*(table.name for table in tables), beats])
+        topics.ensure(admin, wanted)
+    return stands
+
+
+def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None:
+    src = settings.source
+    if slot.state(connection, src.slot):
+        raise PreconditionError(
+            f"slot {src.slot} is there already and is not this pipeline's", "choose another source.slot, or drop it"
+        )
+    if publication.published(connection, src.publication) is not None:
+        raise PreconditionError(
+            f"publication {src.publication} is there already and is not this pipeline's",
+            "choose another source.publication, or drop it",
+        )
+    readiness.check_free_slot(connection)
+
+
+def _fill(work: _Work) -> Outcome:
+    follower = delta_follower(work.spark, work.settings)
+    follower.prepare(work.tables)
+    copied = _copy_missing(work, follower)
+    follower.first_cut(int(time.time() * 1000))
+    loaded = _load_fed(work)
+    return Outcome(copied, follower.bookmarks(), loaded)
+
+
+def _copy_missing(work: _Work, follower: DeltaFollower) -> dict[TableName, int]:
+    has = follower.bookmarks()
+    missing = [table for table in work.tables if table.name not in has]
+    if slot.state(work.connection, work.registration.slot) is None:
+        if has:
+            raise HistoryLostError(
+                f"slot {work.registration.slot} is gone, and with it the changes since it was last read",
+                "take the pipeline down and bootstrap it again",
+            )
+        return _started_over(work, lambda: _first_copy(work, follower, missing))
+    _start_capture(work)
+    return _started_over(work, lambda: _later_copy(work, follower, missing)) if missing else {}
+
+
+def _started_over(work: _Work, copy: Callable[[], dict[TableName, int]]) -> dict[TableName, int]:
+    for left in reversed(range(STARTS)):
+        try:
+            return copy()
+        except TableRewritten as rewritten:
+            if not left:
+                raise
+            work.say(f"{rewritten}")
+            _start_capture(work)
+    raise AssertionError("unreachable")
+
+
+def _first_copy(work: _Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
+    if slot.state(work.connection, work.registration.slot) is not None:
+        return _later_copy(work, follower, missing)
+    with _snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
+        work.say(f"slot {work.registration.slot} at {format_lsn(bookmark.lsn)}")
+        _start_capture(work)
+        return _copy(work, follower, missing, keeper, bookmark)
+
+
+def _later_copy(work: _Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
+    name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
+    with _snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
+        work.say(f"copy of {len(missing)} tables at {format_lsn(bookmark.lsn)}")
+        return _copy(work, follower, missing, keeper, bookmark)
+
+
+@contextmanager
+def _snapshot(
+    work: _Work, tables: Sequence[Table], slot_name: str, *, temporary: bool
+) -> Iterator[tuple[Kept, Bookmark]]:
+    names = [table.name for table in tables]
+    before: Filenodes = filenodes(work.connection, names)
+    src = work.settings.source
+    with (
+        slot.created(src, slot_name, temporary=temporary) as snapshot,
+        source.connected(src, autocommit=False) as keeping,
+        kept(keeping, snapshot.name, names, before) as keeper,
+    ):
+        yield keeper, snapshot.bookmark
+
+
+def _start_capture(work: _Work) -> None:
+    """Start the connector, or give it the new list of tables, and see a row go through it."""
+    s = work.settings
+    names = [table.name for table in work.tables]
+    config = connector.configuration(work.connection, s.source, s.connect, work.registration, names)
+    if connector.start(work.client, s.connect.connector, config):
+        work.say(f"connector {s.connect.connector} started")
+    proof = marker.Capture(s.source, s.log, work.client, s.connect.connector, s.pipeline.name)
+    marker.prove(work.connection, proof)
+
+
+def _copy(
+    work: _Work, follower: DeltaFollower, tables: Sequence[Table], keeper: Kept, bookmark: Bookmark
+) -> dict[TableName, int]:
+    readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
+    copied: dict[TableName, int] = {}
+    for table in tables:
+        watch = watched(
+            work.spark,
+            work.bars.bar(str(table.name), keeper.estimated_rows[table.name] or None),
+            keeper.estimated_rows[table.name],
+        )
+        folder = lake_of(work.settings).folder(table.name)
+        files = copy_table(work.spark, readers, table, keeper.pages[table.name], folder, watch)
+        follower.load(table, files, bookmark)
+        copied[table.name] = sum(file.rows for file in files)
+    return copied
+
+
+def _load_fed(work: _Work) -> dict[str, list[TableName]]:
+    """Fill the followers behind the lake that have nothing yet, or lack a table of the newest cut."""
+    feed = LakeFeed(work.spark, lake_of(work.settings))
+    loaded: dict[str, list[TableName]] = {}
+    for name, follower in fed_followers(work.spark, work.settings).items():
+        if follower.position() is None:
+            work.say(f"filling {name}")
+            with lease(work.settings, name):
+                first_load(follower, feed)
+            loaded[name] = list(follower.bookmarks())
+    return loaded

@@ -1,0 +1,62 @@
+"""Downloads and starts of the local parts, shown on stderr."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cdc.local.progress import Progress
+from cdc.run import output
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Rich
+    from rich.progress import TaskID
+
+
+@contextmanager
+def told() -> Iterator[Progress]:
+    """A progress for `cdc.local`: a bar of bytes on a terminal, a line a part elsewhere."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Rich
+
+    with Rich(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    ) as bars:
+        yield Bar(bars)
+
+
+class Lines:
+    """A line for each thing that happens."""
+
+    def downloading(self, what: str, size: int) -> None:
+        output.say(f"{what}: fetching {size / 1e6:,.0f} MB")
+
+    def received(self, count: int) -> None:
+        """Bytes are for bars."""
+
+    def downloaded(self) -> None:
+        """The next step tells."""
+
+    def step(self, part: str, what: str) -> None:
+        output.say(f"{part}: {what}")
+
+
+class Bar(Lines):
+    """One bar that moves, and the steps above it."""
+
+    def __init__(self, bars: "Rich") -> None:
+        self._bars = bars
+        self._task: TaskID | None = None
+
+    def downloading(self, what: str, size: int) -> None:
+        self._task = self._bars.add_task(what, total=size)
+
+    def received(self, count: int) -> None:
+        if self._task is not None:
+            self._bars.advance(self._task, count)
+
+    def step(self, part: str, what: str) -> None:
+        self._bars.console.print(f"{part}: {what}", highlight=False)

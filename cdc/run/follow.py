@@ -1,0 +1,136 @@
+"""`cdc follow`: one stream a follower, in one Spark application, until it is told to stop."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import CdcError
+from cdc.core.position import Lsn, format_lsn
+from cdc.log.changes import ChangeReader
+from cdc.run.feed_stream import FeedStream
+from cdc.run.lake_stream import LakeStream, Progress
+from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
+from cdc.run.settings import PipelineSettings
+from cdc.run.streams import Runner, Stream
+from connect import registration, source
+from connect.connector import placeholder
+from sinks.feed import LakeFeed
+
+Say = Callable[[str], None]
+
+
+def follow(
+    settings: PipelineSettings, spark: SparkSession, names: Sequence[str], say: Say, *, until_caught_up: bool
+) -> None:
+    """Run the streams of these followers until stopped or, on request, until they have what the source has now.
+
+    A follower that fails stops alone; the first failure is raised when all have ended.
+    """
+    target = _mark(settings) if until_caught_up else None
+    stopping = threading.Event()
+    with ExitStack() as held, _signals(stopping, say):
+        for name in names:
+            held.enter_context(lease(settings, name))
+        following = _Following(settings, spark, stopping, target, say)
+        with ThreadPoolExecutor(len(names)) as threads:
+            running = [threads.submit(following.run, name) for name in names]
+            failures = [failure for each in running if (failure := each.result())]
+    if failures:
+        raise failures[0]
+
+
+def _mark(settings: PipelineSettings) -> Lsn:
+    """Write a heartbeat behind everything that is committed now: who has passed this LSN has all of it."""
+    with source.connected(settings.source) as connection:
+        registration.beat(connection, settings.source, settings.pipeline.name, "caught up?")
+        now = source.current_lsn(connection)
+        registration.beat(connection, settings.source, settings.pipeline.name, "caught up!")
+    return now
+
+
+class _Following:
+    """What the streams of one process share."""
+
+    def __init__(
+        self, settings: PipelineSettings, spark: SparkSession, stopping: threading.Event, target: Lsn | None, say: Say
+    ) -> None:
+        self._settings = settings
+        self._spark = spark
+        self._stopping = stopping
+        self._target = target
+        self._say = say
+        self._fed = fed_followers(spark, settings)
+
+    def run(self, name: str) -> CdcError | None:
+        done = _Stop(self._stopping)
+        with ExitStack() as held:
+            start = self._starter(name, done, held)
+            failure = Runner(self._spark, name, self._settings.follow.trigger_seconds, start, done, self._say).run()
+        if failure:
+            self._say(f"{name} stopped: {failure}")
+        return failure
+
+    def _starter(self, name: str, done: "_Stop", held: ExitStack) -> Callable[[], Stream]:
+        def reached(progress: Progress) -> bool:
+            return self._reached(name, progress, done)
+
+        if name == self._settings.delta[0]:
+            return lambda: self._lake_stream(reached, held)
+        feed = LakeFeed(self._spark, lake_of(self._settings))
+        return lambda: FeedStream(self._fed[name], feed, reached)
+
+    def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> LakeStream:
+        s = self._settings
+        delta = s.delta[1]
+        reader = ChangeReader(self._spark, s.log, placeholder(s.pipeline.name), parallel=delta.parallel_tables)
+        held.callback(reader.close)
+        follower = delta_follower(self._spark, s)
+        follower.prepare([])
+        return LakeStream(follower, reader, s.log, delta.batch_changes, reached)
+
+    def _reached(self, name: str, progress: Progress, done: "_Stop") -> bool:
+        if progress.changes:
+            self._say(f"{name}: {progress.changes:,} changes, at {format_lsn(progress.position.lsn)}")
+        if self._target is not None and progress.position.lsn >= self._target:
+            done.set()
+        return not done.is_set()
+
+
+class _Stop(threading.Event):
+    """Set for one stream when it is done, and for all of them when the process is to stop."""
+
+    def __init__(self, everybody: threading.Event) -> None:
+        super().__init__()
+        self._everybody = everybody
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._everybody.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._everybody.is_set() or super().wait(timeout) or self._everybody.is_set()
+
+
+@contextmanager
+def _signals(stopping: threading.Event, say: Say) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM lets the batch at hand end; the second one is the usual kind."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        say("stopping after this batch; once more to stop at once")
+        stopping.set()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

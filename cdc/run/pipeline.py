@@ -1,0 +1,85 @@
+"""One pipeline put together from its settings: the one place that knows every kind of part."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import ConfigurationError, RefusedError
+from cdc.local.jars import spark_jars
+from cdc.run import session
+from cdc.run.feed_stream import FedFollower
+from cdc.run.settings import PipelineSettings
+from sinks.delta_table import DeltaFollower, DeltaSettings
+from sinks.lake import Lake
+
+SUBMITTED = "spark.cdc.submitted"
+"""Set by `cdc submit`: the class path is there already, and so is the master."""
+
+
+def spark_session(settings: PipelineSettings, name: str) -> SparkSession:
+    """The session of one verb; under `spark-submit`, the one that it was submitted to."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    spark = settings.spark
+    conf = {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **spark.conf}
+    jars = [str(jar) for jar in spark_jars()]
+    return session.build(f"cdc {name} {settings.pipeline.name}", spark.master, spark.driver_memory, jars, conf)
+
+
+def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
+    return Lake(settings.delta[1].path, settings.pipeline.name, generation)
+
+
+def delta_follower(spark: SparkSession, settings: PipelineSettings) -> DeltaFollower:
+    return DeltaFollower(spark, settings.delta[1], lake_of(settings))
+
+
+def fed_followers(spark: SparkSession, settings: PipelineSettings) -> dict[str, FedFollower]:
+    """The followers behind the lake, by name."""
+    return {}
+
+
+def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
+    """The followers of these names, all where none is named; raises ConfigurationError for an unknown one."""
+    for name in names:
+        if name not in settings.followers:
+            known = ", ".join(settings.followers)
+            raise ConfigurationError(f"there is no follower {name}", f"cdc.yaml has {known}")
+    return list(names or settings.followers)
+
+
+@contextmanager
+def lease(settings: PipelineSettings, follower: str) -> Iterator[None]:
+    """Be the only one on this machine that writes to a follower; the lock goes with the process.
+
+    Across machines, Delta's own conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer.
+    """
+    folder = Path(settings.pipeline.state) / "leases"
+    folder.mkdir(parents=True, exist_ok=True)
+    holder = folder / f"{follower}.json"
+    try:
+        with FileLock(folder / f"{follower}.lock", timeout=0):
+            holder.write_text(json.dumps({"pid": _pid()}))
+            yield
+    except Timeout:
+        raise RefusedError(
+            f"follower {follower} is already being followed by process {_holder(holder)}", "stop that one first"
+        ) from None
+
+
+def _pid() -> int:
+    import os
+
+    return os.getpid()
+
+
+def _holder(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text())["pid"])
+    except (OSError, ValueError, KeyError):
+        return "(unknown)"

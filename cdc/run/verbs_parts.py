@@ -1,0 +1,105 @@
+"""`cdc up`, `cdc down`, `cdc parts`: the real parts as local processes."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.run import output
+from cdc.run.context import Context
+
+if TYPE_CHECKING:
+    from cdc.local.home import Home
+    from cdc.local.parts import Part
+
+Only = Annotated[list[str] | None, typer.Option("--only", help="postgres, kafka, connect or search; repeat for more.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+STATE = ".cdc"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("up")(up)
+    app.command("down")(down)
+    app.command("parts")(parts)
+
+
+def local_home(context: typer.Context) -> "Home":
+    """The hidden folder of the local parts: beside the configuration file."""
+    from cdc.local.home import Home
+
+    return Home((Context.of(context).config.parent / STATE).absolute())
+
+
+def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
+    """Start Postgres, Kafka, Kafka Connect and OpenSearch here, without Docker, and wait until they answer."""
+    from cdc.local import parts as local
+    from cdc.run.fetch_progress import told
+
+    with told() as progress:
+        found = local.up(local_home(context), _chosen(only), progress)
+    if json:
+        output.as_json({**asdict(found), "postgres_password": str(found.postgres_password.file)})
+    else:
+        output.fields(
+            {
+                "postgres": f"{found.postgres_host}:{found.postgres_port} user {found.postgres_user}",
+                "password": f"in {_short(found.postgres_password.file)}",
+                "kafka": found.kafka_bootstrap,
+                "connect": found.connect_url,
+                "search": found.search_url,
+            }
+        )
+
+
+def down(
+    context: typer.Context,
+    only: Only = None,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Remove their data as well.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Stop the local parts; no process of them is left."""
+    from cdc.local import parts as local
+
+    home = local_home(context)
+    if wipe:
+        output.confirm(f"remove all data of the local parts in {_short(home.path)}?", yes=yes)
+    stopped = local.down(home, _chosen(only))
+    output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+    if wipe:
+        local.wipe(home)
+        output.say("data removed")
+
+
+def parts(context: typer.Context, json: Json = False) -> None:
+    """Show what the local parts do: process, port, memory, log."""
+    from cdc.local import parts as local
+
+    found = local.status(local_home(context))
+    if json:
+        output.as_json([{**asdict(each), "log": str(each.log)} for each in found])
+        return
+    rows = [
+        (s.part, "running" if s.running else "stopped", s.pid, s.port, f"{s.resident_bytes >> 20} MiB", _short(s.log))
+        for s in found
+    ]
+    output.table(("part", "state", "pid", "port", "memory", "log"), rows)
+
+
+def _chosen(only: list[str] | None) -> "list[Part] | None":
+    from cdc.core.errors import ConfigurationError
+    from cdc.local.parts import Part
+
+    unknown = [name for name in only or () if name not in list(Part)]
+    if unknown:
+        raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Part)}")
+    return [Part(name) for name in only] if only else None
+
+
+def _short(path: Path) -> str:
+    """The path as seen from here, where it lies below."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

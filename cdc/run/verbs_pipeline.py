@@ -1,0 +1,59 @@
+"""`cdc bootstrap` and `cdc follow`: bring the followers into being, and keep them in sync."""
+
+from typing import Annotated
+
+import typer
+
+from cdc.run import output
+from cdc.run.context import Context
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("bootstrap")(bootstrap)
+    app.command("follow")(follow)
+
+
+def bootstrap(context: typer.Context, json: Json = False) -> None:
+    """Prepare the source, start capture, and take the initial snapshot into the followers."""
+    from cdc.core.position import format_lsn
+    from cdc.run.bootstrap import bootstrap as run
+    from cdc.run.pipeline import spark_session
+
+    settings = Context.of(context).settings
+    with output.progress() as bars:
+        outcome = run(settings, lambda: spark_session(settings, "bootstrap"), output.say, bars)
+    if json:
+        output.as_json(
+            {
+                "changed": outcome.changed,
+                "tables": {
+                    str(name): {"lsn": format_lsn(mark.lsn), "copied_rows": outcome.copied.get(name)}
+                    for name, mark in outcome.bookmarks.items()
+                },
+                "loaded": {name: [str(table) for table in tables] for name, tables in outcome.loaded.items()},
+            }
+        )
+    elif not outcome.changed:
+        output.say("every table has its copy already; nothing was changed")
+    else:
+        rows = [(name, outcome.copied.get(name), format_lsn(mark.lsn)) for name, mark in outcome.bookmarks.items()]
+        output.table(("table", "copied rows", "bookmark"), rows)
+
+
+def follow(
+    context: typer.Context,
+    follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Stop when the followers have what the source has now.")
+    ] = False,
+) -> None:
+    """Keep the followers in sync, one stream each, until Ctrl-C."""
+    from cdc.run.follow import follow as run
+    from cdc.run.pipeline import chosen, spark_session
+
+    settings = Context.of(context).settings
+    names = chosen(settings, follower or [])
+    run(settings, spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)

@@ -1,0 +1,71 @@
+"""A row written into the source and seen in the log: proof that capture is running, and how far."""
+
+import json
+import time
+from dataclasses import dataclass
+from uuid import uuid4
+
+from psycopg import Connection
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.log.kafka_client import Reader, Record
+from cdc.log.names import change_topic
+from cdc.log.settings import LogSettings
+from connect.connector import failure
+from connect.registration import HEARTBEAT, beat
+from connect.rest import ConnectClient
+from connect.settings import SourceSettings
+
+PATIENCE_SECONDS = 120.0
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """One pipeline's way from the source into the log."""
+
+    source: SourceSettings
+    log: LogSettings
+    client: ConnectClient
+    connector: str
+    pipeline: str
+
+
+def prove(connection: Connection, capture: Capture, patience: float = PATIENCE_SECONDS) -> None:
+    """Write a marker and wait until the log carries it: everything committed before it is there too.
+
+    Raises PreconditionError with the connector's own words when it has failed, or when the marker does not come.
+    """
+    topic = change_topic(capture.log.prefix, TableName(capture.source.heartbeat_schema, HEARTBEAT))
+    mark = f"marker {uuid4()}"
+    with Reader(capture.log) as reader:
+        start = reader.end([topic])[topic].get(0, 0)
+        beat(connection, capture.source, capture.pipeline, mark)
+        deadline = time.monotonic() + patience
+        while not _seen(reader, topic, start, mark):
+            _check(capture.client, capture.connector, deadline)
+            time.sleep(POLL_SECONDS)
+
+
+def _seen(reader: Reader, topic: str, start: int, mark: str) -> bool:
+    end = reader.end([topic])[topic].get(0, 0)
+    return any(_beat_of(record) == mark for record in reader.read(topic, 0, start, end))
+
+
+def _beat_of(record: Record) -> str | None:
+    try:
+        return str(json.loads(record.value or b"null")["after"]["beat"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _check(client: ConnectClient, connector: str, deadline: float) -> None:
+    reason = failure(client, connector)
+    if reason and "no such connector" not in reason:
+        raise PreconditionError(f"connector {connector} failed: {reason}", "mend the cause, then run it again")
+    if time.monotonic() > deadline:
+        raise PreconditionError(
+            f"connector {connector} runs, but a row written to the source did not reach the log",
+            "see Kafka Connect's log",
+        )
