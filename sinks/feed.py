@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.frames.feed import FeedBatch, copied, newest
@@ -54,6 +54,14 @@ class LakeFeed:
         if table is None or bookmark is None:
             raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
         return table, bookmark
+
+    def rows(self, table: Table) -> DataFrame:
+        """A table of the lake as it stands at the newest cut."""
+        versions = self.last().versions
+        if str(table.name) not in versions:
+            raise PreconditionError(f"{table.name} is in no cut of the lake yet", "run `cdc bootstrap`, then follow")
+        frame = self._spark.read.format("delta").option("versionAsOf", versions[str(table.name)])
+        return frame.load(self._lake.folder(table.name))
 
     def copy(self, table: Table, cut: Cut) -> DataFrame:
         """A table's rows at a cut, as a `Feed` that puts all of them."""

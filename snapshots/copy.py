@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
 from snapshots.arrow_types import arrow_schema
-from snapshots.ranges import PageRange, page_ranges, query
+from snapshots.ranges import page_ranges, query
 
 ROW_GROUP_ROWS = 131_072
 
@@ -50,8 +50,7 @@ def copy_table(
 
     Files appear in it beside what is there already; they count for nothing until a follower takes them in.
     """
-    parallel = spark.sparkContext.defaultParallelism
-    tasks = _tasks(source, table, page_ranges(table.name, pages, parallel), folder)
+    tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism, folder)
     frame = spark.createDataFrame([(n,) for n in range(len(tasks))], "task int").repartitionByRange(len(tasks), "task")
     rows = watch(frame.mapInArrow(_reader(tasks), "path string, bytes long, rows long").collect)
     return [CopiedFile(row["path"], row["bytes"], row["rows"]) for row in rows]
@@ -80,9 +79,11 @@ class CopyTask:
     folder: str
 
 
-def _tasks(source: SnapshotSource, table: Table, ranges: Sequence[PageRange], folder: str) -> list[CopyTask]:
+def copy_tasks(source: SnapshotSource, table: Table, pages: int, parallel: int, folder: str) -> list[CopyTask]:
+    """One task a range of pages; together they read the table once."""
     schema = arrow_schema(table).serialize().to_pybytes()
-    return [CopyTask(source, query(table, pages).as_string(None), schema, folder) for pages in ranges]
+    ranges = page_ranges(table.name, pages, parallel)
+    return [CopyTask(source, query(table, each).as_string(None), schema, folder) for each in ranges]
 
 
 def _reader(tasks: Sequence[CopyTask]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

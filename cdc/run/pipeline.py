@@ -13,7 +13,7 @@ from cdc.local.jars import spark_jars
 from cdc.run import session
 from cdc.run.feed_stream import FedFollower
 from cdc.run.settings import PipelineSettings
-from sinks.delta_table import DeltaFollower, DeltaSettings
+from sinks.delta_table import DeltaFollower
 from sinks.lake import Lake
 
 SUBMITTED = "spark.cdc.submitted"

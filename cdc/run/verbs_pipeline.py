@@ -1,11 +1,14 @@
 """`cdc bootstrap` and `cdc follow`: bring the followers into being, and keep them in sync."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc.run import output
 from cdc.run.context import Context
+
+if TYPE_CHECKING:
+    from cdc.run.verify import Report
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -14,6 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add the verbs."""
     app.command("bootstrap")(bootstrap)
     app.command("follow")(follow)
+    app.command("verify")(verify)
 
 
 def bootstrap(context: typer.Context, json: Json = False) -> None:
@@ -57,3 +61,43 @@ def follow(
     settings = Context.of(context).settings
     names = chosen(settings, follower or [])
     run(settings, spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+
+
+def verify(
+    context: typer.Context,
+    follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the followers to reach the source.")] = 120.0,
+    keys: Annotated[int, typer.Option(help="At most so many differing keys are named, a table.")] = 20,
+    json: Json = False,
+) -> None:
+    """Compare source and followers row by row at one LSN; exit code 5 when they differ."""
+    from cdc.core.errors import DivergenceError, PreconditionError
+    from cdc.run.pipeline import chosen, spark_session
+    from cdc.run.verify import verify as run
+
+    settings = Context.of(context).settings
+    names = chosen(settings, follower or [])
+    report = run(settings, spark_session(settings, "verify"), names, wait, keys)
+    if json:
+        output.as_json(report.as_json())
+    else:
+        show_report(report)
+    if report.different:
+        raise DivergenceError("followers differ from the source", "see the keys above")
+    if not report.equal:
+        raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
+
+
+def show_report(report: "Report") -> None:
+    """Print one line a table, then the keys that differ."""
+    rows = []
+    for name, tables in report.followers.items():
+        for table, verdict in tables.items():
+            found = verdict.as_json()
+            told = [found.get(each) for each in ("source_rows", "follower_rows", "missing", "extra", "differing")]
+            rows.append((name, table, found["verdict"], *told))
+    output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing"), rows)
+    for name, tables in report.followers.items():
+        for table, verdict in tables.items():
+            for key in verdict.comparison.keys if verdict.comparison else ():
+                output.data(f"{name} {table} {key.kind} {key.key} {' '.join(key.columns)}".rstrip())

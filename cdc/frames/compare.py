@@ -1,0 +1,104 @@
+"""Two tables in, their differences out: digests first, then the keys, then the columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column as Col
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc.core.table import Table
+from cdc.frames.columns import quoted
+
+MISSING, EXTRA, DIFFERING, TWICE = "missing", "extra", "differing", "twice"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDifference:
+    """One key that is not the same on both sides: why, and which columns differ."""
+
+    key: dict[str, str | None]
+    kind: str
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a follower's table compares to the source's."""
+
+    source_rows: int
+    follower_rows: int
+    missing: int = 0
+    extra: int = 0
+    differing: int = 0
+    twice: int = 0
+    keys: tuple[KeyDifference, ...] = field(default=())
+
+    @property
+    def equal(self) -> bool:
+        return not (self.missing or self.extra or self.differing or self.twice)
+
+
+def digests(rows: DataFrame, table: Table) -> DataFrame:
+    """`key` as a struct, and `digest` of all columns: nulls count too, so that no two columns can trade places."""
+    key = F.struct(*(F.col(quoted(name)) for name in table.key))
+    parts = [part for name in table.column_names for part in (F.col(quoted(name)).isNull(), F.col(quoted(name)))]
+    return rows.select(key.alias("key"), F.xxhash64(*parts).alias("digest"))
+
+
+def differences(source: DataFrame, follower: DataFrame) -> DataFrame:
+    """`digests` of both sides in, the keys that are not the same out, with `kind`."""
+    theirs = follower.groupBy("key").agg(F.max("digest").alias("theirs"), F.count("*").alias("times"))
+    ours = source.select(F.col("key").alias("source_key"), F.col("digest").alias("ours"))
+    joined = ours.join(theirs, ours["source_key"] == theirs["key"], "full_outer")
+    kind = (
+        F.when(F.col("theirs").isNull(), MISSING)
+        .when(F.col("ours").isNull(), EXTRA)
+        .when(F.col("times") > 1, TWICE)
+        .when(F.col("ours") != F.col("theirs"), DIFFERING)
+    )
+    return joined.select(F.coalesce("source_key", "key").alias("key"), kind.alias("kind")).where("kind IS NOT NULL")
+
+
+def compare(source: DataFrame, follower: DataFrame, table: Table, most: int) -> Comparison:
+    """Compare two tables of the same columns, row by row; at most `most` keys are named."""
+    ours, theirs = digests(source, table).persist(), digests(follower, table).persist()
+    try:
+        found = differences(ours, theirs).persist()
+        counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
+        named = _named(found.limit(most), source, follower, table) if counts else []
+        return Comparison(ours.count(), theirs.count(), **counts, keys=tuple(named))
+    finally:
+        for frame in (ours, theirs, found):
+            frame.unpersist()
+
+
+def _named(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:
+    wanted = F.broadcast(found.select("key", "kind"))
+    left, right = (_keyed(side, table, name) for side, name in ((source, "l"), (follower, "r")))
+    both = wanted.join(left, F.col("key") == F.col("l_key"), "left").join(
+        right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"
+    )
+    differing = [
+        F.when(~_same(f"l_row.{quoted(name)}", f"r_row.{quoted(name)}"), F.lit(name)) for name in table.column_names
+    ]
+    rows = both.select("key", "kind", F.array_compact(F.array(*differing)).alias("columns")).collect()
+    return [
+        KeyDifference(
+            _texts(row["key"].asDict()), row["kind"], tuple(row["columns"]) if row["kind"] == DIFFERING else ()
+        )
+        for row in rows
+    ]
+
+
+def _same(left: str, right: str) -> Col:
+    return F.col(left).eqNullSafe(F.col(right))
+
+
+def _keyed(rows: DataFrame, table: Table, name: str) -> DataFrame:
+    key = F.struct(*(F.col(quoted(column)) for column in table.key))
+    return rows.select(key.alias(f"{name}_key"), F.struct(*map(quoted, table.column_names)).alias(f"{name}_row"))
+
+
+def _texts(key: dict[str, object]) -> dict[str, str | None]:
+    return {name: None if value is None else str(value) for name, value in key.items()}

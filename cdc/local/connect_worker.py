@@ -1,0 +1,98 @@
+"""Kafka Connect: one distributed worker with Debezium as its plugin and exactly-once for sources."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from cdc.local.endpoints import Endpoints, Part
+from cdc.local.files import write_properties
+from cdc.local.java import find_java
+from cdc.local.jvm import options
+from cdc.local.ports import LOOPBACK
+from cdc.local.processes import Launch
+from cdc.local.site import Site
+
+PORTS: Final = (Part.CONNECT,)
+FILES: Final = ("connect", "debezium")
+_TOPICS: Final = {
+    "config.storage.topic": "cdc-connect-configs",
+    "config.storage.replication.factor": 1,
+    "offset.storage.topic": "cdc-connect-offsets",
+    "offset.storage.replication.factor": 1,
+    "offset.storage.partitions": 5,
+    "status.storage.topic": "cdc-connect-status",
+    "status.storage.replication.factor": 1,
+    "status.storage.partitions": 1,
+}
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_CONVERTERS: Final = {
+    "key.converter": _JSON,
+    "key.converter.schemas.enable": "false",
+    "value.converter": _JSON,
+    "value.converter.schemas.enable": "false",
+}
+# a worker that was killed must not be waited for long: it is the only one
+_ALONE: Final = {
+    "scheduled.rebalance.max.delay.ms": 0,
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 2000,
+    "offset.flush.interval.ms": 5000,
+}
+_PROVIDERS: Final = "org.apache.kafka.common.config.provider"
+
+
+def launch(site: Site) -> Launch:
+    """Write the worker's settings and its plugin folder; gives how to start it."""
+    folder = site.home.folder(Part.CONNECT)
+    _lay_out(folder / "plugins" / "debezium-connector-postgres", site.files["debezium"])
+    settings = folder / "worker.properties"
+    write_properties(settings, worker_settings(site))
+    command = find_java().command(
+        "org.apache.kafka.connect.cli.ConnectDistributed",
+        options(site.home, Part.CONNECT, "768m"),
+        [str(settings)],
+    )
+    return Launch(Part.CONNECT, command, site.class_path("connect"), folder)
+
+
+def worker_settings(site: Site) -> dict[str, object]:
+    """The worker's properties, as names and values. Configurations may refer to files in `secrets` only."""
+    port = site.ports[Part.CONNECT]
+    return {
+        "bootstrap.servers": f"{LOOPBACK}:{site.ports[Part.KAFKA]}",
+        "group.id": "cdc-connect",
+        "listeners": f"http://{LOOPBACK}:{port}",
+        "rest.advertised.host.name": LOOPBACK,
+        "rest.advertised.port": port,
+        "plugin.path": site.home.folder(Part.CONNECT) / "plugins",
+        "plugin.discovery": "service_load",
+        "exactly.once.source.support": "enabled",
+        "config.providers": "file,dir,env",
+        "config.providers.file.class": f"{_PROVIDERS}.FileConfigProvider",
+        "config.providers.file.param.allowed.paths": site.home.secrets,
+        "config.providers.dir.class": f"{_PROVIDERS}.DirectoryConfigProvider",
+        "config.providers.dir.param.allowed.paths": site.home.secrets,
+        "config.providers.env.class": f"{_PROVIDERS}.EnvVarConfigProvider",
+        "config.providers.env.param.allowlist.pattern": "CDC_.*",
+        **_TOPICS,
+        **_CONVERTERS,
+        **_ALONE,
+    }
+
+
+def answers(endpoints: Endpoints) -> bool:
+    """Whether the worker has joined its group and lists its connectors."""
+    try:
+        return httpx.get(f"{endpoints.connect_url}/connectors", timeout=5, trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _lay_out(plugin: Path, jars: Sequence[Path]) -> None:
+    plugin.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in plugin.iterdir():
+        old.unlink()
+    for jar in jars:
+        (plugin / jar.name).symlink_to(jar)

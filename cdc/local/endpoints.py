@@ -1,0 +1,67 @@
+"""Where the parts answer: plain facts, to be handed to settings and clients."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from cdc.local.home import Home
+from cdc.local.passwords import Password, password
+from cdc.local.ports import LOOPBACK
+
+SUPERUSER: Final = "postgres"
+
+
+class Part(StrEnum):
+    """A part that runs as a process of its own, in the order of starting."""
+
+    POSTGRES = "postgres"
+    KAFKA = "kafka"
+    CONNECT = "connect"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """The addresses of all parts of one home, whether they run or not."""
+
+    postgres_host: str
+    postgres_port: int
+    postgres_user: str
+    postgres_password: Password
+    kafka_bootstrap: str
+    connect_url: str
+    search_url: str
+
+    def postgres_dsn(self, database: str = "postgres") -> str:
+        """How libpq reaches `database` as the superuser; holds the password."""
+        return (
+            f"host={self.postgres_host} port={self.postgres_port} dbname={database} "
+            f"user={self.postgres_user} password={self.postgres_password.read()}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What one part does at the moment; `pid` is None and `resident_bytes` 0 when it is stopped."""
+
+    part: Part
+    running: bool
+    pid: int | None
+    port: int | None
+    resident_bytes: int
+    log: Path
+
+
+def endpoints_at(home: Home, ports: Mapping[str, int]) -> Endpoints:
+    """The endpoints of `home` with these ports by name."""
+    return Endpoints(
+        postgres_host=LOOPBACK,
+        postgres_port=ports[Part.POSTGRES],
+        postgres_user=SUPERUSER,
+        postgres_password=password(home, SUPERUSER),
+        kafka_bootstrap=f"{LOOPBACK}:{ports[Part.KAFKA]}",
+        connect_url=f"http://{LOOPBACK}:{ports[Part.CONNECT]}",
+        search_url=f"http://{LOOPBACK}:{ports[Part.SEARCH]}",
+    )

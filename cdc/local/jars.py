@@ -1,0 +1,67 @@
+"""Jars and binaries of a part: from the cache if they are whole, else from the registry.
+
+Nothing is resolved here: the lock names every file, so a second start needs no network.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from cdc.local.artifacts import Artifact, locked
+from cdc.local.cache import cache_folder, open_folder
+from cdc.local.progress import SILENT, Progress
+from cdc.local.registry import context, download, intact
+
+_AT_ONCE: Final = 8
+
+
+def fetch(part: str, cache: Path | None = None, progress: Progress = SILENT) -> tuple[Path, ...]:
+    """The files of `part` (a table of jars.lock.toml), in the lock's order, each with its locked checksum.
+
+    Missing and damaged files are fetched; two processes do not fetch the same at once. Raises
+    UnreachableError naming the artifact, PreconditionError (disk full, folder not to be made, platform
+    without binaries), ConfigurationError for an unknown part.
+    """
+    artifacts = locked(part)
+    folder = open_folder((cache or cache_folder()) / "jars")
+    if _missing(artifacts, folder):
+        with FileLock(folder / ".lock"):
+            _download(part, _missing(artifacts, folder), folder, progress)
+    return tuple(folder / artifact.path for artifact in artifacts)
+
+
+def spark_jars(cache: Path | None = None, progress: Progress = SILENT) -> tuple[Path, ...]:
+    """The jars that Spark needs beside those in pyspark, for `spark.jars`; raises as `fetch` does."""
+    return fetch("spark", cache, progress)
+
+
+def spark_coordinates() -> tuple[str, ...]:
+    """The same jars as Maven coordinates, for `spark-submit --packages` on a cluster that resolves itself.
+
+    That resolver follows the POMs, and one of them asks for a token provider that not every registry has;
+    where it stops there, ship `spark_jars()` with `--jars` instead.
+    """
+    return tuple(artifact.coordinate for artifact in locked("spark"))
+
+
+def _missing(artifacts: Sequence[Artifact], folder: Path) -> list[Artifact]:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        whole = pool.map(lambda artifact: intact(folder / artifact.path, artifact), artifacts)
+        return [artifact for artifact, is_whole in zip(artifacts, whole, strict=True) if not is_whole]
+
+
+def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: Progress) -> None:
+    if not artifacts:
+        return
+    registry = context(folder, progress)
+    progress.downloading(part, sum(artifact.size for artifact in artifacts))
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        for done in [pool.submit(download, artifact, registry, progress) for artifact in artifacts]:
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    progress.downloaded()

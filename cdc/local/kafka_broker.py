@@ -1,0 +1,91 @@
+"""The log: one Kafka process, broker and controller in one, on the loopback address."""
+
+import base64
+import os
+import socket
+import struct
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Final
+
+from cdc.local.endpoints import Endpoints, Part
+from cdc.local.failures import failed
+from cdc.local.files import write_properties
+from cdc.local.java import find_java
+from cdc.local.jvm import options
+from cdc.local.ports import LOOPBACK
+from cdc.local.processes import Launch
+from cdc.local.site import Site
+
+CONTROLLER: Final = "kafka.controller"
+PORTS: Final = (Part.KAFKA, CONTROLLER)
+FILES: Final = ("kafka",)
+_ALONE: Final = {
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 5,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 5,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "log.cleaner.dedupe.buffer.size": 33_554_432,
+}
+_API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
+
+
+def launch(site: Site) -> Launch:
+    """Write the broker's settings and format its storage where that is still to do; gives how to start it."""
+    folder = site.home.folder(Part.KAFKA)
+    data = folder / "data"
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings = folder / "server.properties"
+    write_properties(settings, broker_settings(site, data))
+    if not (data / "meta.properties").exists():
+        _format(site, settings)
+    command = find_java().command("kafka.Kafka", options(site.home, Part.KAFKA, "512m"), [str(settings)])
+    return Launch(Part.KAFKA, command, site.class_path("kafka"), folder)
+
+
+def broker_settings(site: Site, data: Path) -> dict[str, object]:
+    """The broker's server.properties, as names and values."""
+    broker, controller = (f"{LOOPBACK}:{site.ports[name]}" for name in PORTS)
+    return {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"BROKER://{broker},CONTROLLER://{controller}",
+        "advertised.listeners": f"BROKER://{broker}",
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "BROKER",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": data,
+        "auto.create.topics.enable": "false",
+        **_ALONE,
+    }
+
+
+def answers(endpoints: Endpoints) -> bool:
+    """Whether the broker answers a request: it opens its port some time before."""
+    host, port = endpoints.kafka_bootstrap.split(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as connection:
+            connection.sendall(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
+            return len(connection.recv(8)) == 8
+    except OSError:
+        return False
+
+
+def _format(site: Site, settings: Path) -> None:
+    cluster = "c" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+    java = find_java().command("kafka.tools.StorageTool", options(site.home, Part.KAFKA, "256m"), ["format"])
+    made = subprocess.run(  # noqa: S603
+        [*java, "--cluster-id", cluster, "--config", settings],
+        env={**os.environ, **site.class_path("kafka")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        raise failed(Part.KAFKA, "formatting its storage", made.stdout + made.stderr)

@@ -1,0 +1,67 @@
+"""The search index: one OpenSearch node on the loopback address, without its security plugin."""
+
+import shutil
+from typing import Final
+
+import httpx
+
+from cdc.local.endpoints import Endpoints, Part
+from cdc.local.files import write
+from cdc.local.java import find_java
+from cdc.local.jvm import LOGGING, options
+from cdc.local.ports import LOOPBACK
+from cdc.local.processes import Launch
+from cdc.local.site import Site
+
+TRANSPORT: Final = "search.transport"
+PORTS: Final = (Part.SEARCH, TRANSPORT)
+FILES: Final = ("opensearch",)
+_RUNNER: Final = "org.codelibs.opensearch.runner.OpenSearchRunner"
+_CLUSTER: Final = "cdc-local"
+
+
+def launch(site: Site) -> Launch:
+    """Write the node's settings; gives how to start it."""
+    folder = site.home.folder(Part.SEARCH)
+    config = folder / "config"
+    config.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write(config / "opensearch.yml", node_settings(site))
+    shutil.copyfile(LOGGING, config / "log4j2.properties")
+    # the runner takes the first free port above the one it is given
+    arguments = {
+        "-basePath": folder,
+        "-confPath": config,
+        "-dataPath": folder / "data",
+        "-logsPath": site.home.logs,
+        "-clusterName": _CLUSTER,
+        "-numOfNode": 1,
+        "-baseHttpPort": site.ports[Part.SEARCH] - 1,
+    }
+    command = find_java().command(
+        _RUNNER,
+        options(site.home, Part.SEARCH, "768m"),
+        [text for pair in arguments.items() for text in map(str, pair)],
+    )
+    return Launch(Part.SEARCH, command, site.class_path("opensearch"), folder)
+
+
+def node_settings(site: Site) -> str:
+    """The node's opensearch.yml. On a laptop's nearly full disk it would else make its indexes read-only."""
+    return (
+        f"network.host: {LOOPBACK}\n"
+        f"transport.port: {site.ports[TRANSPORT]}\n"
+        "discovery.type: single-node\n"
+        "cluster.routing.allocation.disk.threshold_enabled: false\n"
+    )
+
+
+def answers(endpoints: Endpoints) -> bool:
+    """Whether the node has its cluster's state and can serve its indexes."""
+    try:
+        health = httpx.get(f"{endpoints.search_url}/_cluster/health", timeout=5, trust_env=False)
+    except httpx.TransportError:
+        return False
+    if health.status_code != 200:
+        return False
+    found = health.json()
+    return found["cluster_name"] == _CLUSTER and found["status"] in ("yellow", "green")

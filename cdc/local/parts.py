@@ -1,0 +1,147 @@
+"""Start, stop and look at the real parts. The door to this package."""
+
+import shutil
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from cdc.core.errors import PreconditionError, RefusedError
+from cdc.local import connect_worker, kafka_broker, opensearch_node, passwords, ports, postgres, processes
+from cdc.local.cache import cache_folder
+from cdc.local.endpoints import Endpoints, Part, Status, endpoints_at
+from cdc.local.home import Home
+from cdc.local.jars import fetch
+from cdc.local.processes import Launch
+from cdc.local.progress import SILENT, Progress
+from cdc.local.site import Site
+from cdc.local.startup import Candidate, start
+
+__all__ = ["Endpoints", "Home", "Part", "Status", "down", "endpoints", "status", "up", "wipe"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one part is made: the ports and files it needs, its process, and when it is ready."""
+
+    ports: tuple[str, ...]
+    files: tuple[str, ...]
+    launch: Callable[[Site], Launch]
+    answers: Callable[[Endpoints], bool]
+    needs: tuple[Part, ...] = ()
+    stop_with: signal.Signals = signal.SIGTERM
+
+
+# in the order of starting: the slowest first, so that the others start beside it
+_KINDS: Final[Mapping[Part, _Kind]] = {
+    Part.SEARCH: _Kind(opensearch_node.PORTS, opensearch_node.FILES, opensearch_node.launch, opensearch_node.answers),
+    Part.KAFKA: _Kind(kafka_broker.PORTS, kafka_broker.FILES, kafka_broker.launch, kafka_broker.answers),
+    Part.POSTGRES: _Kind(postgres.PORTS, postgres.FILES, postgres.launch, postgres.answers, stop_with=signal.SIGINT),
+    Part.CONNECT: _Kind(
+        connect_worker.PORTS, connect_worker.FILES, connect_worker.launch, connect_worker.answers, (Part.KAFKA,)
+    ),
+}
+_STOPPING: Final = 60.0
+_WAITING: Final = 600.0
+_DYING: Final = 15.0
+
+
+def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SILENT) -> Endpoints:
+    """Start the parts (all, or `only` these and what they need), wait until they answer, say where.
+
+    What runs already is kept. Raises PreconditionError (no suitable Java, a port taken, a part that ends
+    while it starts: with the telling line of its log), UnreachableError (an artifact cannot be fetched,
+    a part does not answer in time). Parts that came up before the failure stay up.
+    """
+    wanted = _with_needs(only)
+    with _alone(home):
+        chosen = ports.choose(home)
+        for part in wanted:
+            if processes.find(home, part) is None:
+                grace = _DYING if home.record(part).exists() else 1.0
+                ports.require_free(home, chosen, _KINDS[part].ports, grace)
+        cache = cache_folder()
+        files = {name: fetch(name, cache, progress) for part in wanted for name in _KINDS[part].files}
+        site = Site(home, cache, chosen, files)
+        found = endpoints_at(home, chosen)
+        start(home, [_candidate(part, site, found) for part in wanted], progress)
+    return found
+
+
+def down(home: Home, only: Collection[Part] | None = None) -> list[Part]:
+    """Stop the parts (all, or `only` these), the last started first; gives those that ran."""
+    if not home.local.exists():
+        return []
+    with _alone(home):
+        return [
+            part
+            for part in reversed(Part)
+            if (only is None or part in only) and processes.stop(home, part, _KINDS[part].stop_with, _STOPPING)
+        ]
+
+
+def endpoints(home: Home) -> Endpoints:
+    """Where the parts of `home` answer when they run; PreconditionError if it has never been up."""
+    found = ports.remembered(home)
+    if found is None:
+        raise PreconditionError(f"nothing was ever started in {home.path}", "run cdc up first")
+    return endpoints_at(home, found)
+
+
+def status(home: Home) -> list[Status]:
+    """What each part does now, in the order of `Part`."""
+    return [_status(home, part, ports.remembered(home) or {}) for part in Part]
+
+
+def wipe(home: Home) -> None:
+    """Remove the data, ports, passwords and logs of the parts; RefusedError while one of them runs."""
+    if not home.local.exists():
+        return
+    with _alone(home):
+        if running := [part for part in Part if processes.find(home, part)]:
+            raise RefusedError(f"{', '.join(running)} in {home.path} still runs", "run cdc down first")
+        postgres.remove(home)
+        passwords.forget(home)
+        for part in Part:
+            for log in home.logs.glob(f"{part}.log*"):
+                log.unlink()
+    shutil.rmtree(home.local)
+
+
+def _status(home: Home, part: Part, chosen: Mapping[str, int]) -> Status:
+    process = processes.find(home, part)
+    return Status(
+        part=part,
+        running=process is not None,
+        pid=process.pid if process else None,
+        port=chosen.get(part),
+        resident_bytes=processes.resident_bytes(process) if process else 0,
+        log=home.log(part),
+    )
+
+
+def _with_needs(only: Collection[Part] | None) -> list[Part]:
+    asked = set(Part) if only is None else set(only)
+    needed = {need for part in asked for need in _KINDS[part].needs}
+    return [part for part in _KINDS if part in asked | needed]
+
+
+def _candidate(part: Part, site: Site, found: Endpoints) -> Candidate:
+    kind = _KINDS[part]
+    return Candidate(part, kind.needs, lambda: kind.launch(site), lambda: kind.answers(found))
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    home.make()
+    try:
+        with FileLock(home.lock_file, timeout=_WAITING):
+            yield
+    except Timeout as held:
+        raise PreconditionError(
+            f"another command has been starting or stopping parts in {home.path} for {_WAITING / 60:.0f} minutes",
+            "wait for it, or end it",
+        ) from held

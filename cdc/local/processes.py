@@ -1,0 +1,137 @@
+"""A part's process: started apart from ours, known again by pid and start time, stopped for good."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from cdc.core.errors import PreconditionError
+from cdc.local.files import write
+from cdc.local.home import Home
+
+_LONGEST_LOG: Final = 20_000_000
+# the start time is counted from the boot time, which moves a little when the clock is corrected
+_SAME_START: Final = 5.0
+_LAST_WORDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whom a process runs as, if not as ourselves."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start the process of `part`."""
+
+    part: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = Path("/")
+    user: User | None = None
+
+
+def spawn(home: Home, launch: Launch) -> psutil.Process:
+    """Start `launch` in a session of its own, its output appended to the part's log, and note its process."""
+    log = home.log(launch.part)
+    if log.exists() and log.stat().st_size > _LONGEST_LOG:
+        log.replace(log.with_suffix(".log.1"))
+    with log.open("ab") as output:
+        started = subprocess.Popen(  # noqa: S603
+            launch.command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **launch.environment},
+            cwd=launch.folder,
+            start_new_session=True,
+            user=launch.user.uid if launch.user else None,
+            group=launch.user.gid if launch.user else None,
+            extra_groups=[] if launch.user else None,
+        )
+    process = psutil.Process(started.pid)
+    note = {"pid": process.pid, "created": process.create_time()}
+    write(home.record(launch.part), json.dumps(note) + "\n", 0o644)
+    # it outlives us on purpose: tell Popen not to warn that it still runs
+    started.returncode = 0
+    return process
+
+
+def find(home: Home, part: str) -> psutil.Process | None:
+    """The process that runs `part` in `home`, None if there is none or its pid belongs to another one now."""
+    try:
+        note = json.loads(home.record(part).read_text(encoding="utf-8"))
+        process = psutil.Process(note["pid"])
+        ours = abs(process.create_time() - note["created"]) < _SAME_START
+    except (FileNotFoundError, ValueError, KeyError, psutil.NoSuchProcess):
+        return None
+    return process if ours and is_alive(process) else None
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether `process` runs; a child of ours that has ended is waited for, so that no zombie stays."""
+    try:
+        # a zombie with threads still ends: its ports and files are not free yet
+        if process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1):
+            return True
+        process.wait(timeout=0)
+    except (psutil.NoSuchProcess, psutil.TimeoutExpired):
+        pass
+    return False
+
+
+def resident_bytes(process: psutil.Process) -> int:
+    """The resident memory of `process` and its children; 0 if it ends meanwhile."""
+    try:
+        return sum(found.memory_info().rss for found in (process, *process.children(recursive=True)))
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) -> bool:
+    """End the process of `part` and its children, by force after `patience` seconds; False if none runs.
+
+    PreconditionError if the process belongs to another user.
+    """
+    process = find(home, part)
+    if process is not None:
+        try:
+            _end(process, with_signal, patience)
+        except psutil.AccessDenied as refused:
+            raise PreconditionError(
+                f"{part} (pid {process.pid}) runs as {process.username()}", "stop it as that user, or as root"
+            ) from refused
+    home.record(part).unlink(missing_ok=True)
+    return process is not None
+
+
+def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> None:
+    family = [process, *process.children(recursive=True)]
+    process.send_signal(with_signal)
+    alive = _left_after(patience, [process])
+    # children that their parent has not taken with it: a killed Postgres leaves its backends
+    alive += _left_after(0 if alive else _LAST_WORDS, family[1:])
+    for survivor in alive:
+        survivor.kill()
+    _left_after(_LAST_WORDS, alive)
+
+
+def _left_after(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Which of `watched` still run when all have ended or `patience` seconds are over.
+
+    Not psutil.wait_procs: it also waits until somebody has taken notice of the end, and a slow init does that late.
+    """
+    end = time.monotonic() + patience
+    while (alive := [found for found in watched if is_alive(found)]) and time.monotonic() < end:
+        time.sleep(0.05)
+    return alive

@@ -1,0 +1,86 @@
+"""Several parts started side by side, each watched until it answers."""
+
+import errno
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+
+from cdc.core.errors import PreconditionError
+from cdc.local import failures, processes
+from cdc.local.endpoints import Part
+from cdc.local.home import Home
+from cdc.local.processes import Launch
+from cdc.local.progress import Progress
+
+_PATIENCE: Final = 120.0
+_POLL: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A part that is to run: what must answer before it starts, how it starts, and how it is known to answer."""
+
+    part: Part
+    needs: tuple[Part, ...]
+    launch: Callable[[], Launch]
+    answers: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    candidate: Candidate
+    process: psutil.Process
+    since: float
+    log_offset: int
+
+
+def start(home: Home, candidates: Sequence[Candidate], progress: Progress) -> None:
+    """Start the candidates that do not run, in their order, and return when all of them answer.
+
+    A part that dies or is late ends this with its error; the others stay as they are.
+    """
+    waiting, started, ready = list(candidates), list[_Started](), set[Part]()
+    while waiting or started:
+        for candidate in [found for found in waiting if ready.issuperset(found.needs)]:
+            waiting.remove(candidate)
+            started.append(_start(home, candidate, progress))
+        for each in [found for found in started if _has_come_up(home, found)]:
+            started.remove(each)
+            ready.add(each.candidate.part)
+            progress.step(each.candidate.part, f"ready after {time.monotonic() - each.since:.1f} s")
+        if started:
+            time.sleep(_POLL)
+
+
+def _start(home: Home, candidate: Candidate, progress: Progress) -> _Started:
+    since, offset = time.monotonic(), failures.size(home.log(candidate.part))
+    process = processes.find(home, candidate.part)
+    if process is None:
+        progress.step(candidate.part, "starting")
+        try:
+            process = processes.spawn(home, candidate.launch())
+        except OSError as failure:
+            raise _cannot_start(home, candidate.part, failure) from failure
+    return _Started(candidate, process, since, offset)
+
+
+def _cannot_start(home: Home, part: Part, failure: OSError) -> PreconditionError:
+    if failure.errno == errno.ENOSPC:
+        return PreconditionError(f"{part} did not start: the disk that holds {home.path} is full", "free space")
+    return PreconditionError(f"{part} did not start: {failure}", f"check the folder {home.path}")
+
+
+def _has_come_up(home: Home, found: _Started) -> bool:
+    part, log = found.candidate.part, home.log(found.candidate.part)
+    if not processes.is_alive(found.process):
+        raise failures.died(part, log, found.log_offset)
+    if found.candidate.answers():
+        return True
+    if time.monotonic() - found.since > _PATIENCE:
+        processes.stop(home, part, signal.SIGTERM, patience=10)
+        raise failures.late(part, log, found.log_offset, _PATIENCE)
+    return False

@@ -1,0 +1,150 @@
+"""`cdc verify`: is every follower what its source is, once both are at one LSN? Measured, never inferred."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.core.errors import PreconditionError
+from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.table import Table, TableName
+from cdc.frames.compare import Comparison, compare
+from cdc.log.kafka_client import Reader
+from cdc.log.names import transaction_topic
+from cdc.log.transactions import ends_between
+from cdc.run.pipeline import delta_follower, fed_followers, lake_of
+from cdc.run.settings import PipelineSettings
+from connect import catalog, registration, slot, source
+from sinks.feed import LakeFeed
+from snapshots.copy import SnapshotSource
+from snapshots.keeper import Kept, filenodes, kept
+from snapshots.read import source_rows
+
+POLL_SECONDS = 0.5
+MOVED = "moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One table of one follower: compared, or `moved` since the LSN by so many changes and therefore not compared."""
+
+    comparison: Comparison | None
+    moved: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        if self.comparison is None:
+            return {"verdict": MOVED, "changes_since": self.moved}
+        return {"verdict": "equal" if self.comparison.equal else "different", **asdict(self.comparison)}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a verification found, at which LSN of the source."""
+
+    lsn: Lsn
+    followers: Mapping[str, Mapping[TableName, Verdict]]
+
+    def _verdicts(self) -> list[Verdict]:
+        return [verdict for tables in self.followers.values() for verdict in tables.values()]
+
+    @property
+    def equal(self) -> bool:
+        return all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
+
+    @property
+    def different(self) -> bool:
+        return any(v.comparison is not None and not v.comparison.equal for v in self._verdicts())
+
+    def as_json(self) -> dict[str, Any]:
+        followers = {
+            name: {str(table): verdict.as_json() for table, verdict in tables.items()}
+            for name, tables in self.followers.items()
+        }
+        return {"lsn": format_lsn(self.lsn), "equal": self.equal, "followers": followers}
+
+
+@dataclass(frozen=True, slots=True)
+class Readback:
+    """How a follower's position and rows are asked for."""
+
+    position: Callable[[], Position | None]
+    rows: Callable[[Table], DataFrame]
+
+
+def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str], patience: float, most: int) -> Report:
+    """Compare these followers with a snapshot of the source, when they have passed its LSN.
+
+    Raises PreconditionError when one does not get there within `patience` seconds.
+    """
+    followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
+    src = settings.source
+    temporary = f"{src.slot[:50]}_verify_{time.time_ns() % 10**8}"
+    with source.connected(src) as connection:
+        tables = catalog.describe(connection, settings.tables)
+        before = filenodes(connection, settings.tables)
+        with (
+            slot.created(src, temporary, temporary=True) as snapshot,
+            source.connected(src, autocommit=False) as keeping,
+            kept(keeping, snapshot.name, settings.tables, before) as keeper,
+        ):
+            lsn = snapshot.bookmark.lsn
+            registration.beat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
+            readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
+            truth = _Truth(settings, spark, readers, keeper, lsn, most)
+            found = {
+                name: truth.verdicts(each, _wait(name, each, lsn, patience), tables) for name, each in followers.items()
+            }
+    return Report(lsn, found)
+
+
+def _readbacks(settings: PipelineSettings, spark: SparkSession) -> dict[str, Readback]:
+    lake = delta_follower(spark, settings)
+    feed = LakeFeed(spark, lake_of(settings))
+    fed = {name: Readback(f.position, f.rows) for name, f in fed_followers(spark, settings).items()}
+    return {settings.delta[0]: Readback(lake.position, feed.rows), **fed}
+
+
+def _wait(name: str, follower: Readback, lsn: Lsn, patience: float) -> Position:
+    deadline = time.monotonic() + patience
+    while True:
+        position = follower.position()
+        if position is not None and position.lsn > lsn:
+            return position
+        if time.monotonic() > deadline:
+            where = format_lsn(position.lsn) if position else "no position"
+            raise PreconditionError(
+                f"follower {name} is at {where} and has not passed {format_lsn(lsn)} in {patience:.0f} s",
+                "is `cdc follow` running?",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """The source at one LSN, and what it is compared by."""
+
+    settings: PipelineSettings
+    spark: SparkSession
+    readers: SnapshotSource
+    keeper: Kept
+    lsn: Lsn
+    most: int
+
+    def verdicts(self, follower: Readback, position: Position, tables: Sequence[Table]) -> dict[TableName, Verdict]:
+        return {table.name: self._verdict(follower, position, table) for table in tables}
+
+    def _verdict(self, follower: Readback, position: Position, table: Table) -> Verdict:
+        ours = source_rows(self.spark, self.readers, table, self.keeper.pages[table.name])
+        compared = compare(ours, follower.rows(table), table, self.most)
+        since = _moved(self.settings, table.name, self.lsn, follower.position() or position)
+        return Verdict(None if since else compared, since)
+
+
+def _moved(settings: PipelineSettings, table: TableName, lsn: Lsn, position: Position) -> int:
+    """How many changes of the table the follower may hold that the snapshot does not."""
+    topic = transaction_topic(settings.log.prefix)
+    with Reader(settings.log) as reader:
+        ends = ends_between(reader, topic, lsn, position)
+    return sum(end.counts.get(str(table), 0) for end in ends)

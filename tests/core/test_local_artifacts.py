@@ -1,0 +1,85 @@
+"""The lock file and what it says."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.local.artifacts import LOCK_FILE, Artifact, locked, parse, platform_name, split
+from cdc.local.jars import spark_coordinates
+from cdc.local.lock import DECLARED, render
+
+ONE = Artifact("org.example:thing:1.0", "ab" * 32, 7)
+OTHER = Artifact("org.example:thing:1.0:native", "cd" * 32, 8, "linux-amd64")
+
+
+def test_what_is_rendered_is_parsed_again() -> None:
+    assert parse(render({"kafka": [ONE], "postgres": [OTHER]})) == {"kafka": (ONE,), "postgres": (OTHER,)}
+
+
+def test_an_artifact_lies_where_maven_puts_it() -> None:
+    assert ONE.path == Path("org/example/thing/1.0/thing-1.0.jar")
+    assert OTHER.path == Path("org/example/thing/1.0/thing-1.0-native.jar")
+
+
+@pytest.mark.parametrize("wrong", ["", "a", "a:b", "a:b:", "a:b:c:d:e"])
+def test_a_wrong_coordinate_is_named(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no group:name:version"):
+        split(wrong)
+
+
+def test_an_incomplete_entry_names_its_part() -> None:
+    with pytest.raises(ConfigurationError, match="an entry of kafka"):
+        parse('[[kafka]]\nartifact = "a:b:1"\nbytes = 1\n')
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "name"),
+    [
+        ("Linux", "x86_64", "linux-amd64"),
+        ("Linux", "aarch64", "linux-arm64v8"),
+        ("Darwin", "arm64", "darwin-arm64v8"),
+        ("Darwin", "x86_64", "darwin-amd64"),
+        ("Windows", "AMD64", "windows-amd64"),
+    ],
+)
+def test_a_platform_has_the_name_of_its_binaries(system: str, machine: str, name: str) -> None:
+    assert platform_name(system, machine) == name
+
+
+def test_each_platform_has_one_postgres() -> None:
+    for platform in ("linux-amd64", "linux-arm64v8", "darwin-amd64", "darwin-arm64v8"):
+        assert [found.platform for found in locked("postgres", platform)] == [platform]
+
+
+def test_a_platform_without_binaries_is_refused() -> None:
+    with pytest.raises(PreconditionError, match="no postgres binaries are published for windows-amd64"):
+        locked("postgres", "windows-amd64")
+
+
+def test_an_unknown_part_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="no part 'zookeeper'"):
+        locked("zookeeper")
+
+
+def test_every_root_is_locked() -> None:
+    lock = parse(LOCK_FILE.read_text(encoding="utf-8"))
+    for part, wish in tomllib.loads(DECLARED.read_text(encoding="utf-8")).items():
+        declared = {*wish.get("roots", []), *wish.get("platforms", {}).values()}
+        assert declared <= {found.coordinate for found in lock[part]}
+
+
+def test_the_plugin_brings_nothing_that_the_worker_has() -> None:
+    names = {split(found.coordinate)[1] for found in locked("debezium")}
+    assert names.isdisjoint({"kafka-clients", "connect-api", "slf4j-api"})
+
+
+def test_spark_gets_no_jar_that_pyspark_ships() -> None:
+    groups = {split(coordinate)[0] for coordinate in spark_coordinates()}
+    assert groups.isdisjoint({"org.scala-lang", "org.apache.hadoop", "com.fasterxml.jackson.core", "org.slf4j"})
+
+
+def test_one_version_of_kafka_runs_broker_and_worker() -> None:
+    found = [split(a.coordinate) for part in ("kafka", "connect") for a in locked(part)]
+    assert {version for group, _, version, _ in found if group == "org.apache.kafka"} == {"4.3.1"}

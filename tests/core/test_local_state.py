@@ -1,0 +1,114 @@
+"""The state folder: its path, its ports, its passwords, and the lines drawn from its logs."""
+
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.local import failures, passwords, ports
+from cdc.local.home import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    found = Home(tmp_path / "state")
+    found.make()
+    return found
+
+
+def test_a_home_is_absolute() -> None:
+    assert Home(Path("here")).path == Path.cwd() / "here"
+
+
+def test_a_path_that_kafka_cannot_take_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="choose another folder"):
+        Home(tmp_path / "a,b")
+
+
+def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PreconditionError, match="cannot make the state folder"):
+        Home(tmp_path / "file" / "state").make()
+
+
+def test_ports_are_chosen_once(home: Home) -> None:
+    assert ports.remembered(home) is None
+    chosen = ports.choose(home)
+    assert len(set(chosen.values())) == len(chosen) == 6
+    assert ports.choose(home) == ports.remembered(home) == chosen
+    ports.require_free(home, chosen, chosen)
+
+
+def test_a_taken_port_is_passed_over_and_named(home: Home) -> None:
+    taken = ports.choose(home)["kafka"]
+    with socket.create_server((ports.LOOPBACK, taken)):
+        with pytest.raises(PreconditionError, match=f"port {taken} of kafka is taken by .*ports.json"):
+            ports.require_free(home, ports.choose(home), ["kafka"])
+        home.ports_file.unlink()
+        assert ports.choose(home)["kafka"] != taken
+
+
+def test_a_port_is_free_again_after_its_connections_were_closed() -> None:
+    with socket.create_server((ports.LOOPBACK, 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection((ports.LOOPBACK, port)):
+            server.accept()[0].close()
+    assert ports.is_free(port)
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]"])
+def test_damaged_ports_are_named(home: Home, content: str) -> None:
+    home.ports_file.write_text(content)
+    with pytest.raises(PreconditionError, match=r"ports\.json is damaged"):
+        ports.remembered(home)
+
+
+def test_a_password_is_made_once_and_private(home: Home) -> None:
+    made = passwords.password(home, "writer")
+    assert passwords.password(home, "writer").read() == made.read()
+    assert passwords.password(home, "reader").read() != made.read()
+    assert {stat.S_IMODE(file.stat().st_mode) for file in home.secrets.iterdir()} == {0o600}
+    assert stat.S_IMODE(home.secrets.stat().st_mode) == 0o700
+    assert made.properties.read_text() == f"user=writer\npassword={made.read()}\n"
+    assert made.reference == f"${{file:{made.properties}:password}}"
+    assert made.read() not in repr(made)
+
+
+def test_forgotten_passwords_are_gone_and_nothing_else(home: Home) -> None:
+    passwords.password(home, "writer")
+    (home.secrets / "mine.properties").touch()
+    passwords.forget(home)
+    assert [file.name for file in home.secrets.iterdir()] == ["mine.properties"]
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("", "it wrote nothing"),
+        ("one\ntwo\n\n", "two"),
+        ("2026 FATAL: invalid value\nLOG: shut down\n", "2026 FATAL: invalid value"),
+        (
+            "ERROR failed\njava.lang.Error: x\n  at a.Exception.b\nCaused by: no bind\n  ... 7 more\nERROR end\n",
+            "Caused by: no bind",
+        ),
+    ],
+)
+def test_the_telling_line_is_the_cause(log: str, line: str) -> None:
+    assert failures.telling_line(log) == line
+
+
+def test_only_what_this_start_wrote_counts(tmp_path: Path) -> None:
+    log = tmp_path / "kafka.log"
+    log.write_text("ERROR old\n")
+    offset = failures.size(log)
+    log.write_text("ERROR old\nERROR new\n")
+    assert "kafka did not start: ERROR new → see" in str(failures.died("kafka", log, offset))
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    log = tmp_path / "kafka.log"
+    log.write_text("Caused by: java.io.IOException: No space left on device\nERROR later\n")
+    assert "the disk is full" in str(failures.died("kafka", log, 0))
+    assert "the disk is full" in str(failures.failed("postgres", "initdb", log.read_text()))
