@@ -3,9 +3,16 @@
 import sys
 from collections.abc import Sequence
 
-from cdc.run import cli, verbs_config, verbs_parts, verbs_pipeline
+from cdc.demo import verbs as demo_verbs
+from cdc.run import cli, verbs_config, verbs_parts, verbs_pipeline, verbs_status
 
-VERBS: tuple[cli.Register, ...] = (verbs_config.register, verbs_parts.register, verbs_pipeline.register)
+VERBS: tuple[cli.Register, ...] = (
+    verbs_config.register,
+    verbs_parts.register,
+    verbs_pipeline.register,
+    verbs_status.register,
+    demo_verbs.register,
+)
 """Each module of verbs has a `register`; a new one is one line here."""
 
 

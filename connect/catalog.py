@@ -30,7 +30,7 @@ KINDS: dict[str, Kind] = {
 }
 MAX_DECIMAL_DIGITS = 38
 KEY_KINDS = frozenset(
-    {Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.TEXT, Kind.UUID, Kind.DATE}
+    {Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.TEXT, Kind.ENUM, Kind.UUID, Kind.DATE}
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TIME, Kind.DECIMAL}
 )
 """Kinds whose equality is that of their text in the log; numeric without a scale has 1.0 = 1.00."""
@@ -115,7 +115,7 @@ def _column(table: TableName, attribute: dict[str, Any]) -> Column:
         raise PreconditionError(f"column {name} of {table} is generated and not in the log", "leave the table out")
     if type_name == "numeric":
         return _numeric(name, attribute["modifier"])
-    kind = Kind.TEXT if attribute["typtype"] == "e" else KINDS.get(type_name)
+    kind = Kind.ENUM if attribute["typtype"] == "e" else KINDS.get(type_name)
     if kind is None:
         raise PreconditionError(
             f"column {name} of {table} has type {type_name}, which is not supported yet",

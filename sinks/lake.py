@@ -9,7 +9,8 @@ import json
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 
 from cdc.core.errors import PreconditionError
@@ -83,6 +84,12 @@ def owned(lake: Lake, name: TableName) -> DeltaTable | None:
     if found is None or found.name != name:
         raise PreconditionError(f"{folder} holds a table that is not this follower's", "choose another path for it")
     return delta
+
+
+def row_count(folder: str, version: int) -> int:
+    """The rows of a table at one version, without Spark; what deletion vectors mark is not counted."""
+    query = QueryBuilder().register("rows", DeltaTable(folder, version=version))
+    return int(pa.table(query.execute("SELECT count(*) AS n FROM rows").read_all())["n"][0].as_py())
 
 
 def _encoded(name: str) -> str:

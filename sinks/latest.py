@@ -1,9 +1,198 @@
-"""The latest log: one compacted topic a table."""
+"""The latest log: one compacted topic a table, behind the lake."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
+from cdc.core.position import Bookmark, Position
 from cdc.core.settings import Settings
+from cdc.core.table import Table, TableName
+from cdc.frames.columns import Message
+from cdc.frames.documents import documents, rows_of
+from cdc.frames.feed import FeedBatch
+from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
+from cdc.log.names import latest_topic, positions_topic
+from cdc.log.settings import LogSettings
+from sinks import latest_state, latest_topics
+from sinks.latest_state import Owner, Registration, State
 
 
 class LatestSettings(Settings):
     kind: Literal["latest"]
+
+
+class LatestFollower:
+    """A `Follower` of `Feed` copies and `FeedBatch`es.
+
+    A batch and its position are one Kafka transaction: a consumer that reads committed records sees both or neither.
+    The transactional id is fixed, so that a follower that was replaced can write no more. Only a copy is written from
+    the executors, without a transaction: consumers see it grow, and its bookmark comes last.
+
+    The follower becomes the writer with the first call that writes; those that only ask disturb nobody.
+    """
+
+    def __init__(self, spark: SparkSession, log: LogSettings, pipeline: str, name: str) -> None:
+        self._spark = spark
+        self._log = log
+        self._owner = Owner(pipeline, name)
+        self._positions = positions_topic(log.prefix)
+        self._writer: TransactionalWriter | None = None
+        self._state = State()
+
+    def close(self) -> None:
+        """Let go of the connections; the next write opens them again."""
+        if self._writer:
+            self._writer.close()
+        self._writer = None
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Make the topics and register the tables; what is registered already stays as it is."""
+        for table in tables:
+            _check_key(table)
+        state = self._known()
+        latest_topics.check_apart(self._log, [*state.tables, *(table.name for table in tables)])
+        if self._writer and all(table.name in state.tables for table in tables):
+            return
+        with Admin(self._log) as admin:
+            _ensure(admin, latest_topics.topic_of_positions(self._log))
+            made = [table for table in tables if self._make_topic(admin, table, state)]
+        if made:
+            self._register([Registration(table) for table in made])
+
+    def load(self, table: Table, copy: DataFrame, bookmark: Bookmark) -> None:
+        """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on."""
+        self.prepare([table])
+        self._register([Registration(table)])
+        texts = documents(copy, table)
+        records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
+        latest_topics.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
+        self._register([Registration(table, bookmark)])
+
+    def apply(self, batch: FeedBatch, position: Position) -> None:
+        """Write every table of the batch and the position in one transaction, which ends within 15 minutes or fails."""
+        self._writing()
+        if self._has(position):
+            return
+        tables = [self._loaded(name) for name in batch.tables]
+        with self._transaction() as writer:
+            for table in tables:
+                self._send(writer, table, batch.tables[table.name])
+            writer.write(self._positions, *latest_state.position_record(self._owner, position))
+        self._state = self._state.at(position)
+
+    def bookmarks(self) -> dict[TableName, Bookmark]:
+        tables = self._known().tables
+        return {name: found.bookmark for name, found in tables.items() if found.bookmark}
+
+    def position(self) -> Position | None:
+        return self._known().position
+
+    def rows(self, table: Table) -> DataFrame:
+        """The table's rows as a consumer has them that reads committed records from the beginning until now."""
+        if table.name not in self._known().tables:
+            raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
+        newest = latest_topics.newest(self._spark, self._log, self._topic(table.name))
+        return rows_of(newest.select(F.col(Message.VALUE).cast("string").alias(Message.VALUE)), table)
+
+    def _topic(self, name: TableName) -> str:
+        return latest_topic(self._log.prefix, name)
+
+    def _known(self) -> State:
+        """The state: remembered by the writer, who alone changes it, else read."""
+        return self._state if self._writer else latest_state.read(self._log, self._positions, self._owner)
+
+    def _writing(self) -> TransactionalWriter:
+        """The writer; with its making, an older one is cut off and what that left open is gone, so read only then."""
+        if self._writer is None:
+            self._writer = TransactionalWriter(self._log, self._owner.transactional_id)
+            try:
+                self._state = latest_state.read(self._log, self._positions, self._owner)
+            except BaseException:
+                self.close()
+                raise
+        return self._writer
+
+    @contextmanager
+    def _transaction(self) -> Iterator[TransactionalWriter]:
+        """One transaction. A follower that was replaced stays so; after other failures the next call starts anew."""
+        writer = self._writing()
+        try:
+            with writer.transaction():
+                yield writer
+        except RefusedError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _register(self, registrations: Sequence[Registration]) -> None:
+        with self._transaction() as writer:
+            for registration in registrations:
+                writer.write(self._positions, *latest_state.registration_record(self._owner, registration))
+        for registration in registrations:
+            self._state = self._state.having(registration)
+
+    def _make_topic(self, admin: Admin, table: Table, state: State) -> bool:
+        """Make the table's topic if it is not there; says whether the table is to be registered."""
+        wanted, registered = latest_topics.topic_of(self._log, table.name), table.name in state.tables
+        if _ensure(admin, wanted):
+            return True
+        if not registered and not latest_topics.is_empty(self._log, wanted.name):
+            raise PreconditionError(
+                f"topic {wanted.name} is there already and is not this follower's",
+                "choose another log.prefix, or delete it",
+            )
+        return not registered
+
+    def _with_tombstones(self, records: DataFrame, name: TableName) -> DataFrame:
+        topic = self._topic(name)
+        if latest_topics.is_empty(self._log, topic):
+            return records
+        stale = latest_topics.newest(self._spark, self._log, topic).join(records, Message.KEY.value, "left_anti")
+        return records.unionByName(stale.select(Message.KEY, F.lit(None).cast("binary").alias(Message.VALUE)))
+
+    def _loaded(self, name: TableName) -> Table:
+        found = self._state.tables.get(name)
+        if found is None or found.bookmark is None:
+            raise PreconditionError(f"{name} has no copy in the latest log", "run `cdc bootstrap` first")
+        return found.table
+
+    def _has(self, position: Position) -> bool:
+        stands = self._state.position
+        if stands and stands.generation > position.generation:
+            raise RefusedError(
+                f"the latest log is followed in generation {stands.generation}, this is {position.generation}",
+                "stop this `cdc follow`: a later one has taken over",
+            )
+        return stands is not None and _order(position) <= _order(stands)
+
+    def _send(self, writer: TransactionalWriter, table: Table, feed: DataFrame) -> None:
+        topic = self._topic(table.name)
+        for key, value in documents(feed, table).toLocalIterator(prefetchPartitions=True):
+            writer.write(topic, key.encode(), None if value is None else value.encode())
+
+
+def _order(position: Position) -> tuple[int, int]:
+    return position.generation, position.end_offset
+
+
+def _check_key(table: Table) -> None:
+    if not table.key:
+        raise PreconditionError(
+            f"{table.name} has no primary key, and a compacted topic needs one",
+            "give it one, or leave it to followers of kind delta",
+        )
+
+
+def _ensure(admin: Admin, wanted: Topic) -> bool:
+    """Make the topic if it is not there; says whether it was made. Raises PreconditionError for one that differs."""
+    present = admin.topics([wanted.name]).get(wanted.name)
+    if present is None:
+        latest_topics.make(admin, wanted)
+        return True
+    latest_topics.check_partitions(wanted, present)
+    return False

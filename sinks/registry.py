@@ -1,11 +1,34 @@
 """The kinds of followers; a new one is its own file and one line here."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
+from pyspark.sql import SparkSession
 
+from cdc.frames.feed import FedFollower
+from cdc.log.settings import LogSettings
 from sinks.delta_table import DeltaSettings
-from sinks.latest import LatestSettings
-from sinks.search import SearchSettings
+from sinks.latest import LatestFollower, LatestSettings
+from sinks.search import SearchFollower, SearchSettings
 
 FollowerSettings = Annotated[DeltaSettings | SearchSettings | LatestSettings, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Which follower of which pipeline."""
+
+    pipeline: str
+    follower: str
+
+
+def fed_follower(
+    spark: SparkSession, settings: SearchSettings | LatestSettings, naming: Naming, log: LogSettings
+) -> FedFollower:
+    """The follower behind the lake that these settings ask for."""
+    match settings:
+        case SearchSettings():
+            return SearchFollower(spark, settings, naming.pipeline, naming.follower)
+        case LatestSettings():
+            return LatestFollower(spark, log, naming.pipeline, naming.follower)

@@ -1,10 +1,23 @@
-"""The search follower."""
+"""The search follower: one index a table in OpenSearch, behind the lake."""
 
-from typing import Literal
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal
 
+from opensearchpy import OpenSearch
+from opensearchpy.exceptions import ConflictError
 from pydantic import Field, SecretStr
+from pyspark.sql import DataFrame, SparkSession
 
+from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
+from cdc.core.position import Bookmark, Position
 from cdc.core.settings import Settings
+from cdc.core.table import Table, TableName
+from cdc.frames.documents import documents, rows_of
+from cdc.frames.feed import FeedBatch
+from sinks import search_bulk, search_index, search_scroll
+from sinks.search_client import Cluster, reached
+from sinks.search_index import IndexNote, Owner
 
 
 class SearchSettings(Settings):
@@ -13,9 +26,198 @@ class SearchSettings(Settings):
     username: str | None = None
     password: SecretStr | None = None
     ca_file: str | None = None
-    prefix: str = ""
+    prefix: str = Field(default="", pattern=r"^([a-z][a-z0-9_-]{0,99})?$")
     """First part of every index's name; the pipeline's name where it is left out."""
     shards: int = Field(default=1, ge=1)
     replicas: int = Field(default=0, ge=0)
+    deletes_remembered_hours: int = Field(default=24, ge=1)
+    """How long the index remembers the version of a deleted document (`index.gc_deletes`), in memory: longer than a
+    writer that lost its lease can live on, or its late write would bring the document back."""
     bulk_documents: int = Field(default=1000, ge=1)
     bulk_bytes: int = Field(default=5 * 1024 * 1024, ge=1024)
+    bulk_retry_seconds: int = Field(default=120, ge=1)
+    """How long a request that the cluster is too busy for is tried again."""
+
+
+class SearchFollower:
+    """A `Follower` of `Feed` copies and `FeedBatch`es.
+
+    There are no transactions over several documents. Every write carries the version of its place in the log and loses
+    against a newer one, so that a batch can come again from anywhere; the position is written when all of a batch is
+    acknowledged, and an index shows a batch as a whole, when it is refreshed at the end.
+
+    The rows of a copy carry the lowest version of the generation: where they stand in the log is the caller's matter,
+    and everything that comes after them is newer.
+    """
+
+    def __init__(
+        self, spark: SparkSession, settings: SearchSettings, pipeline: str, name: str, generation: int = 1
+    ) -> None:
+        self._spark = spark
+        self._settings = settings
+        password = settings.password.get_secret_value() if settings.password else None
+        self._cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
+        self._owner = Owner(pipeline, name)
+        self._prefix = settings.prefix or pipeline
+        self._generation = generation
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Refuse tables that cannot be followed and indexes that are not ours; a table's index comes with its copy."""
+        for table in tables:
+            search_index.check_table(table)
+        with reached(self._cluster) as client:
+            for table in tables:
+                self._note(client, table.name)
+            for name, mapping in self._own_indexes().items():
+                _create_missing(client, name, {"mappings": mapping, "settings": self._own_settings()})
+
+    def load(self, table: Table, copy: DataFrame, bookmark: Bookmark) -> None:
+        """Make the table's index anew and fill it; until the last row is in, it has no bookmark."""
+        search_index.check_table(table)
+        index, note = self._index(table.name), IndexNote(self._owner, table)
+        s = self._settings
+        settings = search_index.table_settings(table, s.shards, s.replicas, s.deletes_remembered_hours)
+        with reached(self._cluster) as client:
+            if self._note(client, table.name):
+                client.indices.delete(index=index)
+            client.indices.create(
+                index=index, body={"mappings": search_index.table_mapping(note), "settings": {"index": settings}}
+            )
+            self._write(client, table, copy, search_index.version_of_copy(self._generation))
+            client.indices.refresh(index=index)
+            loaded = IndexNote(self._owner, table, bookmark)
+            client.indices.put_mapping(index=index, body={"_meta": loaded.as_meta()})
+
+    def apply(self, batch: FeedBatch, position: Position) -> None:
+        """Write every table of the batch, make it visible, then the position."""
+        with reached(self._cluster) as client:
+            if self._has(client, position):
+                return
+            notes = self._notes(client)
+            tables = [_loaded(name, notes.get(name)) for name in batch.tables]
+            for table in tables:
+                self._write(client, table, batch.tables[table.name], search_index.version_at(position))
+            if tables:
+                client.indices.refresh(index=",".join(self._index(table.name) for table in tables))
+            self._store(client, position)
+
+    def bookmarks(self) -> dict[TableName, Bookmark]:
+        with reached(self._cluster) as client:
+            notes = self._notes(client)
+        return {name: note.bookmark for name, note in notes.items() if note.bookmark}
+
+    def position(self) -> Position | None:
+        with reached(self._cluster) as client:
+            return self._position(client)
+
+    def rows(self, table: Table) -> DataFrame:
+        """The table's rows as a search sees them now."""
+        index = self._index(table.name)
+        with reached(self._cluster) as client:
+            if not self._note(client, table.name):
+                raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
+            settings = client.indices.get_settings(index=index)
+        shards = int(settings[index]["settings"]["index"]["number_of_shards"])
+        return rows_of(search_scroll.read(self._spark, search_scroll.Source(self._cluster, index, shards)), table)
+
+    def _index(self, name: TableName) -> str:
+        return search_index.index_name(self._prefix, name)
+
+    def _own_indexes(self) -> dict[str, dict[str, Any]]:
+        return {
+            search_index.positions_index(self._prefix): search_index.POSITION_MAPPING,
+            search_index.refusals_index(self._prefix): search_index.REFUSAL_MAPPING,
+        }
+
+    def _own_settings(self) -> dict[str, Any]:
+        return {"index": {"number_of_shards": 1, "number_of_replicas": self._settings.replicas}}
+
+    def _note(self, client: OpenSearch, name: TableName) -> IndexNote | None:
+        """What the table's index says of itself, None when there is none; raises PreconditionError if not ours."""
+        index = self._index(name)
+        found = client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
+        if not found:
+            return None
+        note = IndexNote.from_meta(found.get(index, {}).get("mappings", {}).get("_meta"))
+        if note is None or note.owner != self._owner or note.table.name != name:
+            raise PreconditionError(
+                f"index {index} is there already and is not this follower's", "choose another prefix, or delete it"
+            )
+        return note
+
+    def _notes(self, client: OpenSearch) -> dict[TableName, IndexNote]:
+        found = client.indices.get_mapping(index=f"{self._prefix}-*", params={"filter_path": "*.mappings._meta"})
+        notes = [(index, IndexNote.from_meta(each["mappings"]["_meta"])) for index, each in found.items()]
+        return {
+            note.table.name: note
+            for index, note in notes
+            if note and note.owner == self._owner and index == self._index(note.table.name)
+        }
+
+    def _write(self, client: OpenSearch, table: Table, feed: DataFrame, version: int) -> None:
+        s, index = self._settings, self._index(table.name)
+        limits = (s.bulk_documents, s.bulk_bytes, s.bulk_retry_seconds)
+        target = search_bulk.Target(self._cluster, index, version, *limits)
+        refusals = search_bulk.write(documents(feed, table), target)
+        if refusals:
+            self._refuse(client, table.name, version, refusals)
+
+    def _refuse(
+        self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[search_bulk.Refusal]
+    ) -> None:
+        """Keep the refusals, each once however often its batch is tried, and stop: the position stays behind them."""
+        index = search_index.refusals_index(self._prefix)
+        for refusal in refusals:
+            kept = {"table": str(table), "document": refusal.id, "version": version, "reason": refusal.reason}
+            client.index(
+                index=index, id=_digest(f"{table} {refusal.id} {version}"), body={**self._owner.as_json(), **kept}
+            )
+        first = refusals[0]
+        raise PreconditionError(
+            f"{table}: the index refused {len(refusals)} documents, first {_digest(first.id)[:16]}: {first.reason}",
+            f"they are listed in index {index}; nothing after them is applied",
+        )
+
+    def _has(self, client: OpenSearch, position: Position) -> bool:
+        stands = self._position(client)
+        if stands and stands.generation > position.generation:
+            raise RefusedError(
+                f"the index is followed in generation {stands.generation}, this is {position.generation}",
+                "stop this `cdc follow`: a later one has taken over",
+            )
+        return stands is not None and search_index.version_at(position) <= search_index.version_at(stands)
+
+    def _position(self, client: OpenSearch) -> Position | None:
+        found = client.get(
+            index=search_index.positions_index(self._prefix), id=self._position_id(), params={"ignore": 404}
+        )
+        return Position.from_json(found["_source"]["position"]) if found.get("found") else None
+
+    def _store(self, client: OpenSearch, position: Position) -> None:
+        index = search_index.positions_index(self._prefix)
+        version = {"version": search_index.version_at(position), "version_type": "external_gte"}
+        body = {**self._owner.as_json(), "position": position.as_json()}
+        try:
+            client.index(index=index, id=self._position_id(), body=body, params=version)
+        except ConflictError as error:
+            raise RefusedError(
+                f"another writer moved the position in {index}", "stop the other `cdc follow`"
+            ) from error
+
+    def _position_id(self) -> str:
+        return f"{self._owner.pipeline}/{self._owner.follower}"
+
+
+def _loaded(name: TableName, note: IndexNote | None) -> Table:
+    if note is None or note.bookmark is None:
+        raise PreconditionError(f"{name} has no copy in the index", "run `cdc bootstrap` first")
+    return note.table
+
+
+def _create_missing(client: OpenSearch, index: str, body: dict[str, Any]) -> None:
+    if not client.indices.exists(index=index):
+        client.indices.create(index=index, body=body)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

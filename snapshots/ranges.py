@@ -39,7 +39,7 @@ def query(table: Table, pages: PageRange) -> sql.Composed:
 def _selected(column: Column) -> sql.Composed:
     name = sql.Identifier(column.name)
     match column.kind:
-        case Kind.JSON | Kind.UUID | Kind.NUMERIC | Kind.DECIMAL | Kind.TEXT:
+        case Kind.JSON | Kind.UUID | Kind.NUMERIC | Kind.DECIMAL | Kind.ENUM:
             return sql.SQL("{}::text AS {}").format(name, name)
         case Kind.TIME:
             return sql.SQL("to_char({}, 'HH24:MI:SS.US') AS {}").format(name, name)

@@ -10,15 +10,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    from pyspark.sql import SparkSession
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    from cdc.local.jars import spark_jars
+    from cdc.run.session import Launch, build
 
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    launch = Launch("local[2]", "2g", [str(jar) for jar in spark_jars()], log)
+    session = build("tests", launch, {"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()

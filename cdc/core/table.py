@@ -17,6 +17,7 @@ class Kind(StrEnum):
     DECIMAL = "decimal"
     NUMERIC = "numeric"
     TEXT = "text"
+    ENUM = "enum"
     JSON = "json"
     UUID = "uuid"
     BYTES = "bytes"

@@ -45,6 +45,10 @@ class Run:
                     total[table] = total.get(table, 0) + count
         return total
 
+    def changes(self, tables: Iterable[str]) -> int:
+        """How many changes these tables have in the run, all together."""
+        return sum(self.counts(tables).values())
+
     def position(self, generation: int, next_offsets: Mapping[str, Mapping[int, int]]) -> Position:
         """Where a follower stands that has applied the run."""
         return Position(generation, self.last.offset, self.last.lsn, self.last.tx_id, next_offsets)

@@ -21,6 +21,9 @@ OLD_KEY_HEADER = "__debezium.oldkey"
 RAW = {"raw_key": Message.KEY, "raw_value": Message.VALUE}
 """What is kept of a message that is no change; null for a change."""
 
+NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+"""What Debezium writes for a numeric that is no number, and what Postgres does."""
+
 MICROS_A_SECOND = 1_000_000
 
 
@@ -118,6 +121,8 @@ def _value(text: Col, column: Column) -> Col:
             return F.date_from_unix_date(text.try_cast("int"))
         case Kind.TIMESTAMP:
             return F.timestamp_micros(text.try_cast("long")).cast("timestamp_ntz")
+        case Kind.NUMERIC:
+            return F.coalesce(*(F.when(text == sent, F.lit(value)) for sent, value in NOT_NUMBERS.items()), text)
         case Kind.TIME:
             return _time_of_day(text.try_cast("long"))
         case _:

@@ -1,10 +1,11 @@
 """Rows as JSON text: one canonical form for the index, the latest log and whoever reads them."""
 
 from pyspark.sql import Column as Col
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc.core.table import Kind, Table
-from cdc.frames.columns import Feed, row_type, within
+from cdc.frames.columns import Feed, Message, row_type, within
 
 OPTIONS = {
     "ignoreNullFields": "false",
@@ -13,6 +14,18 @@ OPTIONS = {
     "dateFormat": "yyyy-MM-dd",
 }
 """Every column is there, null or not; times have six digits and timestamps with a zone are UTC."""
+
+
+def documents(feed: DataFrame, table: Table) -> DataFrame:
+    """A `Feed` as text, columns KEY and VALUE of `Message`: the value is null where the key has no row any more."""
+    value = F.when(F.col(Feed.ROW).isNotNull(), document(table))
+    return feed.select(key_document(table).alias(Message.KEY), value.alias(Message.VALUE))
+
+
+def rows_of(texts: DataFrame, table: Table) -> DataFrame:
+    """Documents in a column VALUE in, the table's rows out, typed as `row_type` says."""
+    row = texts.select(parsed(F.col(Message.VALUE), table).alias(Feed.ROW))
+    return row.select(*(within(Feed.ROW, name).alias(name) for name in table.column_names))
 
 
 def document(table: Table) -> Col:

@@ -7,6 +7,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from cdc.core.follower import Follower
 from cdc.core.table import Table, TableName
 from cdc.frames.columns import Feed, key_type, quoted, row_type
 
@@ -26,6 +27,10 @@ class Readable(Protocol):
 
     def rows(self, table: Table) -> DataFrame:
         """The table as the follower holds it now: the table's columns, typed as `row_type` says."""
+
+
+class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
+    """A follower behind the lake: it takes in `Feed` frames, and its rows can be read back."""
 
 
 def newest(change_feed: DataFrame, table: Table) -> DataFrame:

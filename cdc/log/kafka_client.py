@@ -1,19 +1,38 @@
 """The one place that touches kafka-python, which is untyped: a typed edge of what the toolkit needs of Kafka."""
 
+import logging
 import ssl
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from kafka.errors import (
+    BrokerResponseError,
+    InvalidProducerEpochError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    ProducerFencedError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 
-from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
 from cdc.log.settings import LogSettings
 
 REQUEST_MS = 30_000
+FLUSH_SECONDS = 120.0
+TRANSACTION_MS = 15 * 60_000
+"""The longest that a broker lets a transaction be, unless its `transaction.max.timeout.ms` says otherwise."""
+BUFFER_BYTES = 16 * 1024 * 1024
+TOO_LARGE_REMEDY = "raise log.latest.max_record_bytes, and max.message.bytes of the topics that are there"
+FENCED = (ProducerFencedError, InvalidProducerEpochError)
+
+logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +88,10 @@ def _as_ours(log: LogSettings, error: KafkaError) -> CdcError:
     reason = str(error) or type(error).__name__
     if isinstance(error, UnknownTopicOrPartitionError):
         return PreconditionError(f"Kafka {log.bootstrap}: no such topic: {reason}", "run `cdc bootstrap`")
+    if isinstance(error, MessageSizeTooLargeError):
+        return PreconditionError(f"Kafka {log.bootstrap}: a record is too large: {reason}", TOO_LARGE_REMEDY)
+    if isinstance(error, BrokerResponseError) and not error.retriable:
+        return PreconditionError(f"Kafka {log.bootstrap} refused a request: {reason}", "see the broker's log")
     return UnreachableError(f"Kafka {log.bootstrap} does not answer: {reason}", "check log.bootstrap; is it running?")
 
 
@@ -116,14 +139,17 @@ class Admin:
 
 
 class Reader:
-    """Reads committed records of partitions that it is told; it belongs to no group and commits nothing."""
+    """Reads records of partitions that it is told; it belongs to no group and commits nothing.
 
-    def __init__(self, log: LogSettings) -> None:
+    It reads committed records only, up to the first transaction that is still open, unless told otherwise.
+    """
+
+    def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
         self._log = log
         with _reported(log):
             self._consumer = KafkaConsumer(
                 **client_options(log),
-                isolation_level="read_committed",
+                isolation_level="read_committed" if committed else "read_uncommitted",
                 enable_auto_commit=False,
                 group_id=None,
                 auto_offset_reset="none",
@@ -148,7 +174,7 @@ class Reader:
         return self._bounds(topics, self._consumer.beginning_offsets)
 
     def end(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-        """The offset behind the last stable record, per topic and partition."""
+        """The offset behind the last record that this reader may see, per topic and partition."""
         return self._bounds(topics, self._consumer.end_offsets)
 
     def _bounds(self, topics: Sequence[str], ask: Any) -> dict[str, dict[int, int]]:
@@ -175,38 +201,99 @@ class Reader:
 
 
 class TransactionalWriter:
-    """Writes records in transactions; a later writer with the same id fences this one off (KIP-98)."""
+    """Writes records in transactions; a later writer with the same id fences this one off (KIP-98).
+
+    Records are buffered up to BUFFER_BYTES, whatever a transaction's size. After an error the writer is of no further
+    use: close it; making the next one aborts what this one left open.
+    """
 
     def __init__(self, log: LogSettings, transactional_id: str) -> None:
         self._log = log
+        self._id = transactional_id
+        self._failure: Exception | None = None
+        self._buffered = 0
         with _reported(log):
             self._producer = KafkaProducer(
                 **client_options(log),
                 transactional_id=transactional_id,
+                transaction_timeout_ms=TRANSACTION_MS,
                 acks="all",
-                compression_type=None,
+                max_request_size=log.latest.max_record_bytes,
+                compression_type="lz4",
                 linger_ms=20,
                 batch_size=256 * 1024,
             )
+            # A fenced producer must stay so: kafka-python would ask for a new epoch on INVALID_PRODUCER_EPOCH and,
+            # where a broker refuses that with the same error, take a new id, which fences whoever had replaced it.
+            self._producer._transaction_manager._supports_epoch_bump = lambda: False
             self._producer.init_transactions()
 
     def __enter__(self) -> "TransactionalWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._producer.close()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections, waiting for nothing."""
+        self._producer.close(timeout=0)
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalWriter"]:
-        """All records written inside become visible together, or none of them."""
-        with _reported(self._log):
+        """All records written inside become visible together, or none of them.
+
+        Raises RefusedError when a later writer has taken over, PreconditionError when the broker has given the
+        transaction up or refuses a record, UnreachableError when it does not answer.
+        """
+        began = time.monotonic()
+        try:
             self._producer.begin_transaction()
-            try:
-                yield self
-                self._producer.commit_transaction()
-            except BaseException:
-                self._producer.abort_transaction()
-                raise
+            yield self
+            self._flush()
+            self._end("begin_commit")
+        except KafkaError as error:
+            self._abort()
+            raise self._judged(error, time.monotonic() - began) from error
+        except BaseException:
+            self._abort()
+            raise
 
     def write(self, topic: str, key: bytes, value: bytes | None) -> None:
-        self._producer.send(topic, key=key, value=value)
+        """Add a record to the transaction; a record that the broker refuses fails the transaction, not this call."""
+        self._producer.send(topic, key=key, value=value).add_errback(self._failed)
+        self._buffered += len(key) + len(value or b"")
+        if self._buffered > BUFFER_BYTES:
+            self._flush()
+
+    def _failed(self, error: Exception) -> None:
+        self._failure = self._failure or error
+
+    def _flush(self) -> None:
+        self._producer.flush(FLUSH_SECONDS)
+        self._buffered = 0
+        if self._failure:
+            raise self._failure
+
+    def _end(self, how: str) -> None:
+        """Commit or abort, as the producer's own methods do, which wait for ever when no broker answers."""
+        result = getattr(self._producer._transaction_manager, how)()
+        self._producer._sender.wakeup()
+        if not result.wait(timeout_ms=REQUEST_MS):
+            raise KafkaTimeoutError(f"no answer to the end of a transaction in {REQUEST_MS / 1000:.0f} s")
+
+    def _abort(self) -> None:
+        with suppress(KafkaError):
+            self._end("begin_abort")
+
+    def _judged(self, error: KafkaError, seconds: float) -> CdcError:
+        found = (error, self._failure, self._producer._transaction_manager.last_error)
+        if not any(isinstance(each, FENCED) for each in found):
+            return _as_ours(self._log, error)
+        if seconds * 1000 > TRANSACTION_MS:
+            return PreconditionError(
+                f"Kafka gave up a transaction of {self._id} after {seconds:.0f} s",
+                "follow more often: batches get smaller",
+            )
+        return RefusedError(
+            f"another writer has taken over as {self._id}", "stop the other `cdc follow`, then start again"
+        )

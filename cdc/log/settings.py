@@ -18,6 +18,10 @@ class LatestTopicSettings(Settings):
     """After how long a record has to be compacted, however small its topic."""
     segment_seconds: int = Field(default=86400, ge=1)
     """How long a segment stays active; an active segment is never compacted."""
+    dirty_ratio: float = Field(default=0.5, ge=0, le=1)
+    """Compaction begins when this part of the log has not been through it yet."""
+    max_record_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
+    """The largest row, as JSON, that the topics take."""
 
 
 class LogSettings(Settings):

@@ -1,24 +1,18 @@
 """The stream that keeps a follower behind the lake in sync: cuts come in, their change feed is applied."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.core.follower import Follower
 from cdc.core.position import Bookmark
 from cdc.core.table import Table
-from cdc.frames.feed import FeedBatch, Readable
+from cdc.frames.feed import FedFollower, FeedBatch
 from cdc.run.lake_stream import Progress
 from sinks.cuts import Cut, cut_of
 from sinks.feed import LakeFeed
 
 CUTS_A_BATCH = 20
-
-
-class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
-    """A follower that takes in `Feed` frames, and whose rows can be read back."""
 
 
 class FeedStream:

@@ -25,14 +25,21 @@ Say = Callable[[str], None]
 
 
 def follow(
-    settings: PipelineSettings, spark: SparkSession, names: Sequence[str], say: Say, *, until_caught_up: bool
+    settings: PipelineSettings,
+    spark: SparkSession,
+    names: Sequence[str],
+    say: Say,
+    *,
+    until_caught_up: bool = False,
+    stopping: threading.Event | None = None,
 ) -> None:
     """Run the streams of these followers until stopped or, on request, until they have what the source has now.
 
-    A follower that fails stops alone; the first failure is raised when all have ended.
+    Whoever runs it in a thread stops it by `stopping`. A follower that fails stops alone; the first failure is raised
+    when all have ended.
     """
     target = _mark(settings) if until_caught_up else None
-    stopping = threading.Event()
+    stopping = stopping or threading.Event()
     with ExitStack() as held, _signals(stopping, say):
         for name in names:
             held.enter_context(lease(settings, name))

@@ -42,8 +42,8 @@ def _look(
         if done > told:
             advance(done - told)
             told = done
-    if not running.exception():
-        advance(sum(row["rows"] for row in running.result()) - told)
+    if not running.exception() and (rest := sum(row["rows"] for row in running.result()) - told):
+        advance(rest)
 
 
 def _share_done(spark: SparkSession, group: str) -> float:

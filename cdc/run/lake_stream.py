@@ -80,7 +80,7 @@ class LakeStream:
         finally:
             read.release()
         self._position, self._ahead = position, BEFORE_LOG
-        return self._reached(Progress(position, sum(run.counts(str(table.name) for table in tables).values())))
+        return self._reached(Progress(position, run.changes(str(table.name) for table in tables)))
 
     def _admit(self) -> None:
         """Tables that were copied meanwhile: what the position has passed since their copy comes first."""

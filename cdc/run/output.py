@@ -162,7 +162,7 @@ class PlainBar:
         with self.lock:
             self.done += rows
             now = self.clock()
-            if now - self.told >= self.every or self.done == self.total:
+            if now - self.told >= self.every or (rows and self.done == self.total):
                 self.told = now
                 say(self.line(now - self.started))
 

@@ -1,7 +1,8 @@
 """One pipeline put together from its settings: the one place that knows every kind of part."""
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,26 +10,29 @@ from filelock import FileLock, Timeout
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import ConfigurationError, RefusedError
+from cdc.frames.feed import FedFollower
 from cdc.local.jars import spark_jars
 from cdc.run import session
-from cdc.run.feed_stream import FedFollower
+from cdc.run.asked import Asked
 from cdc.run.settings import PipelineSettings
-from sinks.delta_table import DeltaFollower
+from sinks.delta_table import DeltaFollower, DeltaSettings
 from sinks.lake import Lake
+from sinks.registry import Naming, fed_follower
 
-SUBMITTED = "spark.cdc.submitted"
-"""Set by `cdc submit`: the class path is there already, and so is the master."""
+SUBMITTED = "CDC_SUBMITTED"
+"""Set in the environment of a driver under `spark-submit`: master and class path are there already."""
 
 
 def spark_session(settings: PipelineSettings, name: str) -> SparkSession:
-    """The session of one verb; under `spark-submit`, the one that it was submitted to."""
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
+    """The session of one verb; under `spark-submit`, the one that it was submitted with."""
     spark = settings.spark
+    title = f"cdc {name} {settings.pipeline.name}"
     conf = {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **spark.conf}
+    if SUBMITTED in os.environ:
+        return session.submitted(title, conf)
+    log = Path(settings.pipeline.state) / "logs" / "spark.log"
     jars = [str(jar) for jar in spark_jars()]
-    return session.build(f"cdc {name} {settings.pipeline.name}", spark.master, spark.driver_memory, jars, conf)
+    return session.build(title, session.Launch(spark.master, spark.driver_memory, jars, log), conf)
 
 
 def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
@@ -41,6 +45,15 @@ def delta_follower(spark: SparkSession, settings: PipelineSettings) -> DeltaFoll
 
 def fed_followers(spark: SparkSession, settings: PipelineSettings) -> dict[str, FedFollower]:
     """The followers behind the lake, by name."""
+    return {
+        name: fed_follower(spark, follower, Naming(settings.pipeline.name, name), settings.log)
+        for name, follower in settings.followers.items()
+        if not isinstance(follower, DeltaSettings)
+    }
+
+
+def standings(settings: PipelineSettings) -> Mapping[str, Asked]:
+    """The followers behind the lake as far as they can be asked without Spark, by name."""
     return {}
 
 
@@ -64,18 +77,12 @@ def lease(settings: PipelineSettings, follower: str) -> Iterator[None]:
     holder = folder / f"{follower}.json"
     try:
         with FileLock(folder / f"{follower}.lock", timeout=0):
-            holder.write_text(json.dumps({"pid": _pid()}))
+            holder.write_text(json.dumps({"pid": os.getpid()}))
             yield
     except Timeout:
         raise RefusedError(
             f"follower {follower} is already being followed by process {_holder(holder)}", "stop that one first"
         ) from None
-
-
-def _pid() -> int:
-    import os
-
-    return os.getpid()
 
 
 def _holder(file: Path) -> str:

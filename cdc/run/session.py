@@ -1,8 +1,15 @@
 """The one place where a Spark session is made."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+
+from cdc.core.errors import PreconditionError
+from cdc.local.java import find_java
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -11,22 +18,53 @@ FIXED = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
 }
 """What the toolkit relies on, whatever the rest is."""
 
+_LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
 
 
-def build(name: str, master: str, driver_memory: str, jars: Sequence[str], conf: Mapping[str, str]) -> SparkSession:
-    """A session with Delta and the Kafka source on its class path.
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a session of our own is started: `jars` are files; Spark's log goes to the file `log`."""
 
-    `jars` are files; none where `spark-submit` has brought them. A local master listens on loopback only.
+    master: str
+    driver_memory: str
+    jars: Sequence[str]
+    log: Path
+
+
+def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
+    """A session with Delta and the Kafka source on its class path; a local master listens on loopback only.
+
+    Raises PreconditionError when its Java machine does not start.
     """
-    builder = SparkSession.builder.appName(name).master(master).config("spark.driver.memory", driver_memory)
-    if jars:
-        builder = builder.config("spark.jars", ",".join(jars))
-    local = LOOPBACK if master.startswith("local") else {}
-    for key, value in {**local, **conf, **FIXED}.items():
+    find_java()
+    launch.log.parent.mkdir(parents=True, exist_ok=True)
+    local = LOOPBACK if launch.master.startswith("local") else {}
+    own = {
+        "spark.driver.memory": launch.driver_memory,
+        "spark.jars": ",".join(launch.jars),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} -Dcdc.spark.log={launch.log}",
+    }
+    builder = SparkSession.builder.appName(name).master(launch.master)
+    for key, value in {**local, **own, **conf, **FIXED}.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkRuntimeError, Py4JError) as error:
+        raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {launch.log}") from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def submitted(name: str, conf: Mapping[str, str]) -> SparkSession:
+    """The session of a driver under `spark-submit`, which has said the master, the memory and the class path."""
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**conf, **FIXED}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.core.errors import CdcError, UnreachableError
 
+_log = structlog.get_logger()
 RETRIES_SECONDS = 600.0
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
@@ -63,7 +65,7 @@ class Runner:
     def _once(self) -> CdcError | None:
         checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-")
         try:
-            stream = _Guarded(self.start(), self.stopping)
+            stream = _Guarded(self.name, self.start(), self.stopping)
             return self._watch(stream, self._query(stream, checkpoint))
         except CdcError as error:
             return error
@@ -92,7 +94,8 @@ class Runner:
 class _Guarded:
     """Keeps what a micro-batch raised: Spark hands on only its text."""
 
-    def __init__(self, stream: Stream, stopping: threading.Event) -> None:
+    def __init__(self, name: str, stream: Stream, stopping: threading.Event) -> None:
+        self._name = name
         self._stream = stream
         self._stopping = stopping
         self.failure: CdcError | None = None
@@ -110,6 +113,10 @@ class _Guarded:
             self._stream(frame, batch_id)
         except CdcError as error:
             self.failure = error
+            raise
+        except Exception as error:
+            _log.exception("a micro-batch failed")
+            self.failure = _as_ours(self._name, error)
             raise
         finally:
             self.idle.set()

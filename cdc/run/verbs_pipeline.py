@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command("bootstrap")(bootstrap)
     app.command("follow")(follow)
     app.command("verify")(verify)
+    app.command("submit")(submit)
 
 
 def bootstrap(context: typer.Context, json: Json = False) -> None:
@@ -61,6 +62,35 @@ def follow(
     settings = Context.of(context).settings
     names = chosen(settings, follower or [])
     run(settings, spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+
+
+def submit(
+    context: typer.Context,
+    master: Annotated[str | None, typer.Option(help="The cluster; spark.master where left out.")] = None,
+    follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
+    until_caught_up: Annotated[bool, typer.Option("--until-caught-up", help="As `cdc follow` has it.")] = False,
+    packages: Annotated[
+        bool, typer.Option("--packages", help="Let the cluster resolve the jars instead of shipping ours.")
+    ] = False,
+    print_only: Annotated[bool, typer.Option("--print", help="Print the command and do nothing.")] = False,
+) -> None:
+    """Run `cdc follow` through spark-submit, on any master."""
+    import shlex
+    from pathlib import Path
+
+    from cdc.run.pipeline import chosen
+    from cdc.run.submit import Submission, archive
+    from cdc.run.submit import submit as run
+
+    own = Context.of(context)
+    names = chosen(own.settings, follower or [])
+    arguments = ["--config", str(own.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
+    arguments += ["--until-caught-up"] if until_caught_up else []
+    job = Submission(master or own.settings.spark.master, arguments, packages)
+    if print_only:
+        output.data(shlex.join(job.command(own.settings, archive(Path(own.settings.pipeline.state) / "submit"))))
+        return
+    raise typer.Exit(run(own.settings, job))
 
 
 def verify(

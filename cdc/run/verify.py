@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.core.transaction import Run
 from cdc.frames.compare import Comparison, compare
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_between
+from cdc.log.transactions import ends_between, ends_of
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.settings import PipelineSettings
 from connect import catalog, registration, slot, source
@@ -74,7 +75,7 @@ class Readback:
 
 
 def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str], patience: float, most: int) -> Report:
-    """Compare these followers with a snapshot of the source, when they have passed its LSN.
+    """Compare these followers with a snapshot of the source, when they have everything up to its LSN.
 
     Raises PreconditionError when one does not get there within `patience` seconds.
     """
@@ -94,7 +95,8 @@ def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
             readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
             truth = _Truth(settings, spark, readers, keeper, lsn, most)
             found = {
-                name: truth.verdicts(each, _wait(name, each, lsn, patience), tables) for name, each in followers.items()
+                name: truth.verdicts(each, _wait(settings, name, each, lsn, patience), tables)
+                for name, each in followers.items()
             }
     return Report(lsn, found)
 
@@ -106,19 +108,31 @@ def _readbacks(settings: PipelineSettings, spark: SparkSession) -> dict[str, Rea
     return {settings.delta[0]: Readback(lake.position, feed.rows), **fed}
 
 
-def _wait(name: str, follower: Readback, lsn: Lsn, patience: float) -> Position:
+def _wait(settings: PipelineSettings, name: str, follower: Readback, lsn: Lsn, patience: float) -> Position:
+    """Wait until the follower has everything that committed up to `lsn`."""
     deadline = time.monotonic() + patience
     while True:
         position = follower.position()
-        if position is not None and position.lsn > lsn:
+        if position is not None and (position.lsn > lsn or _lacks(settings, position, lsn) == 0):
             return position
         if time.monotonic() > deadline:
             where = format_lsn(position.lsn) if position else "no position"
             raise PreconditionError(
-                f"follower {name} is at {where} and has not passed {format_lsn(lsn)} in {patience:.0f} s",
+                f"follower {name} is at {where} and has not reached {format_lsn(lsn)} in {patience:.0f} s",
                 "is `cdc follow` running?",
             )
         time.sleep(POLL_SECONDS)
+
+
+def _lacks(settings: PipelineSettings, position: Position, lsn: Lsn) -> int | None:
+    """How many changes up to `lsn` the follower lacks; None while the log itself has not passed it."""
+    topic = transaction_topic(settings.log.prefix)
+    with Reader(settings.log) as reader:
+        records = reader.read(topic, 0, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
+        ends = ends_of(topic, ((record.offset, record.value) for record in records))
+    if not ends or ends[-1].lsn <= lsn:
+        return None
+    return sum(Run((end,)).changes(map(str, settings.tables)) for end in ends if end.lsn <= lsn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,8 @@ class _Truth:
 
 def _moved(settings: PipelineSettings, table: TableName, lsn: Lsn, position: Position) -> int:
     """How many changes of the table the follower may hold that the snapshot does not."""
+    if position.lsn <= lsn:
+        return 0
     topic = transaction_topic(settings.log.prefix)
     with Reader(settings.log) as reader:
         ends = ends_between(reader, topic, lsn, position)

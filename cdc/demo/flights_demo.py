@@ -1,0 +1,126 @@
+"""`cdc demo`: from nothing to followers that are proven equal to their source, with real data and a busy day."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import psycopg
+from pyspark.sql import SparkSession
+
+from cdc.demo import flights_data, stage, traffic, workload
+from cdc.demo.following import Following, followed
+from cdc.demo.stage import Play, Stage
+from cdc.demo.steps import Steps, note
+from cdc.demo.traffic import Written
+from cdc.local.home import Home
+from cdc.run import bootstrap, output
+from cdc.run.pipeline import spark_session
+from cdc.run.verify import Report, verify
+
+PLAY: Final = Play("cdc-demo.yaml", "flights", flights_data.NAMES, ".cdc/lake")
+PATIENCE_SECONDS: Final = 600.0
+KEYS_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a demo did and found."""
+
+    stage: Stage
+    seed: int
+    loaded: dict[str, int]
+    copied: dict[str, int]
+    written: Written
+    caught_up: dict[str, float]
+    report: Report
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Times, counts and verdicts."""
+        return {
+            "config": str(self.stage.config),
+            "seed": self.seed,
+            "rows_loaded": self.loaded,
+            "rows_copied": self.copied,
+            **asdict(self.written),
+            "caught_up_seconds": self.caught_up,
+            "seconds": self.seconds,
+            "verify": self.report.as_json(),
+            "equal": self.report.equal,
+        }
+
+
+def play(home: Home, changes: int, seed: int) -> Outcome:
+    """Run the whole demo; a second run goes on with what is there.
+
+    Raises CdcError as the parts of the toolkit do. Whether the followers differ is in the outcome.
+    """
+    steps = Steps()
+    with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
+        found = stage.parts_up(home)
+    on = stage.set_up(home, found, PLAY)
+    with psycopg.connect(on.dsn, autocommit=True) as connection:
+        with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
+            loaded = _load(connection)
+        with steps.step("bootstrap", f"cdc -c {stage.shown(on.config)} bootstrap: capture first, then the copies"):
+            spark = spark_session(on.settings, "demo")
+            copied = _bootstrap(on, spark)
+        outcome = _live(steps, on, spark, connection, _Wish(changes, seed))
+    steps.seconds["total"] = steps.total
+    return Outcome(on, seed, loaded, copied, *outcome, steps.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How much is to happen, drawn from which seed."""
+
+    changes: int
+    seed: int
+
+
+def _load(connection: psycopg.Connection) -> dict[str, int]:
+    with output.progress() as bars:
+        loaded = flights_data.load(connection, bars)
+    if not loaded:
+        note("the tables are there already, and are used as they are")
+    for table, rows in (loaded or flights_data.counted(connection)).items():
+        note(f"{table:<9} {rows:>9,} rows")
+    return loaded
+
+
+def _bootstrap(on: Stage, spark: SparkSession) -> dict[str, int]:
+    with output.progress() as bars:
+        outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, bars)
+    for name, rows in outcome.copied.items():
+        note(f"{name!s:<16} {rows:>9,} rows copied into the lake")
+    if not outcome.changed:
+        note("every table has its copy already")
+    return {str(name): rows for name, rows in outcome.copied.items()}
+
+
+def _live(
+    steps: Steps, on: Stage, spark: SparkSession, connection: psycopg.Connection, wish: _Wish
+) -> tuple[Written, dict[str, float], Report]:
+    """Follow while the workload runs, until everything has arrived; verify, and stop."""
+    names = followed(on.settings, spark)
+    with Following(on.settings, spark, names, note) as following:
+        with steps.step("changes", f"{wish.changes:,} changes in Postgres (seed {wish.seed}), followed meanwhile"):
+            written = _write(connection, wish)
+        with steps.step("catch_up", f"Waiting until {', '.join(names)} have what Postgres has"):
+            caught_up = following.catch_up(PATIENCE_SECONDS)
+            note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
+        with steps.step("verify", "cdc verify: every follower and Postgres, row by row, at one LSN"):
+            report = verify(on.settings, spark, names, PATIENCE_SECONDS, KEYS_NAMED)
+            note("every row is the same" if report.equal else "not everything is the same")
+    note("the followers have stopped, each after its last whole batch")
+    return written, caught_up, report
+
+
+def _write(connection: psycopg.Connection, wish: _Wish) -> Written:
+    plan = workload.plan(wish.seed, traffic.stock(connection, wish.seed), wish.changes)
+    with output.progress() as bars:
+        written = traffic.carry_out(connection, plan, bars.bar("changed", wish.changes))
+    note(
+        f"{written.changes:,} changed rows in {written.transactions:,} transactions,"
+        f" {written.rolled_back:,} more were rolled back"
+    )
+    return written

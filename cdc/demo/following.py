@@ -1,0 +1,94 @@
+"""The followers of a demo, kept in sync by threads of its own process."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.position import Lsn, Position
+from cdc.run.follow import Say, follow
+from cdc.run.pipeline import delta_follower, fed_followers
+from cdc.run.settings import PipelineSettings
+from connect import registration, source
+
+POLL_SECONDS = 0.2
+
+
+class Following:
+    """`cdc follow` for as long as the context lasts; what stopped it early is raised at its end."""
+
+    def __init__(self, settings: PipelineSettings, spark: SparkSession, names: Sequence[str], say: Say) -> None:
+        self._settings = settings
+        self._positions = positions(settings, spark, names)
+        self._stopping = threading.Event()
+        self._thread = ThreadPoolExecutor(1, "follow")
+        self._run = lambda: follow(settings, spark, names, say, until_caught_up=False, stopping=self._stopping)
+        self._running: Future[None] | None = None
+
+    def __enter__(self) -> "Following":
+        self._running = self._thread.submit(self._run)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._stopping.set()
+        self._thread.shutdown()
+        failure = self._failure()
+        if failure and error is None:
+            raise failure
+
+    def catch_up(self, patience: float) -> dict[str, float]:
+        """Wait until every follower has what the source has now; the seconds that each of them took.
+
+        Raises what stopped the followers, or PreconditionError when they take longer than `patience` seconds.
+        """
+        target, began = mark(self._settings), time.monotonic()
+        took: dict[str, float] = {}
+        while len(took) < len(self._positions):
+            for name in self._positions.keys() - took.keys():
+                position = self._positions[name]()
+                if position is not None and position.lsn >= target:
+                    took[name] = round(time.monotonic() - began, 3)
+            self._check(patience - (time.monotonic() - began), self._positions.keys() - took.keys())
+        return {name: took[name] for name in self._positions}
+
+    def _check(self, left: float, behind: "set[str]") -> None:
+        if behind and self._running is not None and self._running.done():
+            raise self._failure() or PreconditionError("the followers ended early", "run it again")
+        if behind and left <= 0:
+            raise PreconditionError(
+                f"{', '.join(sorted(behind))} did not catch up in time", "see `cdc status`; a busy machine is slow"
+            )
+        if behind:
+            time.sleep(POLL_SECONDS)
+
+    def _failure(self) -> CdcError | None:
+        error = self._running.exception() if self._running is not None and self._running.done() else None
+        if error is None or isinstance(error, CdcError):
+            return error
+        raise error
+
+
+def positions(
+    settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
+) -> dict[str, Callable[[], Position | None]]:
+    """How these followers are asked where they stand."""
+    fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
+    everyone = {settings.delta[0]: delta_follower(spark, settings).position, **fed}
+    return {name: everyone[name] for name in names}
+
+
+def followed(settings: PipelineSettings, spark: SparkSession) -> list[str]:
+    """The names of the followers that can be followed, the lake first."""
+    return [settings.delta[0], *fed_followers(spark, settings)]
+
+
+def mark(settings: PipelineSettings) -> Lsn:
+    """Write a heartbeat behind everything that is committed now: who has passed this LSN has all of it."""
+    with source.connected(settings.source) as connection:
+        now = source.current_lsn(connection)
+        registration.beat(connection, settings.source, settings.pipeline.name, "demo")
+    return now

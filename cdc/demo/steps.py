@@ -1,0 +1,48 @@
+"""What a demo tells while it works: headlines with the time, notes below them, all on stderr."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from cdc.run import output
+
+
+class Steps:
+    """The steps of one demo; `seconds` holds how long each of them took, by its short name."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str, headline: str) -> Iterator[None]:
+        """Say what begins now, and keep its time when it has ended well."""
+        began = self._clock()
+        output.say(f"\n{_bold(f'[{began - self._began:5.1f} s] {headline}')}")
+        yield
+        self.seconds[name] = round(self._clock() - began, 3)
+
+    @property
+    def total(self) -> float:
+        """Seconds since the beginning."""
+        return round(self._clock() - self._began, 3)
+
+
+def note(text: str = "") -> None:
+    """Say lines below a headline."""
+    for line in text.splitlines() or [""]:
+        output.say(f"  {line}".rstrip())
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The rows under their columns, as text."""
+    lines = [tuple(columns), *(tuple(row) for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+
+
+def _bold(text: str) -> str:
+    return f"\033[1m{text}\033[0m" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else text

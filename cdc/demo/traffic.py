@@ -1,0 +1,113 @@
+"""Carries a workload out: reads what there is to change, and writes the planned transactions one after the other."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import assert_never
+
+from psycopg import Connection, sql
+
+from cdc.core.errors import PreconditionError
+from cdc.demo.flights_data import KEYS
+from cdc.demo.workload import TAIL, Delete, Insert, Key, Stock, Transaction, Update, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was done: changed rows and transactions that were kept, and how many were rolled back."""
+
+    changes: int = 0
+    transactions: int = 0
+    rolled_back: int = 0
+
+    def and_also(self, transaction: Transaction) -> "Written":
+        """With this transaction."""
+        if not transaction.kept:
+            return replace(self, rolled_back=self.rolled_back + 1)
+        return replace(self, changes=self.changes + len(transaction.work), transactions=self.transactions + 1)
+
+
+def stock(connection: Connection, seed: int) -> Stock:
+    """The keys of the flights and the weather of one day of every month, and of all planes and airlines."""
+    day = 1 + seed % 28
+    return Stock(
+        flights=_keys(connection, "flights", day),
+        planes=_keys(connection, "planes"),
+        weather=_keys(connection, "weather", day),
+        airlines=_keys(connection, "airlines"),
+        last_flight=max(10_000, _last(connection, sql.SQL("SELECT max(flight) FROM flights"))),
+        last_plane=max(_last(connection, _last_tail(table)) for table in ("planes", "flights")),
+    )
+
+
+def carry_out(connection: Connection, plan: Iterable[Transaction], advance: Callable[[int], None]) -> Written:
+    """Write the transactions; `advance` is told how many changed rows each has.
+
+    Raises PreconditionError when a row is not as the plan expects: then somebody else writes there too.
+    """
+    written = Written()
+    for transaction in plan:
+        with connection.transaction(force_rollback=not transaction.kept):
+            for work in transaction.work:
+                _write(connection, work)
+        written = written.and_also(transaction)
+        advance(len(transaction.work) if transaction.kept else 0)
+    return written
+
+
+def _write(connection: Connection, work: Work) -> None:
+    match work:
+        case Insert(table, row):
+            cursor = connection.execute(_insert(table, tuple(row)), tuple(row.values()))
+        case Update(table, key, values):
+            cursor = connection.execute(_update(table, tuple(values)), (*values.values(), *key))
+        case Delete(table, key):
+            cursor = connection.execute(_delete(table), key)
+        case _:
+            assert_never(work)
+    if cursor.rowcount != 1:
+        raise PreconditionError(f"a row of {table} is not there any more", "let nobody else write to the demo's tables")
+
+
+@cache
+def _insert(table: str, columns: tuple[str, ...]) -> bytes:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    values = sql.SQL(", ").join(sql.Placeholder() for _ in columns)
+    return sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(sql.Identifier(table), names, values).as_bytes()
+
+
+@cache
+def _update(table: str, columns: tuple[str, ...]) -> bytes:
+    values = sql.SQL(", ").join(map(_equals, columns))
+    return sql.SQL("UPDATE {} SET {} WHERE {}").format(sql.Identifier(table), values, _by_key(table)).as_bytes()
+
+
+@cache
+def _delete(table: str) -> bytes:
+    return sql.SQL("DELETE FROM {} WHERE {}").format(sql.Identifier(table), _by_key(table)).as_bytes()
+
+
+def _by_key(table: str) -> sql.Composed:
+    return sql.SQL(" AND ").join(map(_equals, KEYS[table]))
+
+
+def _equals(column: str) -> sql.Composed:
+    return sql.SQL("{} = {}").format(sql.Identifier(column), sql.Placeholder())
+
+
+def _keys(connection: Connection, table: str, day: int | None = None) -> list[Key]:
+    columns = sql.SQL(", ").join(map(sql.Identifier, KEYS[table]))
+    wanted = sql.SQL("" if day is None else "WHERE day = {}").format(sql.Literal(day))
+    query = sql.SQL("SELECT {} FROM {} {} ORDER BY {}").format(columns, sql.Identifier(table), wanted, columns)
+    return connection.execute(query).fetchall()
+
+
+def _last_tail(table: str) -> sql.Composed:
+    """The highest number after TAIL: rows that were rolled back or deleted since may have used it too."""
+    query = "SELECT max(substr(tailnum, {})::int) FROM {} WHERE starts_with(tailnum, {})"
+    return sql.SQL(query).format(sql.Literal(len(TAIL) + 1), sql.Identifier(table), sql.Literal(TAIL))
+
+
+def _last(connection: Connection, query: sql.SQL | sql.Composed) -> int:
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row and row[0] is not None else 0

@@ -1,0 +1,76 @@
+"""`cdc demo` and `cdc demo race`."""
+
+from typing import Annotated
+
+import typer
+
+from cdc.run import output
+from cdc.run.verbs_parts import local_home
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same writes.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    demo_app = typer.Typer(rich_markup_mode=None)
+    demo_app.callback(invoke_without_command=True)(demo)
+    demo_app.command("race")(race)
+    app.add_typer(demo_app, name="demo")
+
+
+def demo(
+    context: typer.Context,
+    changes: Annotated[int, typer.Option("--changes", min=0, help="How many rows to change.")] = 20_000,
+    seed: Seed = 2013,
+    down: Annotated[
+        bool, typer.Option("--down/--keep", help="Stop the local parts at the end, or leave them.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Everything in one command: the parts, a real data set, capture, followers, changes, and the proof."""
+    if context.invoked_subcommand is not None:
+        return
+    from cdc.core.errors import DivergenceError
+    from cdc.demo.flights_demo import play
+    from cdc.demo.steps import note
+    from cdc.demo.where import to_look
+    from cdc.local import parts
+    from cdc.run.verbs_pipeline import show_report
+
+    home = local_home(context)
+    outcome = play(home, changes, seed)
+    if json:
+        output.as_json(outcome.as_json())
+    else:
+        show_report(outcome.report)
+    if down:
+        parts.down(home)
+    else:
+        output.say("\nWhere to look:")
+        for what, how in to_look(outcome.stage):
+            note(f"{what:<17} {how}")
+    if not outcome.report.equal:
+        raise DivergenceError("followers differ from the source", "see the table above")
+
+
+def race(
+    context: typer.Context,
+    pairs: Annotated[int, typer.Option("--pairs", min=1, help="How many keys two clients write at once.")] = 2_000,
+    seed: Seed = 2017,
+    json: Json = False,
+) -> None:
+    """Why not simply write to both? Two clients race through dual writes, then through the log."""
+    from cdc.core.errors import DivergenceError
+    from cdc.demo import race_story
+    from cdc.demo.race import play
+
+    outcome = play(local_home(context), pairs, seed)
+    output.say("")
+    if json:
+        output.as_json(outcome.as_json())
+    else:
+        output.table(("what", "tried", "differ for ever"), race_story.counts(outcome))
+    output.say(f"\n{race_story.verdict(outcome)}")
+    if outcome.cdc_diverged:
+        raise DivergenceError("database and index differ", "run `cdc -c cdc-race.yaml verify`")

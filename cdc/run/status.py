@@ -1,0 +1,209 @@
+"""`cdc status`: how everything stands, asked of the parts themselves, without Spark."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from psycopg import Connection, sql
+
+from cdc.core.errors import CdcError
+from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
+from cdc.core.table import TableName
+from cdc.core.transaction import TransactionEnd
+from cdc.log.kafka_client import Reader
+from cdc.log.names import transaction_topic
+from cdc.log.transactions import ends_of
+from cdc.run.asked import Asked
+from cdc.run.pipeline import lake_of
+from cdc.run.settings import PipelineSettings
+from connect import slot, source
+from connect.rest import ConnectClient
+from sinks import lake as lakes
+from sinks.cuts import Cut, Cuts
+
+EXACT_BELOW = 1_000_000
+"""Tables that the planner thinks smaller are counted, larger ones estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a follower is behind the source: changes in the log, bytes of WAL, seconds since its last commit."""
+
+    changes: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """Where one follower stands; `rows` per table where it can say."""
+
+    position: Position | None
+    rows: Mapping[str, int | None]
+    lag: Lag | None
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        at = self.position
+        return {
+            "lsn": format_lsn(at.lsn) if at else None,
+            "end_offset": at.end_offset if at else None,
+            "offsets": {t: dict(p) for t, p in at.next_offsets.items()} if at else {},
+            "rows": dict(self.rows),
+            "lag": {"changes": self.lag.changes, "bytes": self.lag.bytes, "seconds": round(self.lag.seconds, 3)}
+            if self.lag
+            else None,
+            "problem": self.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything that `cdc status` shows; a part that does not answer is a problem, not an end."""
+
+    source_lsn: Lsn | None
+    source_rows: Mapping[str, int | None]
+    slot: slot.SlotState | None
+    log_end: TransactionEnd | None
+    connector: Mapping[str, Any] | None
+    followers: Mapping[str, FollowerState]
+    problems: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "source": {
+                "lsn": format_lsn(self.source_lsn) if self.source_lsn is not None else None,
+                "rows": dict(self.source_rows),
+            },
+            "slot": _slot_json(self.slot),
+            "log": {"lsn": format_lsn(self.log_end.lsn), "end_offset": self.log_end.offset} if self.log_end else None,
+            "connector": dict(self.connector) if self.connector else None,
+            "followers": {name: state.as_json() for name, state in self.followers.items()},
+            "problems": list(self.problems),
+        }
+
+
+Asking = Mapping[str, Asked]
+T = TypeVar("T")
+LAST_MESSAGES = 200
+"""Messages of the transaction topic that are read to find the last END, where no follower is behind."""
+
+
+class Collector:
+    """Asks every part once, and notes what does not answer."""
+
+    def __init__(self, settings: PipelineSettings, fed: Callable[[], Asking]) -> None:
+        self._settings = settings
+        self._fed = fed
+        self._problems: list[str] = []
+
+    def collect(self) -> Status:
+        """Everything, as it stands now."""
+        lsn, rows, state = self._asked(self._source) or (None, {}, None)
+        ends = self._asked(self._recent_ends) or []
+        connector = self._asked(self._connector)
+        followers = self._followers(lsn, ends)
+        return Status(lsn, rows, state, ends[-1] if ends else None, connector, followers, tuple(self._problems))
+
+    def _asked(self, ask: Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except CdcError as error:
+            self._problems.append(str(error))
+            return None
+
+    def _source(self) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
+        settings = self._settings
+        with source.connected(settings.source) as connection:
+            rows = {str(table): _source_rows(connection, table) for table in settings.tables}
+            return source.current_lsn(connection), rows, slot.state(connection, settings.source.slot)
+
+    def _connector(self) -> Mapping[str, Any] | None:
+        name = self._settings.connect.connector
+        with ConnectClient(self._settings.connect.url) as client:
+            found = client.status(name)
+        if found is None:
+            raise CdcError(f"Kafka Connect has no connector {name}", "run `cdc bootstrap`")
+        parts = [found["connector"], *found["tasks"]]
+        self._problems.extend(f"connector {name} has a part that is {p['state']}" for p in parts if _ill(p["state"]))
+        return {"name": name, "state": parts[0]["state"], "tasks": [task["state"] for task in parts[1:]]}
+
+    def _recent_ends(self) -> list[TransactionEnd]:
+        """The ENDs that some follower may lack: those behind the lake's position, the last one where none is."""
+        topic = transaction_topic(self._settings.log.prefix)
+        cut = Cuts(lake_of(self._settings)).last()
+        with Reader(self._settings.log) as reader:
+            first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+            start = max(first, min(cut.position.end_offset if cut else BEFORE_LOG, end - LAST_MESSAGES))
+            return ends_of(topic, ((r.offset, r.value) for r in reader.read(topic, 0, start, end)))
+
+    def _followers(self, lsn: Lsn | None, ends: Sequence[TransactionEnd]) -> dict[str, FollowerState]:
+        cut = self._asked(Cuts(lake_of(self._settings)).last)
+        rows = {str(table): _lake_rows(self._settings, table, cut) for table in self._settings.tables}
+        behind = _Behind(self._settings, lsn, ends)
+        states = {self._settings.delta[0]: behind.state(cut.position if cut else None, rows)}
+        fed = self._asked(self._fed) or {}
+        return states | {
+            name: behind.state(self._asked(each.position), self._counts(each)) for name, each in fed.items()
+        }
+
+    def _counts(self, follower: Asked) -> dict[str, int | None]:
+        return {str(table): self._asked(partial(follower.count, table)) for table in self._settings.tables}
+
+
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """What a position is measured by."""
+
+    settings: PipelineSettings
+    lsn: Lsn | None
+    ends: Sequence[TransactionEnd]
+
+    def state(self, position: Position | None, rows: Mapping[str, int | None]) -> FollowerState:
+        return FollowerState(position, rows, self._lag(position) if position else None)
+
+    def _lag(self, position: Position) -> Lag | None:
+        if self.lsn is None:
+            return None
+        tables = set(map(str, self.settings.tables))
+        unapplied = [end for end in self.ends if end.offset > position.end_offset]
+        changes = sum(count for end in unapplied for table, count in end.counts.items() if table in tables)
+        waiting = [end for end in unapplied if tables & end.counts.keys()]
+        seconds = max(time.time() - waiting[0].committed_ms / 1000, 0.0) if waiting else 0.0
+        return Lag(changes, max(self.lsn - position.lsn, 0), seconds)
+
+
+def _source_rows(connection: Connection, table: TableName) -> int | None:
+    name = sql.Identifier(table.schema, table.table)
+    estimate = sql.SQL("SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass({})")
+    found = connection.execute(estimate.format(sql.Literal(name.as_string(connection)))).fetchone()
+    if found is None or found[0] > EXACT_BELOW:
+        return None if found is None else int(found[0])
+    counted = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name)).fetchone()
+    return int(counted[0]) if counted else None
+
+
+def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) -> int | None:
+    if cut is None or str(table) not in cut.versions:
+        return None
+    return lakes.row_count(lake_of(settings).folder(table), cut.versions[str(table)])
+
+
+def _ill(state: str) -> bool:
+    return state not in ("RUNNING", "RESTARTING", "UNASSIGNED")
+
+
+def _slot_json(found: slot.SlotState | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    confirmed, restart = found.confirmed_lsn, found.restart_lsn
+    return {
+        "name": found.name,
+        "active": found.active,
+        "wal_status": found.wal_status,
+        "confirmed_lsn": format_lsn(confirmed) if confirmed is not None else None,
+        "restart_lsn": format_lsn(restart) if restart is not None else None,
+        "retained_bytes": found.retained_bytes,
+    }

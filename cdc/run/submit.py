@@ -1,0 +1,89 @@
+"""`cdc submit`: the follow job through `spark-submit`, to any master, in client mode.
+
+The driver runs here and reads the configuration here. The workers must reach the log, the lake and the index, and have
+Python 3.11 with pyarrow, adbc-driver-postgresql and opensearch-py; the toolkit's own packages are shipped.
+"""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyspark
+
+from cdc.core.errors import CdcError
+from cdc.local.jars import spark_coordinates, spark_jars
+from cdc.run.pipeline import SUBMITTED
+from cdc.run.session import FIXED
+from cdc.run.settings import PipelineSettings
+
+PACKAGES = ("cdc", "connect", "sinks", "snapshots")
+ENTRY = "submitted.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job for `spark-submit`: which master, which verb with its arguments, and how its jars get there."""
+
+    master: str
+    arguments: Sequence[str]
+    resolve_packages: bool = False
+    conf: Mapping[str, str] | None = None
+
+    def command(self, settings: PipelineSettings, packages: Path) -> list[str]:
+        """The command line; `packages` is the archive of the toolkit's own code."""
+        jars = (
+            ["--packages", ",".join(spark_coordinates())]
+            if self.resolve_packages
+            else ["--jars", ",".join(map(str, spark_jars()))]
+        )
+        conf = {
+            "spark.pyspark.python": sys.executable,
+            "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
+            **settings.spark.conf,
+            **(self.conf or {}),
+            **FIXED,
+        }
+        pairs = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+        memory = ["--driver-memory", settings.spark.driver_memory]
+        where = ["--master", self.master, "--deploy-mode", "client", *memory]
+        script = Path(__file__).with_name(ENTRY)
+        return [str(_spark_submit()), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
+
+
+def submit(settings: PipelineSettings, submission: Submission) -> int:
+    """Run the job and wait for it; its exit code."""
+    packages = archive(Path(settings.pipeline.state) / "submit")
+    environment = {**os.environ, SUBMITTED: "1", "PYSPARK_PYTHON": sys.executable}
+    try:
+        return subprocess.run(submission.command(settings, packages), env=environment, check=False).returncode  # noqa: S603
+    except OSError as error:
+        raise CdcError(f"spark-submit cannot be started: {error.strerror}", "reinstall pyspark") from error
+
+
+def archive(folder: Path) -> Path:
+    """The toolkit's own packages as one zip for the workers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "cdc-toolkit.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for package in PACKAGES:
+            top = _folder_of(package)
+            for file in sorted(top.rglob("*")):
+                if file.is_file() and file.suffix != ".pyc":
+                    packed.write(file, file.relative_to(top.parent))
+    return path
+
+
+def _folder_of(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise CdcError(f"package {package} is not installed", "install the toolkit")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _spark_submit() -> Path:
+    return Path(pyspark.__file__).parent / "bin" / "spark-submit"

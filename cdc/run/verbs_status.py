@@ -1,0 +1,73 @@
+"""`cdc status`: how everything stands."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.run import output
+from cdc.run.context import Context
+
+if TYPE_CHECKING:
+    from cdc.run.status import FollowerState, Status
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("status")(status)
+
+
+def status(context: typer.Context, json: Json = False) -> None:
+    """Show tables, positions and lags of source, slot, log and followers, and the connector with its tasks."""
+    from cdc.run.pipeline import standings
+    from cdc.run.status import Collector
+
+    settings = Context.of(context).settings
+    found = Collector(settings, lambda: standings(settings)).collect()
+    if json:
+        output.as_json(found.as_json())
+    else:
+        _show(found)
+    if found.problems:
+        raise typer.Exit(3)
+
+
+def _show(found: "Status") -> None:
+    from cdc.core.position import format_lsn
+
+    connector = found.connector or {"name": "-", "state": "missing", "tasks": []}
+    slot, log = found.slot, found.log_end
+    output.fields(
+        {
+            "source": f"at {format_lsn(found.source_lsn)}" if found.source_lsn is not None else "does not answer",
+            "slot": f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {slot.retained_bytes:,} bytes retained,"
+            f" {slot.wal_status}{'' if slot.active else ', nobody reads it'}"
+            if slot
+            else "missing",
+            "connector": f"{connector['name']} {connector['state']}, tasks {', '.join(connector['tasks']) or 'none'}",
+            "log": f"at {format_lsn(log.lsn)}, offset {log.offset}" if log else "empty",
+        }
+    )
+    output.data("")
+    names = list(found.followers)
+    rows = [
+        (table, count, *(found.followers[name].rows.get(table) for name in names))
+        for table, count in found.source_rows.items()
+    ]
+    output.table(("rows of", "source", *names), rows)
+    output.data("")
+    columns = ("follower", "at", "offset", "behind: changes", "bytes", "seconds")
+    output.table(columns, [_follower(name, state) for name, state in found.followers.items()])
+    for problem in found.problems:
+        output.say(f"problem: {problem}")
+
+
+def _follower(name: str, state: "FollowerState") -> tuple[object, ...]:
+    from cdc.core.position import format_lsn
+
+    if state.position is None:
+        return name, "no position yet", None, None, None, None
+    lag = state.lag
+    behind = (lag.changes, lag.bytes, round(lag.seconds, 1)) if lag else (None, None, None)
+    return name, format_lsn(state.position.lsn), state.position.end_offset, *behind

@@ -1,0 +1,100 @@
+"""What a latest log remembers of itself, as records of its positions topic: the newest of each key counts."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from cdc.core.errors import PreconditionError
+from cdc.core.position import Bookmark, Position
+from cdc.core.table import Table, TableName
+from cdc.log.kafka_client import Reader, Record
+from cdc.log.settings import LogSettings
+from sinks.latest_topics import committed
+
+POSITION_KEY = b"position"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a latest log is: one follower of one pipeline."""
+
+    pipeline: str
+    follower: str
+
+    @property
+    def transactional_id(self) -> str:
+        return f"cdc-{self.pipeline}-{self.follower}"
+
+    def as_json(self) -> dict[str, str]:
+        return {"pipeline": self.pipeline, "follower": self.follower}
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A table whose topic is ours; without a bookmark its copy is not finished."""
+
+    table: Table
+    bookmark: Bookmark | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        bookmark = self.bookmark.as_json() if self.bookmark else None
+        return {"table": self.table.as_json(), "bookmark": bookmark}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        bookmark = Bookmark.from_json(value["bookmark"]) if value["bookmark"] else None
+        return cls(Table.from_json(value["table"]), bookmark)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The position, and the registered tables."""
+
+    position: Position | None = None
+    tables: Mapping[TableName, Registration] = field(default_factory=dict)
+
+    def at(self, position: Position) -> "State":
+        return replace(self, position=position)
+
+    def having(self, registration: Registration) -> "State":
+        return replace(self, tables={**self.tables, registration.table.name: registration})
+
+
+def position_record(owner: Owner, position: Position) -> tuple[bytes, bytes]:
+    return POSITION_KEY, _packed(owner, {"position": position.as_json()})
+
+
+def registration_record(owner: Owner, registration: Registration) -> tuple[bytes, bytes]:
+    name = registration.table.name
+    return f"table/{json.dumps([name.schema, name.table])}".encode(), _packed(owner, registration.as_json())
+
+
+def read(log: LogSettings, topic: str, owner: Owner) -> State:
+    """The state in a topic, nothing where there is no such topic.
+
+    Raises PreconditionError when another follower's records are in it.
+    """
+    start, until = committed(log, topic)
+    state = State()
+    with Reader(log) as reader:
+        for partition, first in start[topic].items():
+            for record in reader.read(topic, partition, first, until[topic][partition]):
+                state = _after(state, record, owner)
+    return state
+
+
+def _after(state: State, record: Record, owner: Owner) -> State:
+    value = json.loads(record.value or b"{}")
+    if {name: value.get(name) for name in owner.as_json()} != owner.as_json():
+        raise PreconditionError(
+            f"topic {record.topic} is another follower's: {value.get('pipeline')}/{value.get('follower')}",
+            "choose another log.prefix",
+        )
+    if record.key == POSITION_KEY:
+        return state.at(Position.from_json(value["position"]))
+    return state.having(Registration.from_json(value))
+
+
+def _packed(owner: Owner, value: Mapping[str, Any]) -> bytes:
+    return json.dumps({**owner.as_json(), **value}).encode()

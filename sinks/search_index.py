@@ -1,0 +1,176 @@
+"""What a follower's indexes are called, what they look like, and whose they are."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from cdc.core.errors import PreconditionError
+from cdc.core.position import BEFORE_LOG, Bookmark, Position
+from cdc.core.table import Column, Kind, Table, TableName
+
+_PLAIN = re.compile(r"[a-z0-9_]{1,60}")
+_FOREIGN = re.compile(r"[^a-z0-9_]")
+_HASH_LENGTH, _LONGEST_PART = 16, 60
+_END_BITS = 48
+EXACT_CHARACTERS = 1024
+"""Texts up to this length can be found by their exact value; the limit of Lucene is 32,766 bytes."""
+
+_RESERVED = frozenset(
+    {"_id", "_index", "_source", "_routing", "_field_names", "_ignored", "_nested_path", "_seq_no", "_version"}
+    | {"_primary_term", "_doc_count"}
+)
+
+_KEYWORD = {"type": "keyword", "ignore_above": EXACT_CHARACTERS}
+_NUMBER = {"type": "double", "ignore_malformed": True, "fields": {"exact": _KEYWORD}}
+_MAPPINGS: Mapping[Kind, Mapping[str, Any]] = {
+    Kind.BOOLEAN: {"type": "boolean"},
+    Kind.SMALLINT: {"type": "short"},
+    Kind.INTEGER: {"type": "integer"},
+    Kind.BIGINT: {"type": "long"},
+    Kind.REAL: {"type": "float", "ignore_malformed": True},
+    Kind.DOUBLE: {"type": "double", "ignore_malformed": True},
+    Kind.DECIMAL: _NUMBER,
+    Kind.NUMERIC: _NUMBER,
+    Kind.TEXT: {"type": "text", "fields": {"keyword": _KEYWORD}},
+    Kind.JSON: {"type": "text"},
+    Kind.BYTES: {"type": "binary"},
+    Kind.DATE: {"type": "date", "format": "strict_date", "ignore_malformed": True},
+    Kind.TIMESTAMP: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
+    Kind.TIMESTAMPTZ: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
+}
+"""How each kind can be searched; the document itself always holds the value exactly as `cdc.frames.documents` wrote it.
+
+Numerics are strings in the document. They are ordered as doubles (a scaled_float ends at 18 digits) and found exactly
+under `.exact`. NaN, infinities and years beyond four digits are kept but not found (`ignore_malformed`): a value that
+Postgres has is no reason to stop. JSON stays the text that it is: flat_object takes neither arrays nor scalars.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose an index is: one follower of one pipeline."""
+
+    pipeline: str
+    follower: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"pipeline": self.pipeline, "follower": self.follower}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexNote:
+    """What an index remembers in its mapping's `_meta`; without a bookmark its copy is not finished."""
+
+    owner: Owner
+    table: Table
+    bookmark: Bookmark | None = None
+
+    def as_meta(self) -> dict[str, Any]:
+        bookmark = self.bookmark.as_json() if self.bookmark else None
+        return {"cdc": {**self.owner.as_json(), "table": self.table.as_json(), "bookmark": bookmark}}
+
+    @classmethod
+    def from_meta(cls, meta: dict[str, Any] | None) -> Self | None:
+        """Read a `_meta` back, None when the toolkit did not write it."""
+        found = (meta or {}).get("cdc")
+        if not found:
+            return None
+        bookmark = Bookmark.from_json(found["bookmark"]) if found["bookmark"] else None
+        return cls(Owner(found["pipeline"], found["follower"]), Table.from_json(found["table"]), bookmark)
+
+
+def version_at(position: Position) -> int:
+    """The external version of whatever is written at a position: generations apart, then by END."""
+    return (position.generation << _END_BITS) + position.end_offset - BEFORE_LOG
+
+
+def version_of_copy(generation: int) -> int:
+    """The version of copied rows: every change of the generation is newer."""
+    return generation << _END_BITS
+
+
+def generation_of(version: int) -> int:
+    return version >> _END_BITS
+
+
+def index_name(prefix: str, table: TableName) -> str:
+    """The table's index; no two tables share one.
+
+    Parts of lower-case letters, digits and `_` stay as they are; of other names only those characters stay, and a hash
+    of the whole name follows after a dot.
+    """
+    parts = (table.schema, table.table)
+    if all(_PLAIN.fullmatch(part) for part in parts):
+        return "-".join((prefix, *parts))
+    readable = (_FOREIGN.sub("_", part.lower())[:_LONGEST_PART] for part in parts)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_HASH_LENGTH]
+    return "-".join((prefix, *readable)) + f".{digest}"
+
+
+def positions_index(prefix: str) -> str:
+    """Where followers keep their positions; no table's index has such a name, since its dot precedes no hash."""
+    return f"{prefix}-cdc.positions"
+
+
+def refusals_index(prefix: str) -> str:
+    """Where documents are listed that an index refused."""
+    return f"{prefix}-cdc.refusals"
+
+
+def check_table(table: Table) -> None:
+    """Raises PreconditionError for a table that no index can follow."""
+    if not table.key:
+        raise PreconditionError(
+            f"{table.name} has no primary key, and a search index needs one",
+            "give it one, or leave it to followers of kind delta",
+        )
+    reserved = sorted(_RESERVED & set(table.column_names))
+    if reserved:
+        raise PreconditionError(
+            f"{table.name}: OpenSearch keeps the name {reserved[0]} for itself", "rename the column, or leave it out"
+        )
+
+
+def table_mapping(note: IndexNote) -> dict[str, Any]:
+    """A strict mapping: a field that the table did not have is refused, never guessed."""
+    properties = {column.name: field_mapping(column) for column in note.table.columns}
+    return {"dynamic": "strict", "_meta": note.as_meta(), "properties": properties}
+
+
+def field_mapping(column: Column) -> dict[str, Any]:
+    """How the column is searched; kinds that are short texts by their nature, by their exact value."""
+    return dict(_MAPPINGS.get(column.kind, _KEYWORD))
+
+
+def table_settings(table: Table, shards: int, replicas: int, gc_deletes_hours: int) -> dict[str, Any]:
+    """Searches see whole batches: an index is refreshed at the end of each, and only then."""
+    return {
+        "number_of_shards": shards,
+        "number_of_replicas": replicas,
+        "refresh_interval": "-1",
+        "gc_deletes": f"{gc_deletes_hours}h",
+        "mapping.total_fields.limit": max(1000, 3 * len(table.columns)),
+    }
+
+
+POSITION_MAPPING = {
+    "dynamic": "strict",
+    "properties": {
+        "pipeline": {"type": "keyword"},
+        "follower": {"type": "keyword"},
+        "position": {"type": "object", "enabled": False},
+    },
+}
+REFUSAL_MAPPING = {
+    "dynamic": "strict",
+    "properties": {
+        "pipeline": {"type": "keyword"},
+        "follower": {"type": "keyword"},
+        "table": {"type": "keyword"},
+        "document": _KEYWORD,
+        "version": {"type": "long"},
+        "reason": {"type": "text"},
+    },
+}

@@ -1,0 +1,74 @@
+"""What a follower behind the lake is given: the change feed that Delta would have, made from the model's changes."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from cdc.core.change import Change, Key, Row, Truncate
+from cdc.core.model import apply
+from cdc.core.position import Bookmark
+from cdc.core.table import Table, TableName
+from cdc.core.transaction import TransactionEnd
+from cdc.frames.columns import Feed, key_type, row_type
+from cdc.frames.feed import FeedBatch
+from sinks.memory import ChangesInMemory
+from tests.contract.followers import TABLES
+
+
+def feed_frame(spark: SparkSession, table: Table, states: Mapping[Key, Row | None]) -> DataFrame:
+    """Rows by key as a `Feed`; None where the key has no row."""
+    schema = T.StructType([T.StructField(Feed.KEY, key_type(table)), T.StructField(Feed.ROW, row_type(table))])
+    found = [(key, row and tuple(row[name] for name in table.column_names)) for key, row in states.items()]
+    return spark.createDataFrame(found, schema)
+
+
+def keyed(rows: DataFrame, table: Table) -> dict[Key, Row]:
+    """Rows of a follower by key; fails when a key is there twice."""
+    found = rows.collect()
+    by_key: dict[Key, Row] = {tuple(row[k] for k in table.key): row.asDict() for row in found}
+    assert len(by_key) == len(found), "a key is there twice"
+    return by_key
+
+
+class Lake:
+    """The lake that the follower stands behind: its copies, and every change that it was brought."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._copies: dict[TableName, tuple[Mapping[Key, Row], Bookmark]] = {}
+        self._ends: dict[int, TransactionEnd] = {}
+        self._changes: dict[int, list[Change]] = {}
+
+    def copy(self, table: Table, rows: Mapping[Key, Row], bookmark: Bookmark) -> DataFrame:
+        self._copies[table.name] = (rows, bookmark)
+        return feed_frame(self._spark, table, rows)
+
+    def batch(self, changes: ChangesInMemory) -> FeedBatch:
+        """The net effect of a batch; the rows are those at its end."""
+        self._ends |= {end.offset: end for end in changes.ends}
+        self._changes |= {
+            end.offset: [change for change in changes.changes if change.place.rank == end.offset]
+            for end in changes.ends
+        }
+        ranks = [end.offset for end in changes.ends]
+        states = {table: self._net(table.name, ranks) for table in TABLES if table.name in self._copies}
+        return FeedBatch(
+            {table.name: feed_frame(self._spark, table, net) for table, net in states.items() if net},
+        )
+
+    def _net(self, table: TableName, ranks: list[int]) -> dict[Key, Row | None]:
+        changed: set[Key] = set()
+        for rank in ranks:
+            mine = [change for change in self._changes[rank] if change.table == table]
+            changed |= {change.key for change in mine if not isinstance(change, Truncate)}
+            if any(isinstance(change, Truncate) for change in mine):
+                changed |= self._rows(table, rank - 1).keys()
+        rows = self._rows(table, ranks[-1])
+        return {key: rows.get(key) for key in sorted(changed)}
+
+    def _rows(self, table: TableName, rank: int) -> dict[Key, Row]:
+        """The table as the lake has it at a rank: at least its copy."""
+        copy, bookmark = self._copies[table]
+        later = (r for r in sorted(self._changes) if r <= rank and not bookmark.covers(self._ends[r].lsn))
+        return apply(copy, [change for r in later for change in self._changes[r] if change.table == table])

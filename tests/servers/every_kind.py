@@ -1,0 +1,65 @@
+"""A table with a column of every kind, and rows at the edges of what Postgres has."""
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.frames.columns import spark_type
+
+EVERY_KIND = Table(
+    TableName("public", "Every Kind"),
+    (
+        Column("id", Kind.BIGINT),
+        *(Column(f"a {kind}", kind, 38, 10) for kind in Kind),
+    ),
+    ("id", "a text"),
+)
+
+_USUAL = {
+    **dict.fromkeys(Kind, "usual"),
+    Kind.BOOLEAN: "true",
+    Kind.SMALLINT: "-32768",
+    Kind.INTEGER: "2147483647",
+    Kind.BIGINT: "-9223372036854775808",
+    Kind.REAL: "0.1",
+    Kind.DOUBLE: "2.718281828459045",
+    Kind.DECIMAL: "1234567890123456789012345678.0123456789",
+    Kind.NUMERIC: "123456789012345678901234567890.12345678901234567890",
+    Kind.TEXT: '  Ärger "quoted" \\ \t\n 🐘 \u2028 </script>',
+    Kind.JSON: '{"b":  [1, null, {"c": 1.10}], "a": "x" }',
+    Kind.UUID: "00000000-0000-4000-8000-00000000000f",
+    Kind.BYTES: "\x00binary\x7f",
+    Kind.DATE: "2024-02-29",
+    Kind.TIME: "23:59:59.999999",
+    Kind.TIMESTAMP: "2024-02-29 12:34:56.123456",
+    Kind.TIMESTAMPTZ: "1883-11-18 12:34:56.123456Z",
+}
+_EDGES = {
+    **_USUAL,
+    Kind.BOOLEAN: "false",
+    Kind.REAL: "NaN",
+    Kind.DOUBLE: "-Infinity",
+    Kind.DECIMAL: "-0.0000000001",
+    Kind.NUMERIC: "NaN",
+    Kind.TEXT: "",
+    Kind.JSON: "[1, 2.0]",
+    Kind.BYTES: "",
+    Kind.DATE: "-0044-03-15",
+    Kind.TIMESTAMP: "+12024-02-29 12:34:56",
+    Kind.TIMESTAMPTZ: "-0044-03-15 00:00:00.000001Z",
+}
+_LONG = {**_USUAL, Kind.TEXT: "ß" * 40_000, Kind.JSON: '"scalar"', Kind.NUMERIC: "9" * 400}
+_NULLS = {Kind.TEXT: "the key is not null"}
+
+
+def every_kind_rows(spark: SparkSession) -> DataFrame:
+    """Four rows: usual values, edges, long ones, and nulls wherever they can be."""
+    frames = [_row(spark, number, texts) for number, texts in enumerate((_USUAL, _EDGES, _LONG, _NULLS))]
+    return frames[0].unionAll(frames[1]).unionAll(frames[2]).unionAll(frames[3])
+
+
+def _row(spark: SparkSession, number: int, texts: dict[Kind, str]) -> DataFrame:
+    columns = [
+        F.lit(texts.get(column.kind)).cast(spark_type(column)).alias(column.name) for column in EVERY_KIND.columns[1:]
+    ]
+    return spark.range(number, number + 1).select("id", *columns)

@@ -1,0 +1,302 @@
+"""The latest log on a real broker: what the contract's suite does not reach."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.change import Key, Row
+from cdc.core.errors import PreconditionError, RefusedError
+from cdc.core.position import Lsn, Position
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.frames.feed import FeedBatch, copied
+from cdc.log.kafka_client import Admin, Reader, Record, Topic, TransactionalWriter
+from cdc.log.names import latest_topic, positions_topic
+from cdc.log.settings import LatestTopicSettings, LogSettings
+from sinks import latest_state
+from sinks.latest import LatestFollower
+from tests.contract.fed import feed_frame, keyed
+from tests.contract.followers import OTHERS, bookmark
+from tests.core.histories import THINGS
+from tests.servers.every_kind import EVERY_KIND, every_kind_rows
+
+ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
+MARK = bookmark(5)
+COMPACTED_WITHIN_SECONDS = 240.0
+
+Start = Callable[[], LatestFollower]
+
+
+def at(offset: int, generation: int = 1) -> Position:
+    return Position(generation, offset, Lsn(10 * offset), 500 + offset, {"topic": {0: offset}})
+
+
+def row(number: int, text: str) -> Row:
+    return {"id": number, "small": 1, "big": text}
+
+
+@pytest.fixture
+def log(kafka_bootstrap: str) -> LogSettings:
+    return LogSettings(bootstrap=kafka_bootstrap, prefix=f"l{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
+    """Makes followers of one pipeline, as one process after the other would."""
+    started: list[LatestFollower] = []
+
+    def begin() -> LatestFollower:
+        started.append(LatestFollower(spark, log, log.prefix, "latest"))
+        return started[-1]
+
+    yield begin
+    for follower in started:
+        follower.close()
+
+
+def loaded(spark: SparkSession, follower: LatestFollower, *tables: Table) -> LatestFollower:
+    follower.prepare(tables)
+    for table in tables:
+        follower.load(table, feed_frame(spark, table, ROWS), MARK)
+    return follower
+
+
+def one(spark: SparkSession, table: Table, states: dict[Key, Row | None]) -> FeedBatch:
+    return FeedBatch({table.name: feed_frame(spark, table, states)})
+
+
+def records(log: LogSettings, topic: str) -> list[Record]:
+    """What a consumer of committed records reads from the beginning, partition by partition."""
+    with Reader(log) as reader:
+        ends = reader.end([topic])[topic]
+        starts = reader.beginning([topic])[topic]
+        return [record for p, end in ends.items() for record in reader.read(topic, p, starts[p], end)]
+
+
+def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
+    rows, follower = every_kind_rows(spark), start()
+    follower.load(EVERY_KIND, copied(rows, EVERY_KIND), MARK)
+    found = follower.rows(EVERY_KIND)
+    assert found.dtypes == rows.dtypes
+    assert found.count() == 4
+    assert found.exceptAll(rows).isEmpty()
+    assert rows.exceptAll(found).isEmpty()
+
+
+def test_a_key_has_one_partition_whoever_writes_it(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    """The copy comes from Kafka's own client in the executors, batches from kafka-python."""
+    follower = start()
+    table = Table(TableName("public", "keys"), (Column("id", Kind.TEXT), Column("small", Kind.INTEGER)), ("id",))
+    keys = ["", "ä", "🐘", *("x" * n for n in range(1, 60)), *(f"key {n}" for n in range(200))]
+    rows: dict[Key, Row] = {(key,): {"id": key, "small": 1} for key in keys}
+    follower.load(table, feed_frame(spark, table, rows), MARK)
+    follower.apply(one(spark, table, {key: {**row, "small": 2} for key, row in rows.items()}), at(1))
+    assert len(keyed(follower.rows(table), table)) == len(keys)
+    places: dict[bytes | None, set[int]] = {}
+    for record in records(log, latest_topic(log.prefix, table.name)):
+        places.setdefault(record.key, set()).add(record.partition)
+    assert len(places) == len(keys)
+    assert {len(partitions) for partitions in places.values()} == {1}
+    assert set.union(*places.values()) == {0, 1, 2}
+
+
+def test_rows_and_position_are_seen_together_or_not_at_all(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    follower = loaded(spark, start(), THINGS, OTHERS)
+    batch = FeedBatch({t.name: feed_frame(spark, t, {(1,): row(1, "new")}) for t in (THINGS, OTHERS)})
+    before = records(log, latest_topic(log.prefix, THINGS.name))
+    with patch.object(latest_state, "position_record", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        follower.apply(batch, at(1))
+    assert follower.position() is None
+    assert records(log, latest_topic(log.prefix, THINGS.name)) == before
+    assert [keyed(follower.rows(t), t) for t in (THINGS, OTHERS)] == [ROWS, ROWS]
+    follower.apply(batch, at(1))
+    follower.apply(batch, at(1))
+    assert start().position() == at(1)
+    assert [keyed(follower.rows(t), t)[1,]["big"] for t in (THINGS, OTHERS)] == ["new", "new"]
+
+
+def test_a_killed_writer_holds_nobody_up(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    """Killed with rows sent and the transaction open: the next writer ends it, and nothing of it is ever seen."""
+    follower = loaded(spark, start(), THINGS)
+    with (
+        patch.object(TransactionalWriter, "_end", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        follower.apply(one(spark, THINGS, {(1,): row(1, "lost"), (2,): None}), at(1))
+    next_one = start()
+    next_one.apply(one(spark, THINGS, {(1,): row(1, "kept")}), at(1))
+    assert keyed(next_one.rows(THINGS), THINGS) == {**ROWS, (1,): row(1, "kept")}
+    assert b"lost" not in b"".join(r.value or b"" for r in records(log, latest_topic(log.prefix, THINGS.name)))
+
+
+def test_a_replaced_follower_writes_no_more(spark: SparkSession, start: Start) -> None:
+    first = loaded(spark, start(), THINGS)
+    second = start()
+    second.apply(one(spark, THINGS, {(1,): row(1, "second")}), at(1))
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="another writer has taken over"):
+            first.apply(one(spark, THINGS, {(1,): row(1, "first")}), at(2))
+    second.apply(one(spark, THINGS, {(2,): row(2, "second")}), at(2))
+    assert keyed(second.rows(THINGS), THINGS) == {**ROWS, (1,): row(1, "second"), (2,): row(2, "second")}
+
+
+def test_a_writer_replaced_within_its_transaction_stays_replaced(kafka_bootstrap: str, log: LogSettings) -> None:
+    with Admin(log) as admin:
+        admin.create([Topic(f"{log.prefix}.t", 1)])
+    first, replaced = TransactionalWriter(log, log.prefix), []
+
+    def overtaken() -> None:
+        with first.transaction():
+            first.write(f"{log.prefix}.t", b"k", b"first")
+            first._flush()
+            replaced.append(TransactionalWriter(log, log.prefix))
+            first.write(f"{log.prefix}.t", b"k", b"first, late")
+
+    with pytest.raises(RefusedError, match="another writer has taken over"):
+        overtaken()
+    [second] = replaced
+    with second.transaction():
+        second.write(f"{log.prefix}.t", b"k", b"second")
+    first.close()
+    second.close()
+    assert [record.value for record in records(log, f"{log.prefix}.t")] == [b"second"]
+
+
+def test_asking_replaces_nobody(spark: SparkSession, start: Start) -> None:
+    follower = loaded(spark, start(), THINGS)
+    follower.apply(FeedBatch({}), at(1))
+    asking = start()
+    assert asking.position() == at(1)
+    assert asking.bookmarks() == {THINGS.name: MARK}
+    assert keyed(asking.rows(THINGS), THINGS) == ROWS
+    follower.apply(one(spark, THINGS, {(1,): None}), at(2))
+    assert asking.position() == at(2)
+
+
+def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    follower = loaded(spark, start(), THINGS)
+    dying = patch.object(LatestFollower, "_register", side_effect=[None, KeyboardInterrupt])
+    with dying, pytest.raises(KeyboardInterrupt):
+        follower.load(THINGS, feed_frame(spark, THINGS, {(99,): row(99, "stale"), (1,): row(1, "stale")}), MARK)
+    less: dict[Key, Row] = {(1,): row(1, "new"), (50,): row(50, "new")}
+    follower.load(THINGS, feed_frame(spark, THINGS, less), bookmark(7))
+    assert keyed(follower.rows(THINGS), THINGS) == less
+    assert start().bookmarks() == {THINGS.name: bookmark(7)}
+
+
+def test_a_copy_that_died_has_no_bookmark(spark: SparkSession, start: Start) -> None:
+    follower = loaded(spark, start(), THINGS)
+    with patch("sinks.latest_topics.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    next_one = start()
+    assert next_one.bookmarks() == {}
+    with pytest.raises(PreconditionError, match="has no copy"):
+        next_one.apply(one(spark, THINGS, {(1,): None}), at(1))
+
+
+def test_what_is_not_ours_is_refused(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    topic = latest_topic(log.prefix, THINGS.name)
+    with Admin(log) as admin:
+        admin.create([Topic(topic, log.partitions)])
+    with TransactionalWriter(log, f"{log.prefix}-else") as writer, writer.transaction():
+        writer.write(topic, b"k", b"v")
+    with pytest.raises(PreconditionError, match=f"topic {topic} is there already and is not this follower's"):
+        start().prepare([THINGS])
+
+
+def test_another_follower_of_the_pipeline_is_not_ours(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    loaded(spark, start(), THINGS)
+    with pytest.raises(PreconditionError, match="is another follower's"):
+        LatestFollower(spark, log, log.prefix, "other").prepare([THINGS])
+
+
+def test_another_partition_count_is_refused(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    loaded(spark, start(), THINGS)
+    more = log.model_copy(update={"partitions": log.partitions + 1})
+    with pytest.raises(PreconditionError, match=r"has 3 partitions, not 4 → set log.partitions back"):
+        LatestFollower(spark, more, log.prefix, "latest").prepare([THINGS])
+
+
+def test_tables_that_share_a_topic_are_refused(start: Start) -> None:
+    twins = [Table(TableName("public", name), THINGS.columns, THINGS.key) for name in ("a b", "a/b")]
+    with pytest.raises(PreconditionError, match=r"public\.a b and public\.a/b would share the topic"):
+        start().prepare(twins)
+
+
+def test_a_table_without_a_key_is_refused(start: Start) -> None:
+    with pytest.raises(PreconditionError, match=r"public\.t has no primary key"):
+        start().prepare([Table(TableName("public", "t"), THINGS.columns, ())])
+
+
+def test_a_topic_that_is_gone_wants_a_new_copy(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    loaded(spark, start(), THINGS, OTHERS)
+    with Admin(log) as admin:
+        admin.delete([latest_topic(log.prefix, THINGS.name)])
+    next_one = start()
+    next_one.prepare([THINGS, OTHERS])
+    assert next_one.bookmarks() == {OTHERS.name: MARK}
+
+
+def test_a_later_generation_has_taken_over(spark: SparkSession, start: Start) -> None:
+    follower = start()
+    follower.prepare([THINGS])
+    follower.apply(FeedBatch({}), at(0, generation=2))
+    with pytest.raises(RefusedError, match="generation 2"):
+        follower.apply(FeedBatch({}), at(7))
+    assert follower.position() == at(0, generation=2)
+
+
+def test_too_large_a_row_stops_with_its_remedy(spark: SparkSession, log: LogSettings) -> None:
+    small = log.model_copy(update={"latest": LatestTopicSettings(max_record_bytes=2000)})
+    follower = LatestFollower(spark, small, log.prefix, "latest")
+    huge: dict[Key, Row | None] = {(1,): row(1, "x" * 3000)}
+    follower.prepare([THINGS])
+    with pytest.raises(PreconditionError, match=r"larger than 2,000 bytes .* → raise log\.latest\.max_record_bytes"):
+        follower.load(THINGS, feed_frame(spark, THINGS, huge), MARK)
+    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    with pytest.raises(PreconditionError, match=r"a record is too large.* → raise log\.latest\.max_record_bytes"):
+        follower.apply(one(spark, THINGS, huge), at(1))
+    assert follower.position() is None
+    follower.apply(one(spark, THINGS, {(1,): row(1, "x")}), at(1))
+    follower.close()
+
+
+def test_a_large_batch_is_one_transaction(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    follower = loaded(spark, start(), THINGS)
+    many = spark.range(60_000).selectExpr(
+        "cast(id AS int) AS id", "cast(id AS int) AS small", "repeat('x', 500) AS big"
+    )
+    with patch("cdc.log.kafka_client.BUFFER_BYTES", 2_000_000):
+        follower.apply(FeedBatch({THINGS.name: copied(many, THINGS)}), at(1))
+    assert follower.rows(THINGS).count() == 60_000
+
+
+def test_after_compaction_the_topic_is_the_table(spark: SparkSession, kafka_bootstrap: str) -> None:
+    """Segments of a second, so that compaction reaches what is written; the newest segment never is."""
+    often = LatestTopicSettings(
+        segment_seconds=1, max_compaction_lag_seconds=1, delete_retention_seconds=1, dirty_ratio=0.01
+    )
+    log = LogSettings(bootstrap=kafka_bootstrap, prefix=f"l{uuid.uuid4().hex[:12]}", partitions=1, latest=often)
+    follower = LatestFollower(spark, log, log.prefix, "latest")
+    model = dict(ROWS)
+    loaded(spark, follower, THINGS)
+    offset, topic = 0, latest_topic(log.prefix, THINGS.name)
+    deadline = time.monotonic() + COMPACTED_WITHIN_SECONDS
+    written = len(ROWS)
+    while len(records(log, topic)) > written // 3 or offset < 20:
+        assert time.monotonic() < deadline, "compaction has not run"
+        offset += 1
+        states: dict[Key, Row | None] = {(n,): row(n, f"at {offset}") for n in range(10) if (n + offset) % 3}
+        states[(offset % 10,)] = None
+        follower.apply(one(spark, THINGS, states), at(offset))
+        written += len(states)
+        model = {key: found for key, found in {**model, **states}.items() if found is not None}
+    newest = {record.key: record.value for record in records(log, topic)}
+    assert len([value for value in newest.values() if value is not None]) == len(model)
+    assert keyed(follower.rows(THINGS), THINGS) == model
+    assert len(records(log, positions_topic(log.prefix))) < offset
+    follower.close()
+    assert LatestFollower(spark, log, log.prefix, "latest").position() == at(offset)

@@ -1,0 +1,333 @@
+"""The search follower on a real node: what the contract's suite does not reach."""
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
+from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.frames.documents import documents
+from cdc.frames.feed import FeedBatch, copied
+from sinks import search_bulk
+from sinks.search import SearchFollower, SearchSettings
+from sinks.search_client import Cluster
+from sinks.search_index import index_name, positions_index, refusals_index
+from tests.contract.fed import feed_frame, keyed
+from tests.contract.followers import OTHERS, bookmark
+from tests.core.histories import THINGS
+from tests.servers.every_kind import EVERY_KIND, every_kind_rows
+
+ROWS = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
+MARK = bookmark(5)
+FREE_OF_LISTENERS = "http://127.0.0.1:1"
+
+
+def at(offset: int, generation: int = 1) -> Position:
+    return Position(generation, offset, Lsn(10 * offset), 500 + offset)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"s{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def follower(spark: SparkSession, search_url: str, name: str) -> SearchFollower:
+    return started(spark, search_url, name)
+
+
+def started(spark: SparkSession, url: str, name: str, **settings: Any) -> SearchFollower:
+    chosen = SearchSettings(kind="search", url=url, **settings)
+    found = SearchFollower(spark, chosen, name, "search")
+    found.prepare([THINGS])
+    return found
+
+
+def one(spark: SparkSession, table: Table, key: int, row: dict[str, object] | None) -> FeedBatch:
+    return FeedBatch({table.name: feed_frame(spark, table, {(key,): row})})
+
+
+def written(number: int, text: str) -> dict[str, object]:
+    return {"id": number, "small": 1, "big": text}
+
+
+def hits(url: str, index: str, query: dict[str, Any]) -> int:
+    found = httpx.post(f"{url}/{index}/_search", json={"query": query}).raise_for_status().json()
+    return int(found["hits"]["total"]["value"])
+
+
+def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFollower) -> None:
+    rows = every_kind_rows(spark)
+    follower.load(EVERY_KIND, copied(rows, EVERY_KIND), MARK)
+    found = follower.rows(EVERY_KIND)
+    assert found.dtypes == rows.dtypes
+    assert found.count() == 4
+    assert found.exceptAll(rows).isEmpty()
+    assert rows.exceptAll(found).isEmpty()
+
+
+def test_values_are_found(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:
+    follower.load(EVERY_KIND, copied(every_kind_rows(spark), EVERY_KIND), MARK)
+    index = index_name(name, EVERY_KIND.name)
+    exact = {"term": {"a decimal.exact": "1234567890123456789012345678.0123456789"}}
+    assert hits(search_url, index, exact) == 2
+    assert hits(search_url, index, {"range": {"a decimal": {"gt": 1e27}}}) == 2
+    assert hits(search_url, index, {"match": {"a text": "ärger"}}) == 1
+    assert hits(search_url, index, {"range": {"a timestamptz": {"lt": "1900-01-01"}}}) == 3
+    assert hits(search_url, index, {"term": {"a date": "2024-02-29"}}) == 2
+
+
+def test_an_index_of_several_shards_is_read_whole(spark: SparkSession, search_url: str, name: str) -> None:
+    follower = started(spark, search_url, name, shards=3)
+    many = spark.range(5000).selectExpr("cast(id AS int) AS id", "cast(id AS int) AS small", "'x' AS big")
+    follower.load(THINGS, copied(many, THINGS), MARK)
+    assert sorted(row.id for row in follower.rows(THINGS).collect()) == list(range(5000))
+
+
+def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> None:
+    table = Table(TableName("public", "long"), (Column("id", Kind.TEXT), Column("small", Kind.INTEGER)), ("id",))
+    key = "k" * 600
+    row = {"id": key, "small": 1}
+    follower.load(table, feed_frame(spark, table, {(key,): row, (key + "x",): {"id": key + "x", "small": 2}}), MARK)
+    changed = feed_frame(spark, table, {(key,): {**row, "small": 3}, (key + "x",): None})
+    follower.apply(FeedBatch({table.name: changed}), at(1))
+    assert keyed(follower.rows(table), table) == {(key,): {"id": key, "small": 3}}
+
+
+def test_the_index_remembers_its_source_for_good(spark: SparkSession, follower: SearchFollower, name: str) -> None:
+    mark = Bookmark(Lsn(2**62), 7_654_321_098_765_432_109, 3)
+    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), mark)
+    assert follower.bookmarks() == {THINGS.name: mark}
+    assert SearchFollower(spark, follower._settings, name, "other").bookmarks() == {}
+
+
+def test_what_is_not_ours_is_refused(spark: SparkSession, search_url: str, name: str) -> None:
+    httpx.put(f"{search_url}/{index_name(name, THINGS.name)}").raise_for_status()
+    with pytest.raises(PreconditionError, match=f"index {name}-public-things is there already"):
+        started(spark, search_url, name)
+
+
+def test_another_follower_of_the_pipeline_is_not_ours(spark: SparkSession, follower: SearchFollower, name: str) -> None:
+    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    with pytest.raises(PreconditionError, match="is there already"):
+        SearchFollower(spark, follower._settings, name, "other").prepare([THINGS])
+
+
+def test_a_table_without_a_key_is_refused(follower: SearchFollower) -> None:
+    with pytest.raises(PreconditionError, match=r"public\.t has no primary key"):
+        follower.prepare([Table(TableName("public", "t"), (Column("a", Kind.TEXT),), ())])
+
+
+def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFollower) -> None:
+    copy = feed_frame(spark, THINGS, ROWS)
+    follower.load(THINGS, feed_frame(spark, THINGS, {(99,): written(99, "stale")}), MARK)
+    dying = patch("opensearchpy.client.IndicesClient.put_mapping", side_effect=KeyboardInterrupt)
+    with dying, pytest.raises(KeyboardInterrupt):
+        follower.load(THINGS, copy, bookmark(7))
+    assert follower.bookmarks() == {}
+    with pytest.raises(PreconditionError, match="has no copy"):
+        follower.apply(one(spark, THINGS, 1, None), at(1))
+    follower.load(THINGS, copy, bookmark(7))
+    assert keyed(follower.rows(THINGS), THINGS) == ROWS
+    assert follower.bookmarks() == {THINGS.name: bookmark(7)}
+
+
+def bulk(spark: SparkSession, follower: SearchFollower, version: int, row: dict[str, object] | None) -> None:
+    index = follower._index(THINGS.name)
+    target = search_bulk.Target(follower._cluster, index, version, 10, 10**6, 1)
+    search_bulk.write(documents(feed_frame(spark, THINGS, {(1,): row}), THINGS), target)
+
+
+def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
+    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    follower.apply(one(spark, THINGS, 1, written(1, "new")), at(9))
+    bulk(spark, follower, (1 << 48) + 5, written(1, "late"))
+    follower.apply(one(spark, THINGS, 2, None), at(10))
+    follower.apply(one(spark, THINGS, 1, None), at(11))
+    bulk(spark, follower, (1 << 48) + 5, written(1, "revived"))
+    httpx.post(f"{search_url}/{follower._index(THINGS.name)}/_refresh").raise_for_status()
+    assert keyed(follower.rows(THINGS), THINGS).keys() == ROWS.keys() - {(1,), (2,)}
+
+
+@pytest.mark.parametrize("row", [written(1, "theirs"), None])
+def test_a_later_generation_is_not_taken_for_ours(
+    spark: SparkSession, follower: SearchFollower, row: dict[str, object] | None
+) -> None:
+    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    bulk(spark, follower, 2 << 48, row)
+    with pytest.raises(RefusedError, match="another writer has written to index"):
+        follower.apply(one(spark, THINGS, 1, written(1, "ours")), at(9))
+    assert follower.position() is None
+
+
+def test_a_later_generation_has_taken_over(spark: SparkSession, follower: SearchFollower) -> None:
+    follower.apply(FeedBatch({}), at(0, generation=2))
+    with pytest.raises(RefusedError, match="generation 2"):
+        follower.apply(FeedBatch({}), at(7))
+    assert follower.position() == at(0, generation=2)
+
+
+def test_a_refused_document_is_kept_and_stops(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    grown = Table(THINGS.name, (*THINGS.columns, Column("new", Kind.TEXT)), THINGS.key)
+    feed = feed_frame(spark, grown, {(1,): {**written(1, "secret"), "new": "secret"}})
+    for _ in range(2):
+        with (
+            patch("sinks.search._loaded", return_value=grown),
+            pytest.raises(PreconditionError, match=r"public\.things: the index refused 1 documents") as refused,
+        ):
+            follower.apply(FeedBatch({THINGS.name: feed}), at(1))
+    assert "strict" in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert follower.position() is None
+    index = refusals_index(name)
+    httpx.post(f"{search_url}/{index}/_refresh").raise_for_status()
+    assert hits(search_url, index, {"term": {"table": "public.things"}}) == 1
+
+
+class Faulty:
+    """A way to the node that fails as it is told to: `fault` sees each bulk request and may answer in its place."""
+
+    def __init__(self, url: str, fault: Callable[[bytes], tuple[int, Any] | None]) -> None:
+        self.url, self.fault = url, fault
+        self.sizes: list[int] = []
+
+    @contextmanager
+    def listening(self) -> Iterator[str]:
+        faulty = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                status, answer = faulty.answer(self.command, self.path, body, self.headers.get("Content-Type", ""))
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer if self.command != "HEAD" else b"")
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    def answer(self, method: str, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
+        if "_bulk" in path:
+            self.sizes.append(len(body))
+            fault = self.fault(body)
+            if fault:
+                return fault[0], json.dumps(fault[1]).encode()
+        found = httpx.request(method, self.url + path, content=body, headers={"Content-Type": kind} if body else {})
+        return found.status_code, found.content
+
+
+def items(body: bytes, status: int) -> dict[str, Any]:
+    error = {"type": "rejected", "reason": "queue is full"}
+    documents = body.count(b'"_id"')
+    return {"errors": True, "items": [{"index": {"status": status, "error": error}}] * documents}
+
+
+FAULTS = [
+    pytest.param(lambda body: (429, {"error": {"reason": "busy"}}), id="429"),
+    pytest.param(lambda body: (503, {"error": {"reason": "no master"}}), id="503"),
+    pytest.param(lambda body: (200, items(body, 429)), id="items 429"),
+    pytest.param(lambda body: (200, items(body, 503)), id="items 503"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_passes_is_tried_again(
+    spark: SparkSession, search_url: str, name: str, fault: Callable[[bytes], tuple[int, Any]]
+) -> None:
+    left = [2]
+
+    def twice(body: bytes) -> tuple[int, Any] | None:
+        left[0] -= 1
+        return fault(body) if left[0] >= 0 else None
+
+    with Faulty(search_url, twice).listening() as url:
+        follower = started(spark, url, name)
+        follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+        assert keyed(follower.rows(THINGS), THINGS) == ROWS
+
+
+def test_too_large_a_request_is_split(spark: SparkSession, search_url: str, name: str) -> None:
+    small = Faulty(search_url, lambda body: (413, {}) if len(body) > 300 else None)
+    with small.listening() as url:
+        follower = started(spark, url, name)
+        follower.load(THINGS, feed_frame(spark, THINGS, ROWS).coalesce(1), MARK)
+        assert keyed(follower.rows(THINGS), THINGS) == ROWS
+        assert max(small.sizes) > 300
+        huge = one(spark, THINGS, 1, written(1, "x" * 400))
+        with pytest.raises(PreconditionError, match="larger than a request may be"):
+            follower.apply(huge, at(1))
+
+
+def test_a_node_that_stays_busy_is_unreachable(spark: SparkSession, search_url: str, name: str) -> None:
+    with Faulty(search_url, lambda body: (429, {"error": {"reason": "busy"}})).listening() as url:
+        follower = started(spark, url, name, bulk_retry_seconds=1)
+        with pytest.raises(UnreachableError, match="busy, for 1 s"):
+            follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+
+
+def test_a_node_that_is_down_is_one_line(spark: SparkSession, name: str) -> None:
+    follower = SearchFollower(spark, SearchSettings(kind="search", url=FREE_OF_LISTENERS), name, "search")
+    with pytest.raises(UnreachableError, match=r"OpenSearch http://127\.0\.0\.1:1 does not answer: .*refused") as down:
+        follower.position()
+    assert "\n" not in str(down.value)
+    target = search_bulk.Target(Cluster(FREE_OF_LISTENERS), "i", 1 << 48, 10, 1000, 1)
+    with pytest.raises(UnreachableError, match="does not answer"):
+        search_bulk.write(documents(feed_frame(spark, THINGS, ROWS), THINGS), target)
+
+
+def test_a_search_sees_whole_batches(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
+    """What is written shows with the refresh at the end of its batch, in every table, and not before."""
+    follower.prepare([OTHERS])
+    for table in (THINGS, OTHERS):
+        follower.load(table, feed_frame(spark, table, ROWS), MARK)
+    both = {table.name: feed_frame(spark, table, {(1,): written(1, "new")}) for table in (THINGS, OTHERS)}
+    with (
+        patch("opensearchpy.client.IndicesClient.refresh", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        follower.apply(FeedBatch(both), at(1))
+    assert [keyed(follower.rows(table), table)[1,]["big"] for table in (THINGS, OTHERS)] == ["old 1", "old 1"]
+    follower.apply(FeedBatch(both), at(1))
+    assert [keyed(follower.rows(table), table)[1,]["big"] for table in (THINGS, OTHERS)] == ["new", "new"]
+
+
+names = st.builds(TableName, st.text(min_size=1, max_size=63), st.text(min_size=1, max_size=63))
+
+
+@given(prefix=st.from_regex(r"[a-z][a-z0-9_-]{0,99}", fullmatch=True), first=names, second=names)
+def test_no_two_tables_share_an_index(prefix: str, first: TableName, second: TableName) -> None:
+    name = index_name(prefix, first)
+    assert name == name.lower()
+    assert len(name.encode()) <= 255
+    assert not set(name) & set('\\/*?"<>| ,#:')
+    assert (name == index_name(prefix, second)) == (first == second)
+    assert name not in (positions_index(prefix), refusals_index(prefix))

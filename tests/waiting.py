@@ -1,0 +1,14 @@
+"""Waiting for a condition, with a generous limit."""
+
+import time
+from collections.abc import Callable
+
+LIMIT_SECONDS = 180.0
+
+
+def until(condition: Callable[[], bool], what: str, limit: float = LIMIT_SECONDS) -> None:
+    """Return when the condition holds; fail the test, naming `what`, when it does not in time."""
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {limit:.0f} s: {what}"
+        time.sleep(0.05)
