@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.pipelines import make_pipeline
+from tests.servers_fixture import kafka_bootstrap, search_url, servers
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+__all__ = ["kafka_bootstrap", "make_pipeline", "search_url", "servers"]
 
 
 @pytest.fixture(scope="session")

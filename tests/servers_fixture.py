@@ -1,39 +1,116 @@
-"""Real servers, one of each a run: the local parts, or those that the environment names."""
+"""The real parts for tests: testcontainers with docker/compose.yaml where Docker answers, else local processes."""
 
 import os
+import secrets
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
-from cdc.local.parts import Endpoints, Home, Part, down, up, wipe
+from cdc.run.init import TemplateValues
 
-KAFKA_VARIABLE, SEARCH_VARIABLE = "CDC_TEST_KAFKA", "CDC_TEST_SEARCH"
+DOCKER = Path(__file__).parents[1] / "docker"
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Where the parts answer, as a configuration names them."""
+
+    values: TemplateValues
+    password: str
+
+    def connect(self, dbname: str = "postgres") -> "psycopg.Connection[Any]":
+        v = self.values
+        return psycopg.connect(
+            host=v.host, port=v.port, dbname=dbname, user=v.user, password=self.password, autocommit=True
+        )
 
 
 @pytest.fixture(scope="session")
-def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a Kafka broker listens."""
-    if given := os.environ.get(KAFKA_VARIABLE):
-        yield given
-        return
-    for endpoints in _only(Part.KAFKA, tmp_path_factory):
-        yield endpoints.kafka_bootstrap
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """All parts, started once a run."""
+    if docker_answers() and os.environ.get("CDC_TEST_SERVERS") != "local":
+        yield from containers(tmp_path_factory.mktemp("compose"))
+    else:
+        yield from processes(tmp_path_factory.mktemp("parts"))
 
 
 @pytest.fixture(scope="session")
-def search_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where an OpenSearch node answers."""
-    if given := os.environ.get(SEARCH_VARIABLE):
-        yield given
-        return
-    for endpoints in _only(Part.SEARCH, tmp_path_factory):
-        yield endpoints.search_url
+def kafka_bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where a broker listens: the one that CDC_TEST_KAFKA names, or that of `servers`."""
+    return os.environ.get("CDC_TEST_KAFKA") or _servers(request).values.bootstrap
 
 
-def _only(part: Part, factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    home = Home(factory.mktemp(part))
+@pytest.fixture(scope="session")
+def search_url(request: pytest.FixtureRequest) -> str:
+    """Where an OpenSearch node answers: the one that CDC_TEST_SEARCH names, or that of `servers`."""
+    return os.environ.get("CDC_TEST_SEARCH") or _servers(request).values.search_url
+
+
+def _servers(request: pytest.FixtureRequest) -> Servers:
+    found = request.getfixturevalue("servers")
+    assert isinstance(found, Servers)
+    return found
+
+
+def docker_answers() -> bool:
+    """Is there a Docker engine?"""
+    import docker
+    from docker.errors import DockerException
+
     try:
-        yield up(home, only=[part])
-    finally:
-        down(home)
-        wipe(home)
+        client = docker.from_env()
+        client.close()
+    except DockerException:
+        return False
+    return True
+
+
+def processes(folder: Path) -> Iterator[Servers]:
+    from cdc.local.home import Home
+    from cdc.local.parts import down, up, wipe
+
+    home = Home(folder / ".cdc")
+    found = up(home)
+    values = TemplateValues(
+        host=found.postgres_host,
+        port=found.postgres_port,
+        user=found.postgres_user,
+        password="${env:CDC_TEST_PASSWORD}",
+        bootstrap=found.kafka_bootstrap,
+        connect_url=found.connect_url,
+        password_reference=found.postgres_password.reference,
+        search_url=found.search_url,
+    )
+    yield Servers(values, found.postgres_password.read())
+    down(home)
+    wipe(home)
+
+
+def containers(folder: Path) -> Iterator[Servers]:
+    from testcontainers.compose import DockerCompose
+
+    password = secrets.token_urlsafe(16)
+    made = {"postgres.password": password, "postgres.properties": f"password={password}\n"}
+    kept = DOCKER / "secrets"
+    kept.mkdir(mode=0o700, exist_ok=True)
+    for name, text in made.items():
+        if not (kept / name).exists():
+            (kept / name).write_text(text)
+    with DockerCompose(str(DOCKER), compose_file_name="compose.yaml", wait=True) as compose:
+        values = TemplateValues(
+            host="127.0.0.1",
+            port=int(compose.get_service_port("postgres", 5432) or 0),
+            user="postgres",
+            password="${env:CDC_TEST_PASSWORD}",
+            bootstrap=f"127.0.0.1:{os.environ.get('CDC_KAFKA_PORT', '29092')}",
+            connect_url=f"http://127.0.0.1:{compose.get_service_port('connect', 8083)}",
+            password_reference="${file:/run/secrets/postgres.properties:password}",
+            source_host="postgres",
+            source_port=5432,
+            search_url=f"http://127.0.0.1:{compose.get_service_port('opensearch', 9200)}",
+        )
+        yield Servers(values, (kept / "postgres.password").read_text().strip())

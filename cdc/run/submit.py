@@ -22,7 +22,7 @@ from cdc.run.session import FIXED
 from cdc.run.settings import PipelineSettings
 
 PACKAGES = ("cdc", "connect", "sinks", "snapshots")
-ENTRY = "submitted.py"
+ENTRY = Path("..", "__main__.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Submission:
         pairs = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
         memory = ["--driver-memory", settings.spark.driver_memory]
         where = ["--master", self.master, "--deploy-mode", "client", *memory]
-        script = Path(__file__).with_name(ENTRY)
+        script = (Path(__file__).parent / ENTRY).resolve()
         return [str(_spark_submit()), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
 
 

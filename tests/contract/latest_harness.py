@@ -10,7 +10,8 @@ from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
-from sinks.latest import LatestFollower, latest_state
+from sinks import latest_state
+from sinks.latest import LatestFollower
 from sinks.memory import ChangesInMemory
 from tests.contract.fed import Lake, keyed
 from tests.contract.followers import TABLES, Crash

@@ -1,6 +1,5 @@
 """The latest log on a real broker: what the contract's suite does not reach."""
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from unittest.mock import patch
@@ -10,11 +9,10 @@ from pyspark.sql import SparkSession
 
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.core.position import Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.frames.feed import FeedBatch, copied
-from cdc.log.kafka_client import Admin, Reader, Record, Topic, TransactionalWriter
-from cdc.log.names import latest_topic, positions_topic
+from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
+from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks import latest_state
 from sinks.latest import LatestFollower
@@ -22,20 +20,9 @@ from tests.contract.fed import feed_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
 from tests.servers.every_kind import EVERY_KIND, every_kind_rows
-
-ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
-MARK = bookmark(5)
-COMPACTED_WITHIN_SECONDS = 240.0
+from tests.servers.latest_play import MARK, ROWS, at, loaded, one, records, row
 
 Start = Callable[[], LatestFollower]
-
-
-def at(offset: int, generation: int = 1) -> Position:
-    return Position(generation, offset, Lsn(10 * offset), 500 + offset, {"topic": {0: offset}})
-
-
-def row(number: int, text: str) -> Row:
-    return {"id": number, "small": 1, "big": text}
 
 
 @pytest.fixture
@@ -55,25 +42,6 @@ def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
     yield begin
     for follower in started:
         follower.close()
-
-
-def loaded(spark: SparkSession, follower: LatestFollower, *tables: Table) -> LatestFollower:
-    follower.prepare(tables)
-    for table in tables:
-        follower.load(table, feed_frame(spark, table, ROWS), MARK)
-    return follower
-
-
-def one(spark: SparkSession, table: Table, states: dict[Key, Row | None]) -> FeedBatch:
-    return FeedBatch({table.name: feed_frame(spark, table, states)})
-
-
-def records(log: LogSettings, topic: str) -> list[Record]:
-    """What a consumer of committed records reads from the beginning, partition by partition."""
-    with Reader(log) as reader:
-        ends = reader.end([topic])[topic]
-        starts = reader.beginning([topic])[topic]
-        return [record for p, end in ends.items() for record in reader.read(topic, p, starts[p], end)]
 
 
 def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
@@ -272,31 +240,3 @@ def test_a_large_batch_is_one_transaction(spark: SparkSession, start: Start, log
     with patch("cdc.log.kafka_client.BUFFER_BYTES", 2_000_000):
         follower.apply(FeedBatch({THINGS.name: copied(many, THINGS)}), at(1))
     assert follower.rows(THINGS).count() == 60_000
-
-
-def test_after_compaction_the_topic_is_the_table(spark: SparkSession, kafka_bootstrap: str) -> None:
-    """Segments of a second, so that compaction reaches what is written; the newest segment never is."""
-    often = LatestTopicSettings(
-        segment_seconds=1, max_compaction_lag_seconds=1, delete_retention_seconds=1, dirty_ratio=0.01
-    )
-    log = LogSettings(bootstrap=kafka_bootstrap, prefix=f"l{uuid.uuid4().hex[:12]}", partitions=1, latest=often)
-    follower = LatestFollower(spark, log, log.prefix, "latest")
-    model = dict(ROWS)
-    loaded(spark, follower, THINGS)
-    offset, topic = 0, latest_topic(log.prefix, THINGS.name)
-    deadline = time.monotonic() + COMPACTED_WITHIN_SECONDS
-    written = len(ROWS)
-    while len(records(log, topic)) > written // 3 or offset < 20:
-        assert time.monotonic() < deadline, "compaction has not run"
-        offset += 1
-        states: dict[Key, Row | None] = {(n,): row(n, f"at {offset}") for n in range(10) if (n + offset) % 3}
-        states[(offset % 10,)] = None
-        follower.apply(one(spark, THINGS, states), at(offset))
-        written += len(states)
-        model = {key: found for key, found in {**model, **states}.items() if found is not None}
-    newest = {record.key: record.value for record in records(log, topic)}
-    assert len([value for value in newest.values() if value is not None]) == len(model)
-    assert keyed(follower.rows(THINGS), THINGS) == model
-    assert len(records(log, positions_topic(log.prefix))) < offset
-    follower.close()
-    assert LatestFollower(spark, log, log.prefix, "latest").position() == at(offset)

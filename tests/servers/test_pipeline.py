@@ -14,7 +14,7 @@ from cdc.run.follow import follow
 from cdc.run.output import PlainBars, say
 from cdc.run.pipeline import lease
 from cdc.run.verify import Report, verify
-from tests.servers.conftest import MakePipeline, Pipeline
+from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(900)

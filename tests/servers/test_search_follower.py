@@ -1,11 +1,7 @@
 """The search follower on a real node: what the contract's suite does not reach."""
 
-import json
-import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
@@ -28,8 +25,9 @@ from tests.contract.fed import feed_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
 from tests.servers.every_kind import EVERY_KIND, every_kind_rows
+from tests.servers.faulty_node import Faulty, items
 
-ROWS = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
+ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
 MARK = bookmark(5)
 FREE_OF_LISTENERS = "http://127.0.0.1:1"
 
@@ -55,11 +53,11 @@ def started(spark: SparkSession, url: str, name: str, **settings: Any) -> Search
     return found
 
 
-def one(spark: SparkSession, table: Table, key: int, row: dict[str, object] | None) -> FeedBatch:
+def one(spark: SparkSession, table: Table, key: int, row: Row | None) -> FeedBatch:
     return FeedBatch({table.name: feed_frame(spark, table, {(key,): row})})
 
 
-def written(number: int, text: str) -> dict[str, object]:
+def written(number: int, text: str) -> Row:
     return {"id": number, "small": 1, "big": text}
 
 
@@ -99,7 +97,7 @@ def test_an_index_of_several_shards_is_read_whole(spark: SparkSession, search_ur
 def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> None:
     table = Table(TableName("public", "long"), (Column("id", Kind.TEXT), Column("small", Kind.INTEGER)), ("id",))
     key = "k" * 600
-    row = {"id": key, "small": 1}
+    row: Row = {"id": key, "small": 1}
     follower.load(table, feed_frame(spark, table, {(key,): row, (key + "x",): {"id": key + "x", "small": 2}}), MARK)
     changed = feed_frame(spark, table, {(key,): {**row, "small": 3}, (key + "x",): None})
     follower.apply(FeedBatch({table.name: changed}), at(1))
@@ -144,7 +142,7 @@ def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFol
     assert follower.bookmarks() == {THINGS.name: bookmark(7)}
 
 
-def bulk(spark: SparkSession, follower: SearchFollower, version: int, row: dict[str, object] | None) -> None:
+def bulk(spark: SparkSession, follower: SearchFollower, version: int, row: Row | None) -> None:
     index = follower._index(THINGS.name)
     target = search_bulk.Target(follower._cluster, index, version, 10, 10**6, 1)
     search_bulk.write(documents(feed_frame(spark, THINGS, {(1,): row}), THINGS), target)
@@ -163,7 +161,7 @@ def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollo
 
 @pytest.mark.parametrize("row", [written(1, "theirs"), None])
 def test_a_later_generation_is_not_taken_for_ours(
-    spark: SparkSession, follower: SearchFollower, row: dict[str, object] | None
+    spark: SparkSession, follower: SearchFollower, row: Row | None
 ) -> None:
     follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
     bulk(spark, follower, 2 << 48, row)
@@ -197,58 +195,6 @@ def test_a_refused_document_is_kept_and_stops(
     index = refusals_index(name)
     httpx.post(f"{search_url}/{index}/_refresh").raise_for_status()
     assert hits(search_url, index, {"term": {"table": "public.things"}}) == 1
-
-
-class Faulty:
-    """A way to the node that fails as it is told to: `fault` sees each bulk request and may answer in its place."""
-
-    def __init__(self, url: str, fault: Callable[[bytes], tuple[int, Any] | None]) -> None:
-        self.url, self.fault = url, fault
-        self.sizes: list[int] = []
-
-    @contextmanager
-    def listening(self) -> Iterator[str]:
-        faulty = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status, answer = faulty.answer(self.command, self.path, body, self.headers.get("Content-Type", ""))
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer if self.command != "HEAD" else b"")
-
-            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
-
-            def log_message(self, format: str, *args: Any) -> None: ...
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            server.server_close()
-
-    def answer(self, method: str, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
-        if "_bulk" in path:
-            self.sizes.append(len(body))
-            fault = self.fault(body)
-            if fault:
-                return fault[0], json.dumps(fault[1]).encode()
-        found = httpx.request(method, self.url + path, content=body, headers={"Content-Type": kind} if body else {})
-        return found.status_code, found.content
-
-
-def items(body: bytes, status: int) -> dict[str, Any]:
-    error = {"type": "rejected", "reason": "queue is full"}
-    documents = body.count(b'"_id"')
-    return {"errors": True, "items": [{"index": {"status": status, "error": error}}] * documents}
 
 
 FAULTS = [

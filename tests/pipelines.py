@@ -1,0 +1,84 @@
+"""Pipelines for tests, each on a database of its own, taken away afterwards."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from cdc.run.config_file import load
+from cdc.run.init import template
+from cdc.run.settings import PipelineSettings
+from connect.rest import ConnectClient
+from tests.servers_fixture import Servers
+from tests.waiting import until
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline of a test: its configuration file, and a session on its database."""
+
+    config: Path
+    servers: Servers
+    connection: "psycopg.Connection[Any]"
+    environ: dict[str, str]
+
+    @property
+    def settings(self) -> PipelineSettings:
+        return load(self.config, {**os.environ, **self.environ})
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            self.connection.execute(statement.encode())
+
+    def configure(self, old: str, new: str) -> None:
+        """Change the configuration file's text."""
+        text = self.config.read_text()
+        assert old in text
+        self.config.write_text(text.replace(old, new))
+
+
+MakePipeline = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def make_pipeline(servers: Servers, tmp_path: Path) -> Iterator[MakePipeline]:
+    """Makes pipelines on databases of their own; takes connector, slot and database away afterwards."""
+    made: list[Pipeline] = []
+
+    def make(*statements: str, tables: tuple[str, ...]) -> Pipeline:
+        name = f"t{secrets.token_hex(5)}"
+        with servers.connect() as admin:
+            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        folder = tmp_path / name
+        folder.mkdir()
+        values = replace(servers.values, name=name, dbname=name, tables=tables)
+        (folder / "cdc.yaml").write_text(template(values))
+        environ = {"CDC_TEST_PASSWORD": servers.password}
+        pipeline = Pipeline(folder / "cdc.yaml", servers, servers.connect(name), environ)
+        made.append(pipeline)
+        pipeline.run(*statements)
+        return pipeline
+
+    yield make
+    for pipeline in made:
+        _remove(pipeline)
+
+
+def _remove(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    with ConnectClient(settings.connect.url) as client:
+        client.delete(settings.connect.connector)
+    pipeline.connection.close()
+    database = settings.source.dbname
+    with pipeline.servers.connect() as admin:
+        busy = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
+        until(lambda: admin.execute(busy, (database,)).fetchone() == (0,), "nobody reads from the slot")
+        drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s"
+        admin.execute(drop, (database,))
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database)))

@@ -1,0 +1,43 @@
+"""What the tests of the latest log do again and again."""
+
+from pyspark.sql import SparkSession
+
+from cdc.core.change import Key, Row
+from cdc.core.position import Lsn, Position
+from cdc.core.table import Table
+from cdc.frames.feed import FeedBatch
+from cdc.log.kafka_client import Reader, Record
+from cdc.log.settings import LogSettings
+from sinks.latest import LatestFollower
+from tests.contract.fed import feed_frame
+from tests.contract.followers import bookmark
+
+ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
+MARK = bookmark(5)
+
+
+def at(offset: int, generation: int = 1) -> Position:
+    return Position(generation, offset, Lsn(10 * offset), 500 + offset, {"topic": {0: offset}})
+
+
+def row(number: int, text: str) -> Row:
+    return {"id": number, "small": 1, "big": text}
+
+
+def loaded(spark: SparkSession, follower: LatestFollower, *tables: Table) -> LatestFollower:
+    follower.prepare(tables)
+    for table in tables:
+        follower.load(table, feed_frame(spark, table, ROWS), MARK)
+    return follower
+
+
+def one(spark: SparkSession, table: Table, states: dict[Key, Row | None]) -> FeedBatch:
+    return FeedBatch({table.name: feed_frame(spark, table, states)})
+
+
+def records(log: LogSettings, topic: str) -> list[Record]:
+    """What a consumer of committed records reads from the beginning, partition by partition."""
+    with Reader(log) as reader:
+        ends = reader.end([topic])[topic]
+        starts = reader.beginning([topic])[topic]
+        return [record for p, end in ends.items() for record in reader.read(topic, p, starts[p], end)]
