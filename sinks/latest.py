@@ -45,9 +45,9 @@ class LatestFollower:
 
     def close(self) -> None:
         """Let go of the connections; the next write opens them again."""
-        if self._writer:
-            self._writer.close()
-        self._writer = None
+        writer, self._writer = self._writer, None
+        if writer:
+            writer.close()
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Make the topics and register the tables; what is registered already stays as it is."""

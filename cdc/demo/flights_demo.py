@@ -65,7 +65,7 @@ def play(home: Home, changes: int, seed: int) -> Outcome:
             spark = spark_session(on.settings, "demo")
             copied = _bootstrap(on, spark)
         outcome = _live(steps, on, spark, connection, _Wish(changes, seed))
-    steps.seconds["total"] = steps.total
+    steps.ended()
     return Outcome(on, seed, loaded, copied, *outcome, steps.seconds)
 
 

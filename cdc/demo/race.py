@@ -60,6 +60,7 @@ def play(home: Home, pairs: int, seed: int) -> Outcome:
         spark = waiting.submit(spark_session, on.settings, "race")
         dual = _dual_writes(steps, on, plan)
         through_log = _through_the_log(steps, on, plan, spark)
+    steps.ended()
     keys = set(plan.pairs)
     return Outcome(
         seed=seed,

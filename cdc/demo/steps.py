@@ -25,10 +25,10 @@ class Steps:
         yield
         self.seconds[name] = round(self._clock() - began, 3)
 
-    @property
-    def total(self) -> float:
-        """Seconds since the beginning."""
-        return round(self._clock() - self._began, 3)
+    def ended(self) -> None:
+        """Say how long all of it took, and keep that as `total`."""
+        self.seconds["total"] = total = round(self._clock() - self._began, 3)
+        output.say(f"\n{_bold(f'[{total:5.1f} s] Done')}")
 
 
 def note(text: str = "") -> None:

@@ -7,20 +7,29 @@ from cdc.core.table import TableName
 from cdc.demo.stage import Stage, shown
 from cdc.log.names import change_topic, latest_topic, transaction_topic
 from cdc.run.pipeline import lake_of
+from sinks.search import SearchSettings
+from sinks.search_index import index_name
+
+FLIGHTS = TableName("public", "flights")
+QUERY = "select carrier, count(*), avg(dep_delay) from f group by 1 order by 2 desc"
 
 
 def to_look(on: Stage) -> Iterator[tuple[str, str]]:
     """What there is to see, and how."""
-    s = on.settings
-    flights, prefix = TableName("public", "flights"), s.log.prefix
-    folder = shown(Path(lake_of(s).folder(flights)))
-    config = shown(on.config)
-    yield "the lake", folder
-    yield "read it", f"""python -c "from deltalake import DeltaTable as T; print(T('{folder}').to_pandas().tail())\""""
-    yield "search", f"curl '{on.endpoints.search_url}/_cat/indices?v'"
-    yield "every change", f"Kafka {s.log.bootstrap}, topic {change_topic(prefix, flights)}"
-    yield "order of commits", f"topic {transaction_topic(prefix)}"
-    yield "newest rows", f"topic {latest_topic(prefix, flights)} (compacted)"
-    yield "state", f"cdc -c {config} status"
+    s, config = on.settings, shown(on.config)
+    lake = shown(Path(lake_of(s).path))
+    folder = shown(Path(lake_of(s).folder(FLIGHTS)))
+    yield "the lake", f"{lake}, a Delta table a folder, for instance {folder}"
+    yield (
+        "ask it",
+        f"""python -c "from deltalake import DeltaTable as T, QueryBuilder as Q; """
+        f"""print(Q().register('f', T('{folder}')).execute('{QUERY}').read_all())\"""",
+    )
+    for search in (f for f in s.followers.values() if isinstance(f, SearchSettings)):
+        yield "the search index", f"curl '{search.url}/{index_name(search.prefix, FLIGHTS)}/_search?q=dest:SEA&pretty'"
+    yield "every change", f"Kafka {s.log.bootstrap}, topic {change_topic(s.log.prefix, FLIGHTS)}"
+    yield "order of commits", f"topic {transaction_topic(s.log.prefix)}"
+    yield "newest rows", f"topic {latest_topic(s.log.prefix, FLIGHTS)}, compacted"
+    yield "how it stands", f"cdc -c {config} status"
     yield "go on", f"cdc -c {config} follow, and change rows in database {s.source.dbname}"
     yield "stop it all", "cdc down"

@@ -24,8 +24,8 @@ from kafka.errors import (
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
 from cdc.log.settings import LogSettings
 
-REQUEST_MS = 30_000
-FLUSH_SECONDS = 120.0
+REQUEST_MS, BOOTSTRAP_MS = 30_000, 10_000
+FLUSH_SECONDS, CLOSE_SECONDS = 60.0, 5.0
 TRANSACTION_MS = 15 * 60_000
 """The longest that a broker lets a transaction be, unless its `transaction.max.timeout.ms` says otherwise."""
 BUFFER_BYTES = 16 * 1024 * 1024
@@ -62,6 +62,7 @@ def client_options(log: LogSettings) -> dict[str, Any]:
         "bootstrap_servers": log.bootstrap.split(","),
         "security_protocol": log.security_protocol,
         "request_timeout_ms": REQUEST_MS,
+        "bootstrap_timeout_ms": BOOTSTRAP_MS,
         "client_id": "cdc",
     }
     if log.sasl_mechanism:
@@ -139,10 +140,7 @@ class Admin:
 
 
 class Reader:
-    """Reads records of partitions that it is told; it belongs to no group and commits nothing.
-
-    It reads committed records only, up to the first transaction that is still open, unless told otherwise.
-    """
+    """Reads records of partitions that it is told, `committed` ones only; belongs to no group, commits nothing."""
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
         self._log = log
@@ -217,14 +215,14 @@ class TransactionalWriter:
                 **client_options(log),
                 transactional_id=transactional_id,
                 transaction_timeout_ms=TRANSACTION_MS,
+                delivery_timeout_ms=int(FLUSH_SECONDS * 1000),
                 acks="all",
                 max_request_size=log.latest.max_record_bytes,
                 compression_type="lz4",
                 linger_ms=20,
                 batch_size=256 * 1024,
             )
-            # A fenced producer must stay so: kafka-python would ask for a new epoch on INVALID_PRODUCER_EPOCH and,
-            # where a broker refuses that with the same error, take a new id, which fences whoever had replaced it.
+            # fenced is fenced: kafka-python would try for a new epoch, or an id that fences whoever replaced us
             self._producer._transaction_manager._supports_epoch_bump = lambda: False
             self._producer.init_transactions()
 
@@ -235,8 +233,10 @@ class TransactionalWriter:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections, waiting for nothing."""
-        self._producer.close(timeout=0)
+        """Let go of the connections and of what is not sent yet."""
+        self._producer._sender.force_close()
+        with suppress(KafkaError):
+            self._producer.close(CLOSE_SECONDS)
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalWriter"]:
@@ -250,7 +250,7 @@ class TransactionalWriter:
             self._producer.begin_transaction()
             yield self
             self._flush()
-            self._end("begin_commit")
+            self._end("begin_commit", REQUEST_MS / 1000)
         except KafkaError as error:
             self._abort()
             raise self._judged(error, time.monotonic() - began) from error
@@ -274,16 +274,16 @@ class TransactionalWriter:
         if self._failure:
             raise self._failure
 
-    def _end(self, how: str) -> None:
+    def _end(self, how: str, seconds: float) -> None:
         """Commit or abort, as the producer's own methods do, which wait for ever when no broker answers."""
         result = getattr(self._producer._transaction_manager, how)()
         self._producer._sender.wakeup()
-        if not result.wait(timeout_ms=REQUEST_MS):
-            raise KafkaTimeoutError(f"no answer to the end of a transaction in {REQUEST_MS / 1000:.0f} s")
+        if not result.wait(timeout_ms=seconds * 1000):
+            raise KafkaTimeoutError(f"no answer to the end of a transaction in {seconds:.0f} s")
 
     def _abort(self) -> None:
         with suppress(KafkaError):
-            self._end("begin_abort")
+            self._end("begin_abort", CLOSE_SECONDS)
 
     def _judged(self, error: KafkaError, seconds: float) -> CdcError:
         found = (error, self._failure, self._producer._transaction_manager.last_error)

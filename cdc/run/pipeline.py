@@ -72,7 +72,7 @@ def lease(settings: PipelineSettings, follower: str) -> Iterator[None]:
 
     Across machines, Delta's own conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer.
     """
-    folder = Path(settings.pipeline.state) / "leases"
+    folder = Path(settings.pipeline.state) / "leases" / settings.pipeline.name
     folder.mkdir(parents=True, exist_ok=True)
     holder = folder / f"{follower}.json"
     try:

@@ -1,0 +1,201 @@
+"""What goes wrong gets one clear line and an exit code: never a traceback, and nothing half done."""
+
+import re
+import socket
+from dataclasses import dataclass
+
+import pytest
+from psycopg import sql
+
+from cdc.__main__ import main
+from cdc.log.kafka_client import Admin, Topic
+from connect.registration import registered
+from connect.source import connected
+from tests.pipelines import MakePipeline, Pipeline
+
+TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text)"
+THINGS = "public.things"
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    line: str
+
+
+@pytest.fixture
+def pipeline(make_pipeline: MakePipeline) -> Pipeline:
+    return make_pipeline(TABLE, tables=(THINGS,))
+
+
+def bootstrap(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ended:
+    """Run `cdc bootstrap`; it has to end with one line, and leave nothing behind in the source."""
+    for name, value in pipeline.environ.items():
+        monkeypatch.setenv(name, value)
+    code = main(["--config", str(pipeline.config), "bootstrap"])
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    return Ended(code, lines[0])
+
+
+def nothing_was_made(pipeline: Pipeline) -> bool:
+    settings = pipeline.settings
+    slots = pipeline.connection.execute(
+        "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (settings.source.slot,)
+    ).fetchone()
+    with connected(settings.source) as connection:
+        return slots == (0,) and registered(connection, settings.source, settings.pipeline.name) is None
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_wrong_port_of_the_source(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = pipeline.settings.source.port
+    pipeline.configure(f"port: {port}", f"port: {free_port()}")
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 4
+    assert "does not answer" in ended.line
+    assert "source.port" in ended.line
+
+
+def test_wrong_password(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.environ["CDC_TEST_PASSWORD"] = "not it"
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 3
+    assert "refuses the password of 'postgres'" in ended.line
+    assert "not it" not in ended.line
+
+
+def test_a_database_that_is_not_there(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.configure(f"dbname: {pipeline.settings.source.dbname}", "dbname: nowhere")
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 3
+    assert 'database "nowhere" does not exist' in ended.line
+    pipeline.configure("dbname: nowhere", f"dbname: {pipeline.settings.pipeline.name}")
+
+
+def test_a_table_that_is_not_there(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.configure("- public.things", "- public.thongs")
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 3
+    assert "no table public.thongs" in ended.line
+    assert nothing_was_made(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("ALTER TABLE things DROP CONSTRAINT things_pkey", "has no primary key"),
+        ("ALTER TABLE things ADD COLUMN spans int4range", "column spans of public.things has type int4range"),
+        ("ALTER TABLE things SET UNLOGGED", "is not logged"),
+        ("ALTER TABLE things ADD COLUMN twice int GENERATED ALWAYS AS (id * 2) STORED", "is generated"),
+    ],
+)
+def test_a_table_that_cannot_be_followed(
+    pipeline: Pipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    statement: str,
+    says: str,
+) -> None:
+    pipeline.run(statement)
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 3
+    assert says in ended.line
+    assert nothing_was_made(pipeline)
+
+
+def weak_role(pipeline: Pipeline, attributes: str) -> None:
+    name = pipeline.settings.pipeline.name
+    role, password = sql.Identifier(f"weak_{name}"), sql.Literal(pipeline.environ["CDC_TEST_PASSWORD"])
+    create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} ").format(role, password)
+    pipeline.connection.execute(create + sql.SQL(attributes))
+    pipeline.configure("user: postgres", f"user: weak_{name}")
+
+
+def drop_weak_role(pipeline: Pipeline) -> None:
+    name = pipeline.settings.source.user
+    pipeline.configure(f"user: {name}", "user: postgres")
+    pipeline.connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [("", r"has no right to replicate → ALTER ROLE"), ("REPLICATION", r"may not read public.things → GRANT SELECT")],
+)
+def test_a_role_without_a_right(
+    pipeline: Pipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    attributes: str,
+    says: str,
+) -> None:
+    weak_role(pipeline, attributes)
+    try:
+        ended = bootstrap(pipeline, monkeypatch, capsys)
+        assert ended.code == 3
+        assert re.search(says, ended.line)
+    finally:
+        drop_weak_role(pipeline)
+    assert nothing_was_made(pipeline)
+
+
+def test_a_slot_that_is_not_ours(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slot = pipeline.settings.source.slot
+    pipeline.connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 3
+    assert f"slot {slot} is there already and is not this pipeline's" in ended.line
+
+
+def test_a_topic_that_is_not_ours(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = pipeline.settings.log
+    topic = f"{log.prefix}.public.things"
+    with Admin(log) as admin:
+        admin.create([Topic(topic, 1)])
+        try:
+            ended = bootstrap(pipeline, monkeypatch, capsys)
+        finally:
+            admin.delete([topic])
+    assert ended.code == 3
+    assert f"topic {topic} is there already and is not this pipeline's" in ended.line
+    assert nothing_was_made(pipeline)
+
+
+def test_kafka_does_not_answer(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.configure(pipeline.settings.log.bootstrap, f"127.0.0.1:{free_port()}")
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 4
+    assert "Kafka 127.0.0.1" in ended.line
+    assert nothing_was_made(pipeline)
+
+
+def test_connect_does_not_answer(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = pipeline.settings.connect.url
+    pipeline.configure(url, f"http://127.0.0.1:{free_port()}")
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    pipeline.configure(pipeline.settings.connect.url, url)
+    assert ended.code == 4
+    assert "Kafka Connect" in ended.line
+    assert nothing_was_made(pipeline)
