@@ -17,6 +17,7 @@ from cdc.core.transaction import TransactionEnd
 from cdc.frames.batch import ChangeBatch, TableChanges, after_truncate, ranked
 from cdc.frames.collapse import collapse
 from cdc.frames.decode import changes_only
+from cdc.frames.feed import required
 from sinks import lake as lakes
 from sinks import refusals
 from sinks.copied_files import CopiedFiles, take_in
@@ -50,7 +51,7 @@ class _Standing:
 class DeltaFollower:
     """A `Follower` of Parquet copies and `ChangeBatch`es."""
 
-    def __init__(self, spark: SparkSession, settings: DeltaSettings, lake: Lake) -> None:
+    def __init__(self, spark: SparkSession | None, settings: DeltaSettings, lake: Lake) -> None:
         self._spark = spark
         self._settings = settings
         self._lake = lake
@@ -156,7 +157,7 @@ class DeltaFollower:
         lacking = standing.lacks(ends)
         if not lacking:
             return
-        session = self._spark.newSession()
+        session = required(self._spark).newSession()
         write = Write(self._lake.folder(standing.table.name), self._lake.app_id, version)
         if _written(session, standing.table, changes, lacking, write, self._lake):
             self._check_written(standing.table.name, version)

@@ -13,7 +13,7 @@ from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
 from cdc.frames.columns import Message
 from cdc.frames.documents import documents, rows_of
-from cdc.frames.feed import FeedBatch
+from cdc.frames.feed import FeedBatch, required
 from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
 from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LogSettings
@@ -35,7 +35,7 @@ class LatestFollower:
     The follower becomes the writer with the first call that writes; those that only ask disturb nobody.
     """
 
-    def __init__(self, spark: SparkSession, log: LogSettings, pipeline: str, name: str) -> None:
+    def __init__(self, spark: SparkSession | None, log: LogSettings, pipeline: str, name: str) -> None:
         self._spark = spark
         self._log = log
         self._owner = Owner(pipeline, name)
@@ -91,11 +91,15 @@ class LatestFollower:
     def position(self) -> Position | None:
         return self._known().position
 
+    def count(self, table: TableName) -> int | None:
+        """Nobody knows without reading the whole topic: None."""
+        return None
+
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a consumer has them that reads committed records from the beginning until now."""
         if table.name not in self._known().tables:
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
-        newest = latest_topics.newest(self._spark, self._log, self._topic(table.name))
+        newest = latest_topics.newest(required(self._spark), self._log, self._topic(table.name))
         return rows_of(newest.select(F.col(Message.VALUE).cast("string").alias(Message.VALUE)), table)
 
     def _topic(self, name: TableName) -> str:
@@ -152,7 +156,9 @@ class LatestFollower:
         topic = self._topic(name)
         if latest_topics.is_empty(self._log, topic):
             return records
-        stale = latest_topics.newest(self._spark, self._log, topic).join(records, Message.KEY.value, "left_anti")
+        stale = latest_topics.newest(required(self._spark), self._log, topic).join(
+            records, Message.KEY.value, "left_anti"
+        )
         return records.unionByName(stale.select(Message.KEY, F.lit(None).cast("binary").alias(Message.VALUE)))
 
     def _loaded(self, name: TableName) -> Table:

@@ -24,9 +24,9 @@ class Naming:
 
 
 def fed_follower(
-    spark: SparkSession, settings: SearchSettings | LatestSettings, naming: Naming, log: LogSettings
+    spark: SparkSession | None, settings: SearchSettings | LatestSettings, naming: Naming, log: LogSettings
 ) -> FedFollower:
-    """The follower behind the lake that these settings ask for."""
+    """The follower behind the lake that these settings ask for; without Spark, only to be asked where it stands."""
     match settings:
         case SearchSettings():
             return SearchFollower(spark, settings, naming.pipeline, naming.follower)

@@ -14,7 +14,7 @@ from cdc.core.position import Bookmark, Position
 from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
 from cdc.frames.documents import documents, rows_of
-from cdc.frames.feed import FeedBatch
+from cdc.frames.feed import FeedBatch, required
 from sinks import search_bulk, search_index, search_scroll
 from sinks.search_client import Cluster, reached
 from sinks.search_index import IndexNote, Owner
@@ -51,7 +51,7 @@ class SearchFollower:
     """
 
     def __init__(
-        self, spark: SparkSession, settings: SearchSettings, pipeline: str, name: str, generation: int = 1
+        self, spark: SparkSession | None, settings: SearchSettings, pipeline: str, name: str, generation: int = 1
     ) -> None:
         self._spark = spark
         self._settings = settings
@@ -110,6 +110,12 @@ class SearchFollower:
         with reached(self._cluster) as client:
             return self._position(client)
 
+    def count(self, table: TableName) -> int | None:
+        """How many documents the table's index shows; None when there is none."""
+        with self._cluster.client() as client:
+            index = self._index(table)
+            return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
+
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a search sees them now."""
         index = self._index(table.name)
@@ -118,7 +124,9 @@ class SearchFollower:
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
         shards = int(settings[index]["settings"]["index"]["number_of_shards"])
-        return rows_of(search_scroll.read(self._spark, search_scroll.Source(self._cluster, index, shards)), table)
+        return rows_of(
+            search_scroll.read(required(self._spark), search_scroll.Source(self._cluster, index, shards)), table
+        )
 
     def _index(self, name: TableName) -> str:
         return search_index.index_name(self._prefix, name)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from cdc.core.follower import Follower
@@ -30,7 +30,17 @@ class Readable(Protocol):
 
 
 class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
-    """A follower behind the lake: it takes in `Feed` frames, and its rows can be read back."""
+    """A follower behind the lake: it takes in `Feed` frames, and its rows can be read back and perhaps counted."""
+
+    def count(self, table: TableName) -> int | None:
+        """Its rows of a table; None when there is no such table, or counting would mean reading everything."""
+
+
+def required(spark: SparkSession | None) -> SparkSession:
+    """The session of a follower that was not opened only to be asked where it stands."""
+    if spark is None:
+        raise AssertionError("this follower was opened without Spark")
+    return spark
 
 
 def newest(change_feed: DataFrame, table: Table) -> DataFrame:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.frames.feed import required
 from cdc.log.kafka_client import Admin
 from cdc.run.feed_stream import first_load
 from cdc.run.job_progress import watched
@@ -55,7 +56,7 @@ class _Work:
     settings: PipelineSettings
     connection: Connection
     client: ConnectClient
-    spark: SparkSession
+    spark: SparkSession | None
     tables: Sequence[Table]
     registration: Registration
     say: Callable[[str], None]
@@ -73,10 +74,16 @@ def bootstrap(
         tables = catalog.describe(connection, settings.tables)
         readiness.check(connection, settings.source, settings.tables)
         stands = _prepare(settings, connection, client, tables)
-        spark = start_spark()
-        work = _Work(settings, connection, client, spark, tables, stands, say, bars)
         with lease(settings, "bootstrap"):
-            return _fill(work)
+            spark = None if _is_whole(settings) else start_spark()
+            return _fill(_Work(settings, connection, client, spark, tables, stands, say, bars))
+
+
+def _is_whole(settings: PipelineSettings) -> bool:
+    """Has every table its copy, in the lake and in the followers behind it? Then Spark has nothing to do."""
+    lake = delta_follower(None, settings)
+    fed = fed_followers(None, settings).values()
+    return set(settings.tables) <= set(lake.bookmarks()) and all(follower.position() for follower in fed)
 
 
 def _prepare(
@@ -199,12 +206,12 @@ def _copy(
     copied: dict[TableName, int] = {}
     for table in tables:
         watch = watched(
-            work.spark,
+            required(work.spark),
             work.bars.bar(str(table.name), keeper.estimated_rows[table.name] or None),
             keeper.estimated_rows[table.name],
         )
         folder = lake_of(work.settings).folder(table.name)
-        files = copy_table(work.spark, readers, table, keeper.pages[table.name], folder, watch)
+        files = copy_table(required(work.spark), readers, table, keeper.pages[table.name], folder, watch)
         follower.load(table, files, bookmark)
         copied[table.name] = sum(file.rows for file in files)
     return copied
@@ -212,10 +219,10 @@ def _copy(
 
 def _load_fed(work: _Work) -> dict[str, list[TableName]]:
     """Fill the followers behind the lake that have nothing yet, or lack a table of the newest cut."""
-    feed = LakeFeed(work.spark, lake_of(work.settings))
     loaded: dict[str, list[TableName]] = {}
     for name, follower in fed_followers(work.spark, work.settings).items():
         if follower.position() is None:
+            feed = LakeFeed(required(work.spark), lake_of(work.settings))
             work.say(f"filling {name}")
             with lease(work.settings, name):
                 first_load(follower, feed)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from cdc.core.errors import ConfigurationError, RefusedError
 from cdc.frames.feed import FedFollower
 from cdc.local.jars import spark_jars
 from cdc.run import session
-from cdc.run.asked import Asked
 from cdc.run.settings import PipelineSettings
 from sinks.delta_table import DeltaFollower, DeltaSettings
 from sinks.lake import Lake
@@ -39,22 +38,17 @@ def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
     return Lake(settings.delta[1].path, settings.pipeline.name, generation)
 
 
-def delta_follower(spark: SparkSession, settings: PipelineSettings) -> DeltaFollower:
+def delta_follower(spark: SparkSession | None, settings: PipelineSettings) -> DeltaFollower:
     return DeltaFollower(spark, settings.delta[1], lake_of(settings))
 
 
-def fed_followers(spark: SparkSession, settings: PipelineSettings) -> dict[str, FedFollower]:
-    """The followers behind the lake, by name."""
+def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dict[str, FedFollower]:
+    """The followers behind the lake, by name; without Spark, only to be asked where they stand."""
     return {
         name: fed_follower(spark, follower, Naming(settings.pipeline.name, name), settings.log)
         for name, follower in settings.followers.items()
         if not isinstance(follower, DeltaSettings)
     }
-
-
-def standings(settings: PipelineSettings) -> Mapping[str, Asked]:
-    """The followers behind the lake as far as they can be asked without Spark, by name."""
-    return {}
 
 
 def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:

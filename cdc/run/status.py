@@ -12,10 +12,10 @@ from cdc.core.errors import CdcError
 from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
+from cdc.frames.feed import FedFollower
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_of
-from cdc.run.asked import Asked
 from cdc.run.pipeline import lake_of
 from cdc.run.settings import PipelineSettings
 from connect import slot, source
@@ -85,7 +85,6 @@ class Status:
         }
 
 
-Asking = Mapping[str, Asked]
 T = TypeVar("T")
 LAST_MESSAGES = 200
 """Messages of the transaction topic that are read to find the last END, where no follower is behind."""
@@ -94,7 +93,7 @@ LAST_MESSAGES = 200
 class Collector:
     """Asks every part once, and notes what does not answer."""
 
-    def __init__(self, settings: PipelineSettings, fed: Callable[[], Asking]) -> None:
+    def __init__(self, settings: PipelineSettings, fed: Callable[[], Mapping[str, FedFollower]]) -> None:
         self._settings = settings
         self._fed = fed
         self._problems: list[str] = []
@@ -149,7 +148,7 @@ class Collector:
             name: behind.state(self._asked(each.position), self._counts(each)) for name, each in fed.items()
         }
 
-    def _counts(self, follower: Asked) -> dict[str, int | None]:
+    def _counts(self, follower: FedFollower) -> dict[str, int | None]:
         return {str(table): self._asked(partial(follower.count, table)) for table in self._settings.tables}
 
 

@@ -20,11 +20,11 @@ def register(app: typer.Typer) -> None:
 
 def status(context: typer.Context, json: Json = False) -> None:
     """Show tables, positions and lags of source, slot, log and followers, and the connector with its tasks."""
-    from cdc.run.pipeline import standings
+    from cdc.run.pipeline import fed_followers
     from cdc.run.status import Collector
 
     settings = Context.of(context).settings
-    found = Collector(settings, lambda: standings(settings)).collect()
+    found = Collector(settings, lambda: fed_followers(None, settings)).collect()
     if json:
         output.as_json(found.as_json())
     else:
