@@ -110,9 +110,12 @@ class SearchFollower:
         with reached(self._cluster) as client:
             return self._position(client)
 
+    def close(self) -> None:
+        """Nothing is held open between calls."""
+
     def count(self, table: TableName) -> int | None:
         """How many documents the table's index shows; None when there is none."""
-        with self._cluster.client() as client:
+        with reached(self._cluster) as client:
             index = self._index(table)
             return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
 

@@ -131,13 +131,14 @@ def _value(text: Col, column: Column) -> Col:
 
 def _time_of_day(micros: Col) -> Col:
     seconds = (micros / MICROS_A_SECOND).cast("long")
-    return F.format_string(
+    text = F.format_string(
         "%02d:%02d:%02d.%06d",
         (seconds / 3600).cast("long"),
         (seconds / 60).cast("long") % 60,
         seconds % 60,
         micros % MICROS_A_SECOND,
     )
+    return F.when(micros.isNotNull(), text)
 
 
 def _refusal(table: Table, placeholder: str) -> Col:

@@ -32,6 +32,9 @@ class Readable(Protocol):
 class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
     """A follower behind the lake: it takes in `Feed` frames, and its rows can be read back and perhaps counted."""
 
+    def close(self) -> None:
+        """Let go of connections; the next call opens them again."""
+
     def count(self, table: TableName) -> int | None:
         """Its rows of a table; None when there is no such table, or counting would mean reading everything."""
 

@@ -8,7 +8,7 @@ written after the connector knew the table.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from psycopg import Connection
@@ -224,7 +224,7 @@ def _load_fed(work: _Work) -> dict[str, list[TableName]]:
         if follower.position() is None:
             feed = LakeFeed(required(work.spark), lake_of(work.settings))
             work.say(f"filling {name}")
-            with lease(work.settings, name):
+            with lease(work.settings, name), closing(follower):
                 first_load(follower, feed)
             loaded[name] = list(follower.bookmarks())
     return loaded

@@ -43,7 +43,10 @@ class FeedStream:
 
     def _apply(self, until: Cut) -> bool:
         tables = self._feed.tables(until)
-        load_missing(self._follower, self._feed, tables, until)
+        _prepare(self._follower, tables)
+        for table, bookmark in tables:
+            if str(table.name) not in self._cut.versions:
+                self._follower.load(table, self._feed.copy(table, until), bookmark)
         self._follower.apply(self._feed.batch([table for table, _ in tables], self._cut, until), until.position)
         self._cut = until
         return self._reached(Progress(until.position, 0))
@@ -54,17 +57,18 @@ class FeedStream:
 
 
 def first_load(follower: FedFollower, feed: LakeFeed) -> Cut:
-    """Fill a follower from the lake as it stands at its newest cut, and put it there."""
+    """Fill a follower from the lake as it stands at its newest cut, and put it there.
+
+    Without a position every table is copied, also one that has been: it may have been at an older cut, before a crash.
+    """
     cut = feed.last()
-    load_missing(follower, feed, feed.tables(cut), cut)
+    tables = feed.tables(cut)
+    _prepare(follower, tables)
+    for table, bookmark in tables:
+        follower.load(table, feed.copy(table, cut), bookmark)
     follower.apply(FeedBatch({}), cut.position)
     return cut
 
 
-def load_missing(follower: FedFollower, feed: LakeFeed, tables: Sequence[tuple[Table, Bookmark]], cut: Cut) -> None:
-    """Copy the tables that the follower does not have yet from the lake, as they are at the cut."""
+def _prepare(follower: FedFollower, tables: Sequence[tuple[Table, Bookmark]]) -> None:
     follower.prepare([table for table, _ in tables])
-    loaded = follower.bookmarks()
-    for table, bookmark in tables:
-        if table.name not in loaded:
-            follower.load(table, feed.copy(table, cut), bookmark)

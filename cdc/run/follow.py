@@ -88,6 +88,7 @@ class _Following:
 
         if name == self._settings.delta[0]:
             return lambda: self._lake_stream(reached, held)
+        held.callback(self._fed[name].close)
         feed = LakeFeed(self._spark, lake_of(self._settings))
         return lambda: FeedStream(self._fed[name], feed, reached)
 
