@@ -103,12 +103,12 @@ class DeltaFollower:
             self._cuts.add(self._cut(standings, position, committed_ms), None)
 
     def joining(self) -> dict[TableName, Bookmark]:
-        """Tables whose copy came while the lake was followed, and that take part in no cut yet."""
+        """Tables whose copy is older than the position, and that took part in no cut: they lack what lies between."""
         part = self._taking_part(self._cuts.last())
         return {name: standing.bookmark for name, standing in self._standings().items() if name not in part}
 
     def adopt(self, names: Iterable[TableName]) -> None:
-        """Let these tables take part: they lack nothing up to the position but what their bookmarks cover."""
+        """Let these tables take part: they have caught up with the position."""
         self._adopted |= set(names)
 
     def catch_up(self, batch: ChangeBatch) -> None:
@@ -120,7 +120,12 @@ class DeltaFollower:
         standings = self._standings()
         if last is None:
             return standings
-        return {n: s for n, s in standings.items() if str(n) in last.versions or n in self._adopted}
+        passed = last.position.lsn
+        return {
+            name: standing
+            for name, standing in standings.items()
+            if str(name) in last.versions or name in self._adopted or standing.bookmark.covers(passed)
+        }
 
     def _cut(self, standings: Mapping[TableName, _Standing], position: Position, committed_ms: int) -> Cut:
         reached = [name for name, standing in standings.items() if standing.bookmark.is_reached_by(position.lsn)]

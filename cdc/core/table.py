@@ -40,7 +40,7 @@ class TableName:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `schema.table`; a name without a schema is one of `public`."""
-        schema, dot, table = text.partition(".")
+        schema, dot, table = text.strip().partition(".")
         return cls(schema, table) if dot else cls("public", schema)
 
 

@@ -85,10 +85,9 @@ class LakeStream:
     def _admit(self) -> None:
         """Tables that were copied meanwhile: what the position has passed since their copy comes first."""
         joining = self._follower.joining()
-        late = {name: mark for name, mark in joining.items() if not mark.covers(self._position.lsn)}
-        if late:
-            self._catch_up(late)
-        self._follower.adopt(joining)
+        if joining:
+            self._catch_up(joining)
+            self._follower.adopt(joining)
 
     def _catch_up(self, late: dict[TableName, Bookmark]) -> None:
         since = min(mark.lsn for mark in late.values())

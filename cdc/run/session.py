@@ -1,5 +1,7 @@
 """The one place where a Spark session is made."""
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,7 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
         "spark.jars": ",".join(launch.jars),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} -Dcdc.spark.log={launch.log}",
     }
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(launch.master)
     for key, value in {**local, **own, **conf, **FIXED}.items():
         builder = builder.config(key, value)

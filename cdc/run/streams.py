@@ -1,5 +1,6 @@
 """Runs streams, one a follower, each at its own pace; stops them cleanly, and starts a stumbled one again."""
 
+import re
 import shutil
 import tempfile
 import threading
@@ -17,6 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.core.errors import CdcError, UnreachableError
 
 _log = structlog.get_logger()
+LONGEST_LINE = 300
+PYTHON_ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception)\b.*:")
 RETRIES_SECONDS = 600.0
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
@@ -126,7 +129,16 @@ def _as_ours(name: str, error: Exception) -> CdcError:
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    told = (causes[-1].removeprefix("Caused by: ") if causes else (lines or [type(error).__name__])[0])[:300]
+    told = _telling(lines, causes) or type(error).__name__
     if any(sign in text for sign in UNREACHABLE):
         return UnreachableError(f"{name}: {told}", "is the log running?")
     return CdcError(f"follower {name} stopped: {told}", "nothing is half done; see the message, then start it again")
+
+
+def _telling(lines: list[str], causes: list[str]) -> str:
+    """The line of a failure that says most: the innermost cause, the end of a Python traceback, or the first line."""
+    if causes:
+        return causes[-1].removeprefix("Caused by: ")[:LONGEST_LINE]
+    if any(line.startswith("Traceback") for line in lines):
+        return next((line for line in reversed(lines) if PYTHON_ERROR.match(line)), lines[-1])[:LONGEST_LINE]
+    return lines[0][:LONGEST_LINE] if lines else ""
