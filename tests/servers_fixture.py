@@ -104,7 +104,7 @@ def containers(folder: Path) -> Iterator[Servers]:
             port=int(compose.get_service_port("postgres", 5432) or 0),
             user="postgres",
             password="${env:CDC_TEST_PASSWORD}",
-            bootstrap=f"127.0.0.1:{os.environ.get('CDC_KAFKA_PORT', '29092')}",
+            bootstrap=f"127.0.0.1:{os.environ.get('CDC_LOG_PORT', '29092')}",
             connect_url=f"http://127.0.0.1:{compose.get_service_port('connect', 8083)}",
             password_reference="${file:/run/secrets/postgres.properties:password}",
             source_host="postgres",

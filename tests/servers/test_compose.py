@@ -287,7 +287,7 @@ def test_the_configuration_loads_on_this_machine(tmp_path: Path) -> None:
     assert found.source.password.get_secret_value() == (folder / "secrets/postgres.password").read_text("utf-8")
     assert found.log.bootstrap == f"127.0.0.1:{example['CDC_LOG_PORT']}"
     assert found.connect.url == f"http://127.0.0.1:{example['CDC_CONNECT_PORT']}"
-    assert found.connect.password_reference == "${file:/run/secrets/postgres.properties:password}"  # noqa: S105
+    assert found.connect.password_reference == "${file:/run/secrets/postgres.properties:password}"
     assert found.delta[1].path == str(folder.resolve() / "work/lake")
 
 
