@@ -1,0 +1,76 @@
+"""`cdc` as a process of its own, as a user runs it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.pipelines import Pipeline
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[1]
+LIMIT_SECONDS = 600
+
+
+def command(pipeline: Pipeline, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "cdc", "--config", str(pipeline.config), *arguments]
+
+
+def environment(pipeline: Pipeline) -> dict[str, str]:
+    return {**os.environ, **pipeline.environ, "PYTHONPATH": str(ROOT)}
+
+
+def cdc(pipeline: Pipeline, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a verb to its end."""
+    return subprocess.run(
+        command(pipeline, *arguments),
+        env=environment(pipeline),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+
+@contextmanager
+def started(pipeline: Pipeline, *arguments: str) -> Iterator["Running"]:
+    """Run a verb beside the test; it is killed at the end, with all that it started."""
+    said = pipeline.config.parent / f"{arguments[0]}.said"
+    with said.open("w") as file:
+        process = psutil.Popen(command(pipeline, *arguments), env=environment(pipeline), stdout=file, stderr=file)
+    running = Running(process, said)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+class Running:
+    """A `cdc` that runs beside the test."""
+
+    def __init__(self, process: psutil.Popen, said: Path) -> None:
+        self._process = process
+        self._said = said
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text()
+
+    def wait_for(self, text: str) -> None:
+        """Return when it has said so; fail when it ends before."""
+        until(lambda: text in self.said or not self._process.is_running(), f"it says {text!r}", LIMIT_SECONDS)
+        assert text in self.said, self.said
+
+    def kill(self) -> None:
+        """SIGKILL, as the machine's owner or the kernel would; what it had started ends too."""
+        children = self._process.children(recursive=True) if self._process.is_running() else []
+        if self._process.is_running():
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        for child in psutil.wait_procs(children, timeout=60)[1]:
+            child.kill()
