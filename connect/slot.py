@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import psycopg
 from psycopg import Connection, sql
-from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
+from connect import replication
 from connect.settings import SourceSettings
 from connect.source import connect, connected
 
@@ -58,6 +58,16 @@ def state(connection: Connection, slot: str) -> SlotState | None:
     return SlotState(row[0], row[1], row[2], row[3], row[4], confirmed, restart, row[7])
 
 
+def check_kept(connection: Connection, slot: str) -> None:
+    """Raise HistoryLostError when Postgres has thrown away changes that the slot was there to keep."""
+    found = state(connection, slot)
+    if found is not None and found.wal_status == "lost":
+        raise HistoryLostError(
+            f"slot {slot} is lost: Postgres threw away WAL that it still needed",
+            "raise max_slot_wal_keep_size, drop the slot, and bootstrap under another pipeline.name",
+        )
+
+
 @contextmanager
 def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
     """Make a slot and hold its snapshot open; a temporary slot ends with the context, another stays.
@@ -67,10 +77,12 @@ def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> It
     """
     connection = connect(source, replication="database")
     try:
-        system = _run(connection.pgconn, b"IDENTIFY_SYSTEM")
+        system = replication.command(connection.pgconn, b"IDENTIFY_SYSTEM")
         result = _create(connection, source, slot, temporary)
-        bookmark = Bookmark(parse_lsn(_text(result, 1)), int(_text(system, 0)), int(_text(system, 1)))
-        yield SlotSnapshot(_text(result, 2), bookmark)
+        bookmark = Bookmark(
+            parse_lsn(replication.text(result, 1)), int(replication.text(system, 0)), int(replication.text(system, 1))
+        )
+        yield SlotSnapshot(replication.text(result, 2), bookmark)
     finally:
         connection.close()
 
@@ -98,7 +110,7 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
             f"slot {slot} waited {source.slot_timeout_seconds} s for open transactions ({blockers})",
             "end them, or raise source.slot_timeout_seconds",
         )
-    return _checked(pgconn, pgconn.get_result())
+    return replication.checked(pgconn, pgconn.get_result())
 
 
 def _answered(pgconn: PGconn, seconds: float) -> bool:
@@ -119,29 +131,3 @@ def _blockers(source: SourceSettings) -> str:
             " UNION ALL SELECT 'prepared ' || gid FROM pg_prepared_xacts"
         ).fetchall()
     return ", ".join(row[0] for row in rows) or "none visible to this role"
-
-
-def _run(pgconn: PGconn, command: bytes) -> PGresult:
-    return _checked(pgconn, pgconn.exec_(command))
-
-
-def _checked(pgconn: PGconn, result: PGresult | None) -> PGresult:
-    if result is None or result.status != ExecStatus.TUPLES_OK:
-        raise _failure(result.error_message if result else pgconn.error_message)
-    return result
-
-
-def _failure(message: bytes) -> CdcError:
-    text = message.decode(errors="replace").strip().splitlines()
-    reason = text[0].removeprefix("ERROR:").strip() if text else "no answer"
-    if "already exists" in reason:
-        return PreconditionError(reason, "drop it if nothing reads from it, or set another source.slot")
-    if "server closed" in reason or "terminat" in reason:
-        return UnreachableError(f"the source went away: {reason}", "try again")
-    return PreconditionError(f"no slot could be made: {reason}", "see the source's log")
-
-
-def _text(result: PGresult, column: int) -> str:
-    value = result.get_value(0, column)
-    assert value is not None
-    return value.decode()

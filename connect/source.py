@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -10,7 +9,9 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.history import History, left_at
 from cdc.core.position import Lsn, parse_lsn
+from connect import replication
 from connect.settings import SourceSettings
 
 SESSION_OPTIONS = " ".join(
@@ -90,27 +91,23 @@ def _refused(source: SourceSettings, error: psycopg.OperationalError) -> CdcErro
     return UnreachableError(f"{where} does not answer: {reason}", "check source.host and source.port; is it running?")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceIdentity:
-    """Which history the source's LSNs belong to (`pg_control_system`, `pg_control_checkpoint`)."""
-
-    system_identifier: int
-    timeline: int
-    version: int
-
-
-def identify(connection: Connection) -> SourceIdentity:
-    """Ask for the system identifier and timeline; needs no right beyond connecting."""
-    row = connection.execute(
-        "SELECT system_identifier, timeline_id, current_setting('server_version_num')::int"
-        " FROM pg_control_system(), pg_control_checkpoint()"
-    ).fetchone()
-    assert row is not None
-    return SourceIdentity(*row)
-
-
 def current_lsn(connection: Connection) -> Lsn:
     """The end of the write-ahead log as written so far."""
     row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
     assert row is not None
     return parse_lsn(row[0])
+
+
+def history(source: SourceSettings) -> History:
+    """Which past the source's LSNs belong to; needs the right to replicate. Raises like `connected`."""
+    connection = connect(source, replication="database")
+    try:
+        system = replication.command(connection.pgconn, b"IDENTIFY_SYSTEM")
+        timeline = int(replication.text(system, 1))
+        left: dict[int, Lsn] = {}
+        if timeline > 1:
+            file = replication.command(connection.pgconn, f"TIMELINE_HISTORY {timeline}".encode())
+            left = left_at(replication.text(file, 1))
+        return History(int(replication.text(system, 0)), timeline, parse_lsn(replication.text(system, 2)), left)
+    finally:
+        connection.close()

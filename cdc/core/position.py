@@ -85,9 +85,6 @@ class Bookmark:
         """Does a position at `commit` hold all of the copy? Before it, the copy is ahead of the position."""
         return self.lsn <= commit
 
-    def same_history(self, other: "Bookmark") -> bool:
-        return (self.system_identifier, self.timeline) == (other.system_identifier, other.timeline)
-
     def as_json(self) -> dict[str, int]:
         return {"lsn": self.lsn, "system_identifier": self.system_identifier, "timeline": self.timeline}
 

@@ -26,7 +26,7 @@ class Following:
         self._positions = positions(settings, spark, names)
         self._stopping = threading.Event()
         self._thread = ThreadPoolExecutor(1, "follow")
-        self._run = lambda: follow(settings, spark, names, say, until_caught_up=False, stopping=self._stopping)
+        self._run = lambda: follow(settings, lambda: spark, names, say, until_caught_up=False, stopping=self._stopping)
         self._running: Future[None] | None = None
 
     def __enter__(self) -> "Following":

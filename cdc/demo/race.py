@@ -95,7 +95,7 @@ def _through_the_log(steps: Steps, on: Stage, plan: Schedule, spark: "Future[Spa
     with steps.step("writes", "The same writes again, by the same clients, to the database only"):
         _write(Stores(on.dsn, TABLE.table, on.endpoints.search_url, None), plan, "through the log")
     with steps.step("follow", f"cdc -c {stage.shown(on.config)} follow --until-caught-up"):
-        follow(on.settings, spark.result(), names, note, until_caught_up=True)
+        follow(on.settings, spark.result, names, note, until_caught_up=True)
         table, index = table_rows(on.dsn, TABLE.table), index_rows(*_search(on))
         different = apart(table, index)
         note(f"the database holds {len(table):,} keys, the index {len(index):,}; {len(different):,} differ")

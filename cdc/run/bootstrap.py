@@ -22,6 +22,7 @@ from cdc.log.kafka_client import Admin
 from cdc.run.feed_stream import first_load
 from cdc.run.job_progress import watched
 from cdc.run.output import Bars
+from cdc.run.past import check_past
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
 from cdc.run.settings import PipelineSettings
 from connect import catalog, connector, marker, publication, readiness, registration, slot, source, topics
@@ -73,6 +74,8 @@ def bootstrap(
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         tables = catalog.describe(connection, settings.tables)
         readiness.check(connection, settings.source, settings.tables)
+        slot.check_kept(connection, settings.source.slot)
+        check_past(settings)
         stands = _prepare(settings, connection, client, tables)
         with lease(settings, "bootstrap"):
             spark = None if _is_whole(settings) else start_spark()

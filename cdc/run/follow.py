@@ -9,11 +9,12 @@ from types import FrameType
 
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import CdcError
+from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn, format_lsn
 from cdc.log.changes import ChangeReader
 from cdc.run.feed_stream import FeedStream
 from cdc.run.lake_stream import LakeStream, Progress
+from cdc.run.past import check_past
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
 from cdc.run.settings import PipelineSettings
 from cdc.run.streams import Runner, Stream
@@ -26,7 +27,7 @@ Say = Callable[[str], None]
 
 def follow(
     settings: PipelineSettings,
-    spark: SparkSession,
+    start_spark: Callable[[], SparkSession],
     names: Sequence[str],
     say: Say,
     *,
@@ -35,20 +36,29 @@ def follow(
 ) -> None:
     """Run the streams of these followers until stopped or, on request, until they have what the source has now.
 
-    Whoever runs it in a thread stops it by `stopping`. A follower that fails stops alone; the first failure is raised
-    when all have ended.
+    Spark starts once the followers are ours and the source is the one that they were copied from. Whoever runs it in
+    a thread stops it by `stopping`. A follower that fails stops alone; the first failure is raised when all have ended.
     """
-    target = _mark(settings) if until_caught_up else None
     stopping = stopping or threading.Event()
     with ExitStack() as held, _signals(stopping, say):
         for name in names:
             held.enter_context(lease(settings, name))
-        following = _Following(settings, spark, stopping, target, say)
+        _check_past(settings, say)
+        target = _mark(settings) if until_caught_up else None
+        following = _Following(settings, start_spark(), stopping, target, say)
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(following.run, name) for name in names]
             failures = [failure for each in running if (failure := each.result())]
     if failures:
         raise failures[0]
+
+
+def _check_past(settings: PipelineSettings, say: Say) -> None:
+    """The followers need the log, not the source: one that does not answer is no reason to stand still."""
+    try:
+        check_past(settings)
+    except UnreachableError as error:
+        say(f"following what the log has; {error.what}")
 
 
 def _mark(settings: PipelineSettings) -> Lsn:

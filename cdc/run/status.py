@@ -1,7 +1,7 @@
 """`cdc status`: how everything stands, asked of the parts themselves, without Spark."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -101,9 +101,15 @@ class Collector:
     def collect(self) -> Status:
         """Everything, as it stands now."""
         lsn, rows, state = self._asked(self._source) or (None, {}, None)
-        ends = self._asked(self._recent_ends) or []
+        cut = self._asked(Cuts(lake_of(self._settings)).last)
+        fed = self._asked(self._fed) or {}
+        positions = {self._settings.delta[0]: cut.position if cut else None}
+        positions |= {name: self._asked(each.position) for name, each in fed.items()}
+        ends = self._asked(partial(self._recent_ends, positions.values())) or []
         connector = self._asked(self._connector)
-        followers = self._followers(lsn, ends)
+        counts = {name: self._counts(each) for name, each in fed.items()} | {self._settings.delta[0]: self._held(cut)}
+        behind = _Behind(self._settings, lsn, ends)
+        followers = {name: behind.state(position, counts[name]) for name, position in positions.items()}
         return Status(lsn, rows, state, ends[-1] if ends else None, connector, followers, tuple(self._problems))
 
     def _asked(self, ask: Callable[[], T]) -> T | None:
@@ -117,6 +123,7 @@ class Collector:
         settings = self._settings
         with source.connected(settings.source) as connection:
             rows = {str(table): _source_rows(connection, table) for table in settings.tables}
+            self._asked(partial(slot.check_kept, connection, settings.source.slot))
             return source.current_lsn(connection), rows, slot.state(connection, settings.source.slot)
 
     def _connector(self) -> Mapping[str, Any] | None:
@@ -129,24 +136,17 @@ class Collector:
         self._problems.extend(f"connector {name} has a part that is {p['state']}" for p in parts if _ill(p["state"]))
         return {"name": name, "state": parts[0]["state"], "tasks": [task["state"] for task in parts[1:]]}
 
-    def _recent_ends(self) -> list[TransactionEnd]:
-        """The ENDs that some follower may lack: those behind the lake's position, the last one where none is."""
+    def _recent_ends(self, positions: Iterable[Position | None]) -> list[TransactionEnd]:
+        """The ENDs that some follower may lack: those behind the last of them, and the newest where none is behind."""
         topic = transaction_topic(self._settings.log.prefix)
-        cut = Cuts(lake_of(self._settings)).last()
+        last = min((at.end_offset if at else BEFORE_LOG for at in positions), default=BEFORE_LOG)
         with Reader(self._settings.log) as reader:
             first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
-            start = max(first, min(cut.position.end_offset if cut else BEFORE_LOG, end - LAST_MESSAGES))
+            start = max(first, min(last, end - LAST_MESSAGES))
             return ends_of(topic, ((r.offset, r.value) for r in reader.read(topic, 0, start, end)))
 
-    def _followers(self, lsn: Lsn | None, ends: Sequence[TransactionEnd]) -> dict[str, FollowerState]:
-        cut = self._asked(Cuts(lake_of(self._settings)).last)
-        rows = {str(table): _lake_rows(self._settings, table, cut) for table in self._settings.tables}
-        behind = _Behind(self._settings, lsn, ends)
-        states = {self._settings.delta[0]: behind.state(cut.position if cut else None, rows)}
-        fed = self._asked(self._fed) or {}
-        return states | {
-            name: behind.state(self._asked(each.position), self._counts(each)) for name, each in fed.items()
-        }
+    def _held(self, cut: Cut | None) -> dict[str, int | None]:
+        return {str(table): _lake_rows(self._settings, table, cut) for table in self._settings.tables}
 
     def _counts(self, follower: FedFollower) -> dict[str, int | None]:
         return {str(table): self._asked(partial(follower.count, table)) for table in self._settings.tables}

@@ -61,7 +61,7 @@ def follow(
 
     settings = Context.of(context).settings
     names = chosen(settings, follower or [])
-    run(settings, spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+    run(settings, lambda: spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(

@@ -26,7 +26,7 @@ def booted(pipeline: Pipeline, spark: SparkSession) -> Outcome:
 
 def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:
     settings = pipeline.settings
-    follow(settings, spark, tuple(settings.followers), say, until_caught_up=True)
+    follow(settings, lambda: spark, tuple(settings.followers), say, until_caught_up=True)
 
 
 def verified(pipeline: Pipeline, spark: SparkSession) -> Report:
@@ -42,7 +42,7 @@ def following(pipeline: Pipeline, spark: SparkSession) -> Iterator[None]:
 
     def run() -> None:
         try:
-            follow(settings, spark, tuple(settings.followers), say, stopping=stopping)
+            follow(settings, lambda: spark, tuple(settings.followers), say, stopping=stopping)
         except BaseException as error:  # noqa: BLE001
             failures.append(error)
 
@@ -105,4 +105,4 @@ def test_verification_names_what_differs(make_pipeline: MakePipeline, spark: Spa
 def test_a_second_follow_of_one_follower_is_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     with lease(pipeline.settings, "lake"), pytest.raises(RefusedError, match="already being followed by process"):
-        follow(pipeline.settings, spark, ("lake",), say, until_caught_up=False)
+        follow(pipeline.settings, lambda: spark, ("lake",), say, until_caught_up=False)

@@ -1,0 +1,35 @@
+"""Commands of the replication protocol, which psycopg has no calls for (Postgres manual, "Streaming Replication")."""
+
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+
+
+def command(pgconn: PGconn, statement: bytes) -> PGresult:
+    """Send one command and return its rows; raises CdcError with what the server said."""
+    return checked(pgconn, pgconn.exec_(statement))
+
+
+def checked(pgconn: PGconn, result: PGresult | None) -> PGresult:
+    """The result if it has rows; raises CdcError with what the server said if it has not."""
+    if result is None or result.status != ExecStatus.TUPLES_OK:
+        raise _failure(result.error_message if result else pgconn.error_message)
+    return result
+
+
+def text(result: PGresult, column: int) -> str:
+    """A value of the first row."""
+    value = result.get_value(0, column)
+    assert value is not None
+    return value.decode()
+
+
+def _failure(message: bytes) -> CdcError:
+    lines = message.decode(errors="replace").strip().splitlines()
+    reason = lines[0].removeprefix("ERROR:").strip() if lines else "no answer"
+    if "already exists" in reason:
+        return PreconditionError(reason, "drop it if nothing reads from it, or set another source.slot")
+    if "server closed" in reason or "terminat" in reason:
+        return UnreachableError(f"the source went away: {reason}", "try again")
+    return PreconditionError(f"the source refuses a replication command: {reason}", "see the source's log")

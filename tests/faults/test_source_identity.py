@@ -1,0 +1,103 @@
+"""A lake goes on only from the source that it was copied from: on another Postgres, of the tests' own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from cdc.core.errors import HistoryLostError
+from cdc.core.position import Bookmark, Lsn
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.local.parts import Endpoints, Home, Part, down, up, wipe
+from cdc.run.config_file import load
+from cdc.run.init import TemplateValues, template
+from cdc.run.past import check_past
+from cdc.run.pipeline import delta_follower
+from cdc.run.settings import PipelineSettings
+from connect import source
+
+TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    found = Home(tmp_path / ".cdc")
+    yield found
+    down(found)
+    wipe(found)
+
+
+@pytest.fixture
+def settings(home: Home, tmp_path: Path) -> PipelineSettings:
+    """A pipeline on a Postgres that is started here, with an empty copy of one table as of now."""
+    settings = configured(up(home, {Part.POSTGRES}), tmp_path / "cdc.yaml")
+    past = source.history(settings.source)
+    lake = delta_follower(None, settings)
+    lake.prepare([TABLE])
+    lake.load(TABLE, [], Bookmark(past.end, past.system_identifier, past.timeline))
+    return settings
+
+
+def configured(found: Endpoints, file: Path) -> PipelineSettings:
+    values = TemplateValues(
+        host=found.postgres_host,
+        port=found.postgres_port,
+        dbname="postgres",
+        user=found.postgres_user,
+        tables=(str(TABLE.name),),
+        lake=str(file.parent / "lake"),
+    )
+    file.write_text(template(values))
+    return load(file, {"CDC_SOURCE_PASSWORD": found.postgres_password.read()})
+
+
+def test_the_same_source_is_the_past_of_its_lake(settings: PipelineSettings) -> None:
+    check_past(settings)
+
+
+def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) -> None:
+    other = Home(tmp_path / "other")
+    try:
+        found = up(other, {Part.POSTGRES})
+        where = {"port": found.postgres_port, "password": SecretStr(found.postgres_password.read())}
+        moved = settings.model_copy(update={"source": settings.source.model_copy(update=where)})
+        with pytest.raises(HistoryLostError, match=r"public\.things was copied from"):
+            check_past(moved)
+    finally:
+        down(other)
+        wipe(other)
+
+
+def test_a_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None:
+    past = source.history(settings.source)
+    ahead = Bookmark(Lsn(past.end + (1 << 40)), past.system_identifier, past.timeline)
+    delta_follower(None, settings).load(TABLE, [], ahead)
+    with pytest.raises(HistoryLostError, match=r"public\.things is at 100/.* was restored or failed over"):
+        check_past(settings)
+
+
+def test_a_promoted_source_keeps_the_past_before_its_switch(settings: PipelineSettings, home: Home) -> None:
+    promote(settings, home)
+    after = source.history(settings.source)
+    assert after.timeline == 2
+    check_past(settings)
+    unseen = Bookmark(Lsn(after.left_at[1] + 1), after.system_identifier, 1)
+    delta_follower(None, settings).load(TABLE, [], unseen)
+    with pytest.raises(HistoryLostError, match="of timeline 1, which is not in the past of the source"):
+        check_past(settings)
+
+
+def promote(settings: PipelineSettings, home: Home) -> None:
+    """Let the cluster come up from an archive that has nothing more: it ends recovery on a new timeline."""
+    with source.connected(settings.source) as connection:
+        row = connection.execute("SHOW data_directory").fetchone()
+        connection.execute("ALTER SYSTEM SET restore_command = 'false'")
+    assert row is not None
+    down(home)
+    signal = Path(row[0]) / "recovery.signal"
+    signal.touch(mode=0o666)
+    up(home, {Part.POSTGRES})
+    with psycopg.connect(source.conninfo(settings.source), autocommit=True) as connection:
+        assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
