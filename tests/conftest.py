@@ -21,7 +21,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from cdc.run.session import Launch, build
 
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    launch = Launch("local[2]", "2g", [str(jar) for jar in spark_jars()], log)
+    launch = Launch("local[2]", "2g", [str(jar) for jar in spark_jars()], log, brief=True)
     session = build("tests", launch, {"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()

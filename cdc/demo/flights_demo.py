@@ -62,7 +62,7 @@ def play(home: Home, changes: int, seed: int) -> Outcome:
         with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
             loaded = _load(connection)
         with steps.step("bootstrap", f"cdc -c {stage.shown(on.config)} bootstrap: capture first, then the copies"):
-            spark = spark_session(on.settings, "demo")
+            spark = spark_session(on.settings, "demo", brief=True)
             copied = _bootstrap(on, spark)
         outcome = _live(steps, on, spark, connection, _Wish(changes, seed))
     steps.ended()

@@ -57,7 +57,7 @@ def play(home: Home, pairs: int, seed: int) -> Outcome:
     with reported(), ThreadPoolExecutor(1) as waiting:
         make_table(on.dsn, TABLE.table)
         # Spark takes its time to start: that long the clients have been racing already
-        spark = waiting.submit(spark_session, on.settings, "race")
+        spark = waiting.submit(spark_session, on.settings, "race", brief=True)
         dual = _dual_writes(steps, on, plan)
         through_log = _through_the_log(steps, on, plan, spark)
     steps.ended()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -61,5 +62,5 @@ def after_truncate(ranked_changes: DataFrame, place: Place | None) -> DataFrame:
 
 def rank_frame(spark: SparkSession, ends: Sequence[TransactionEnd]) -> DataFrame:
     """The ENDs as a frame: `ended_by` is the transaction's id, RANK its END's offset."""
-    rows = [(end.tx_id, end.offset) for end in ends]
-    return spark.createDataFrame(rows, f"{MARKER} long, {Changes.RANK.value} long")
+    columns = {MARKER: [end.tx_id for end in ends], Changes.RANK.value: [end.offset for end in ends]}
+    return spark.createDataFrame(pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}))

@@ -22,8 +22,8 @@ SUBMITTED = "CDC_SUBMITTED"
 """Set in the environment of a driver under `spark-submit`: master and class path are there already."""
 
 
-def spark_session(settings: PipelineSettings, name: str) -> SparkSession:
-    """The session of one verb; under `spark-submit`, the one that it was submitted with."""
+def spark_session(settings: PipelineSettings, name: str, *, brief: bool = False) -> SparkSession:
+    """The session of one verb, `brief` as `Launch` has it; under `spark-submit`, the one that it was submitted with."""
     spark = settings.spark
     title = f"cdc {name} {settings.pipeline.name}"
     conf = {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **spark.conf}
@@ -31,7 +31,7 @@ def spark_session(settings: PipelineSettings, name: str) -> SparkSession:
         return session.submitted(title, conf)
     log = Path(settings.pipeline.state) / "logs" / "spark.log"
     jars = [str(jar) for jar in spark_jars()]
-    return session.build(title, session.Launch(spark.master, spark.driver_memory, jars, log), conf)
+    return session.build(title, session.Launch(spark.master, spark.driver_memory, jars, log, brief), conf)
 
 
 def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
