@@ -91,9 +91,10 @@ class LatestFollower:
     def position(self) -> Position | None:
         return self._known().position
 
-    def count(self, table: TableName) -> int | None:
-        """Nobody knows without reading the whole topic: None."""
-        return None
+    def count(self, table: TableName, *, exact: bool = False) -> int | None:
+        """The keys that have a row; None unless `exact`, since nobody knows without reading the whole topic."""
+        registered = exact and table in self._known().tables
+        return latest_topics.live_keys(self._log, self._topic(table)) if registered else None
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a consumer has them that reads committed records from the beginning until now."""

@@ -66,6 +66,17 @@ def is_empty(log: LogSettings, topic: str) -> bool:
         return reader.beginning([topic]) == reader.end([topic])
 
 
+def live_keys(log: LogSettings, topic: str) -> int:
+    """How many keys have a value, of what is committed now; reads the topic from its beginning."""
+    start, until = committed(log, topic)
+    live: set[bytes | None] = set()
+    with Reader(log) as reader:
+        for partition, first in start[topic].items():
+            for record in reader.read(topic, partition, first, until[topic][partition]):
+                (live.discard if record.value is None else live.add)(record.key)
+    return len(live)
+
+
 def newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
     """The newest record of every key that has a value: columns KEY and VALUE of `Message`, both binary.
 

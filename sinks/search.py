@@ -113,7 +113,7 @@ class SearchFollower:
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def count(self, table: TableName) -> int | None:
+    def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """How many documents the table's index shows; None when there is none."""
         with reached(self._cluster) as client:
             index = self._index(table)

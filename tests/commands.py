@@ -4,17 +4,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
+from cdc.run.session import BRIEF
 from tests.pipelines import Pipeline
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 600
+ENVIRONMENT = {"JDK_JAVA_OPTIONS": " ".join(BRIEF)}
+"""What `Launch.brief` does, for verbs that run longer at a user's."""
 
 
 def command(pipeline: Pipeline, *arguments: str) -> list[str]:
@@ -22,7 +25,7 @@ def command(pipeline: Pipeline, *arguments: str) -> list[str]:
 
 
 def environment(pipeline: Pipeline) -> dict[str, str]:
-    return {**os.environ, **pipeline.environ, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, **pipeline.environ, "PYTHONPATH": str(ROOT), **ENVIRONMENT}
 
 
 def cdc(pipeline: Pipeline, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -61,10 +64,20 @@ class Running:
     def said(self) -> str:
         return self._said.read_text()
 
+    @property
+    def ended(self) -> int | None:
+        """The exit code, None while it runs."""
+        code: int | None = self._process.poll()
+        return code
+
     def wait_for(self, text: str) -> None:
         """Return when it has said so; fail when it ends before."""
-        until(lambda: text in self.said or not self._process.is_running(), f"it says {text!r}", LIMIT_SECONDS)
-        assert text in self.said, self.said
+        self.wait_until(lambda: text in self.said, f"it says {text!r}")
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Return when the condition holds; fail when it ends before."""
+        until(lambda: condition() or self.ended is not None, what, LIMIT_SECONDS)
+        assert condition(), self.said
 
     def kill(self) -> None:
         """SIGKILL, as the machine's owner or the kernel would; what it had started ends too."""

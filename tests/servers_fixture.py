@@ -2,7 +2,9 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from cdc.local.endpoints import Part
 from cdc.run.init import TemplateValues
 
 DOCKER = Path(__file__).parents[1] / "docker"
+SERVICES = {Part.POSTGRES: "postgres", Part.KAFKA: "kafka", Part.CONNECT: "connect", Part.SEARCH: "opensearch"}
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,17 @@ class Servers:
 
     values: TemplateValues
     password: str
+    stop: Callable[[Part], object]
+    start: Callable[[Part], object]
+
+    @contextmanager
+    def without(self, part: Part) -> Iterator[None]:
+        """A part is down for as long as the context lasts, with its data kept."""
+        self.stop(part)
+        try:
+            yield
+        finally:
+            self.start(part)
 
     def connect(self, dbname: str = "postgres") -> "psycopg.Connection[Any]":
         v = self.values
@@ -83,7 +98,9 @@ def processes(folder: Path) -> Iterator[Servers]:
         password_reference=found.postgres_password.reference,
         search_url=found.search_url,
     )
-    yield Servers(values, found.postgres_password.read())
+    yield Servers(
+        values, found.postgres_password.read(), lambda part: down(home, {part}), lambda part: up(home, {part})
+    )
     down(home)
     wipe(home)
 
@@ -111,4 +128,13 @@ def containers(folder: Path) -> Iterator[Servers]:
             source_port=5432,
             search_url=f"http://127.0.0.1:{compose.get_service_port('opensearch', 9200)}",
         )
-        yield Servers(values, (kept / "postgres.password").read_text().strip())
+        yield Servers(
+            values,
+            (kept / "postgres.password").read_text().strip(),
+            lambda part: composed("stop", SERVICES[part]),
+            lambda part: composed("up", "--detach", "--wait", SERVICES[part]),
+        )
+
+
+def composed(*arguments: str) -> None:
+    subprocess.run(["docker", "compose", "--file", str(DOCKER / "compose.yaml"), *arguments], check=True)

@@ -35,8 +35,8 @@ class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
     def close(self) -> None:
         """Let go of connections; the next call opens them again."""
 
-    def count(self, table: TableName) -> int | None:
-        """Its rows of a table; None when there is no such table, or counting would mean reading everything."""
+    def count(self, table: TableName, *, exact: bool) -> int | None:
+        """Its rows of a table; None when there is no such table, or unless `exact` where everything has to be read."""
 
 
 def required(spark: SparkSession | None) -> SparkSession:

@@ -37,7 +37,8 @@ def follow(
     """Run the streams of these followers until stopped or, on request, until they have what the source has now.
 
     Spark starts once the followers are ours and the source is the one that they were copied from. Whoever runs it in
-    a thread stops it by `stopping`. A follower that fails stops alone; the first failure is raised when all have ended.
+    a thread stops it by `stopping`. A follower that fails stops alone, the lake with all that it feeds; the first
+    failure is raised when all have ended.
     """
     stopping = stopping or threading.Event()
     with ExitStack() as held, _signals(stopping, say):
@@ -90,6 +91,8 @@ class _Following:
             failure = Runner(self._spark, name, self._settings.follow.trigger_seconds, start, done, self._say).run()
         if failure:
             self._say(f"{name} stopped: {failure}")
+        if failure and name == self._settings.delta[0]:
+            self._stopping.set()
         return failure
 
     def _starter(self, name: str, done: "_Stop", held: ExitStack) -> Callable[[], Stream]:

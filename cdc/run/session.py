@@ -25,6 +25,8 @@ FIXED = {
 """What the toolkit relies on, whatever the rest is."""
 
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
+BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""One compiler only; that alone would leave 48 MB for compiled code, which Spark fills (seen: VirtualMachineError)."""
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
 
 
@@ -67,8 +69,11 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _java_options(launch: Launch) -> list[str]:
-    brief = ["-XX:TieredStopAtLevel=1"] if launch.brief else []
-    return [f"-Dlog4j2.configurationFile={_LOGGING}", f"-Dcdc.spark.log={launch.log}", *brief]
+    return [
+        f"-Dlog4j2.configurationFile={_LOGGING}",
+        f"-Dcdc.spark.log={launch.log}",
+        *(BRIEF if launch.brief else ()),
+    ]
 
 
 def _first_line(error: Exception) -> str:

@@ -24,7 +24,7 @@ from sinks import lake as lakes
 from sinks.cuts import Cut, Cuts
 
 EXACT_BELOW = 1_000_000
-"""Tables that the planner thinks smaller are counted, larger ones estimated."""
+"""Tables that the planner thinks smaller are counted, larger ones estimated unless asked otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,16 @@ LAST_MESSAGES = 200
 
 
 class Collector:
-    """Asks every part once, and notes what does not answer."""
+    """Asks every part once, and notes what does not answer.
 
-    def __init__(self, settings: PipelineSettings, fed: Callable[[], Mapping[str, FedFollower]]) -> None:
+    `exact` counts rows where it takes long, too: large tables of the source, and latest logs.
+    """
+
+    def __init__(
+        self, settings: PipelineSettings, fed: Callable[[], Mapping[str, FedFollower]], *, exact: bool = False
+    ) -> None:
         self._settings = settings
+        self._exact = exact
         self._fed = fed
         self._problems: list[str] = []
 
@@ -122,7 +128,7 @@ class Collector:
     def _source(self) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
         settings = self._settings
         with source.connected(settings.source) as connection:
-            rows = {str(table): _source_rows(connection, table) for table in settings.tables}
+            rows = {str(table): _source_rows(connection, table, exact=self._exact) for table in settings.tables}
             self._asked(partial(slot.check_kept, connection, settings.source.slot))
             return source.current_lsn(connection), rows, slot.state(connection, settings.source.slot)
 
@@ -149,7 +155,10 @@ class Collector:
         return {str(table): _lake_rows(self._settings, table, cut) for table in self._settings.tables}
 
     def _counts(self, follower: FedFollower) -> dict[str, int | None]:
-        return {str(table): self._asked(partial(follower.count, table)) for table in self._settings.tables}
+        return {
+            str(table): self._asked(partial(follower.count, table, exact=self._exact))
+            for table in self._settings.tables
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +183,11 @@ class _Behind:
         return Lag(changes, max(self.lsn - position.lsn, 0), seconds)
 
 
-def _source_rows(connection: Connection, table: TableName) -> int | None:
+def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> int | None:
     name = sql.Identifier(table.schema, table.table)
     estimate = sql.SQL("SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass({})")
     found = connection.execute(estimate.format(sql.Literal(name.as_string(connection)))).fetchone()
-    if found is None or found[0] > EXACT_BELOW:
+    if found is None or (found[0] > EXACT_BELOW and not exact):
         return None if found is None else int(found[0])
     counted = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name)).fetchone()
     return int(counted[0]) if counted else None

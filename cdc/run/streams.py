@@ -1,6 +1,5 @@
 """Runs streams, one a follower, each at its own pace; stops them cleanly, and starts a stumbled one again."""
 
-import re
 import shutil
 import tempfile
 import threading
@@ -16,14 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.core.errors import CdcError, UnreachableError
+from cdc.run.failures import ours
 
 _log = structlog.get_logger()
-LONGEST_LINE = 300
-PYTHON_ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception)\b.*:")
 RETRIES_SECONDS = 600.0
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
-UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
-"""What Spark's Kafka source says, in the text of its failure, when the brokers do not answer."""
 
 
 class Stream(Protocol):
@@ -73,7 +69,7 @@ class Runner:
         except CdcError as error:
             return error
         except (PySparkException, Py4JError) as error:
-            return _as_ours(self.name, error)
+            return ours(f"follower {self.name}", error)
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
@@ -91,7 +87,7 @@ class Runner:
             error = query.exception()
         except StreamingQueryException as raised:
             error = raised
-        return stream.failure or (_as_ours(self.name, error) if error else None)
+        return stream.failure or (ours(f"follower {self.name}", error) if error else None)
 
 
 class _Guarded:
@@ -119,26 +115,7 @@ class _Guarded:
             raise
         except Exception as error:
             _log.exception("a micro-batch failed")
-            self.failure = _as_ours(self._name, error)
+            self.failure = ours(f"follower {self._name}", error)
             raise
         finally:
             self.idle.set()
-
-
-def _as_ours(name: str, error: Exception) -> CdcError:
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    told = _telling(lines, causes) or type(error).__name__
-    if any(sign in text for sign in UNREACHABLE):
-        return UnreachableError(f"{name}: {told}", "is the log running?")
-    return CdcError(f"follower {name} stopped: {told}", "nothing is half done; see the message, then start it again")
-
-
-def _telling(lines: list[str], causes: list[str]) -> str:
-    """The line of a failure that says most: the innermost cause, the end of a Python traceback, or the first line."""
-    if causes:
-        return causes[-1].removeprefix("Caused by: ")[:LONGEST_LINE]
-    if any(line.startswith("Traceback") for line in lines):
-        return next((line for line in reversed(lines) if PYTHON_ERROR.match(line)), lines[-1])[:LONGEST_LINE]
-    return lines[0][:LONGEST_LINE] if lines else ""

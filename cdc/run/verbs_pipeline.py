@@ -25,10 +25,11 @@ def bootstrap(context: typer.Context, json: Json = False) -> None:
     """Prepare the source, start capture, and take the initial snapshot into the followers."""
     from cdc.core.position import format_lsn
     from cdc.run.bootstrap import bootstrap as run
+    from cdc.run.failures import told
     from cdc.run.pipeline import spark_session
 
     settings = Context.of(context).settings
-    with output.progress() as bars:
+    with output.progress() as bars, told("the bootstrap"):
         outcome = run(settings, lambda: spark_session(settings, "bootstrap"), output.say, bars)
     if json:
         output.as_json(
@@ -56,12 +57,14 @@ def follow(
     ] = False,
 ) -> None:
     """Keep the followers in sync, one stream each, until Ctrl-C."""
+    from cdc.run.failures import told
     from cdc.run.follow import follow as run
     from cdc.run.pipeline import chosen, spark_session
 
     settings = Context.of(context).settings
     names = chosen(settings, follower or [])
-    run(settings, lambda: spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+    with told("following"):
+        run(settings, lambda: spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(
@@ -102,12 +105,14 @@ def verify(
 ) -> None:
     """Compare source and followers row by row at one LSN; exit code 5 when they differ."""
     from cdc.core.errors import DivergenceError, PreconditionError
+    from cdc.run.failures import told
     from cdc.run.pipeline import chosen, spark_session
     from cdc.run.verify import verify as run
 
     settings = Context.of(context).settings
     names = chosen(settings, follower or [])
-    report = run(settings, spark_session(settings, "verify"), names, wait, keys)
+    with told("the comparison"):
+        report = run(settings, spark_session(settings, "verify"), names, wait, keys)
     if json:
         output.as_json(report.as_json())
     else:

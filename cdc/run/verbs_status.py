@@ -18,13 +18,19 @@ def register(app: typer.Typer) -> None:
     app.command("status")(status)
 
 
-def status(context: typer.Context, json: Json = False) -> None:
+def status(
+    context: typer.Context,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Count rows where it takes long, too: tables above a million, latest logs.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Show tables, positions and lags of source, slot, log and followers, and the connector with its tasks."""
     from cdc.run.pipeline import fed_followers
     from cdc.run.status import Collector
 
     settings = Context.of(context).settings
-    found = Collector(settings, lambda: fed_followers(None, settings)).collect()
+    found = Collector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
         output.as_json(found.as_json())
     else:

@@ -32,6 +32,7 @@ class Workload:
     random: random.Random
     changes: int = 0
     fresh: int = field(default=1_000_000)
+    keys: list[int] = field(default_factory=lambda: list(range(1, 2001)))
 
     def write(self, transactions: int) -> None:
         for _ in range(transactions):
@@ -40,20 +41,29 @@ class Workload:
                     self.changes += self._step().rowcount
 
     def _step(self) -> "psycopg.Cursor[Any]":
-        pick, key = self.random.random(), self.random.randint(1, 2000)
-        self.fresh += 1
-        statement, values = self._statement(pick, key)
+        statement, values = self._statement(self.random.random(), self.random.randrange(len(self.keys)))
         return self.connection.execute(statement.encode(), values)
 
-    def _statement(self, pick: float, key: int) -> tuple[str, tuple[object, ...]]:
+    def _statement(self, pick: float, place: int) -> tuple[str, tuple[object, ...]]:
         text = self.random.choice("ghi") * self.random.choice((3, BIG)) + str(pick)
+        key, item = self.keys[place], self.random.randint(1, 500)
+        if pick < 0.25:
+            self.keys.append(self._fresh())
+            return "INSERT INTO orders (id, customer, note) VALUES (%s, %s, %s)", (self.fresh, str(key), text)
+        if pick < 0.35:
+            self.keys[place] = self._fresh()
+            return "UPDATE orders SET id = %s WHERE id = %s", (self.fresh, key)
+        if pick < 0.45 and len(self.keys) > 1:
+            del self.keys[place]
+            return "DELETE FROM orders WHERE id = %s", (key,)
         choices: list[tuple[float, str, tuple[object, ...]]] = [
-            (0.25, "INSERT INTO orders (id, customer, note) VALUES (%s, %s, %s)", (self.fresh, str(key), text)),
-            (0.55, "UPDATE orders SET total = total + 1, s2 = 1 - s2 WHERE id = %s", (key,)),
-            (0.65, "UPDATE orders SET note = %s WHERE id = %s", (text, key)),
-            (0.75, "DELETE FROM orders WHERE id = %s", (key,)),
-            (0.85, "UPDATE orders SET id = %s WHERE id = %s", (self.fresh, key)),
-            (0.95, "UPDATE items SET line = line + 10 WHERE order_id = %s", (key,)),
-            (1.0, "UPDATE items SET what = %s WHERE order_id = %s AND line = 1", (text, key)),
+            (0.75, "UPDATE orders SET total = total + 1, s2 = 1 - s2 WHERE id = %s", (key,)),
+            (0.85, "UPDATE orders SET note = %s WHERE id = %s", (text, key)),
+            (0.95, "UPDATE items SET line = line + 10 WHERE order_id = %s", (item,)),
+            (1.0, "UPDATE items SET what = %s WHERE order_id = %s AND line %% 10 = 1", (text, item)),
         ]
         return next((statement, values) for bound, statement, values in choices if pick < bound)
+
+    def _fresh(self) -> int:
+        self.fresh += 1
+        return self.fresh

@@ -1,0 +1,63 @@
+"""A lake on a disk that fills up: one line, nothing half done, and it goes on once there is room."""
+
+import json
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands import cdc
+from tests.pipelines import MakePipeline
+from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+
+pytestmark = pytest.mark.timeout(1200)
+ROOM = 20_000_000
+"""Bytes: enough for the copies, and some batches."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own of ROOM bytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small disk can only be mounted by root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Take what room there is."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        try:
+            while True:
+                file.write(bytes(1024))
+                file.flush()
+        except OSError:
+            pass
+    return ballast
+
+
+def test_a_lake_on_a_full_disk(make_pipeline: MakePipeline, disk: Path) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    pipeline.configure('path: "lake"', f'path: "{disk}/lake"')
+    work = Workload(pipeline.connection, random.Random(5))
+    for verb in (["bootstrap"], ["follow", "--until-caught-up"]):
+        ballast = fill(disk)
+        ended = cdc(pipeline, *verb)
+        errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+        assert ended.returncode == 3, ended.stderr
+        assert len(errors) == 1
+        assert "disk is full" in errors[0]
+        assert "Traceback" not in ended.stderr
+        ballast.unlink()
+        ended = cdc(pipeline, *verb)
+        assert ended.returncode == 0, ended.stderr
+        work.write(40)
+    assert cdc(pipeline, "follow", "--until-caught-up").returncode == 0
+    assert json.loads(cdc(pipeline, "verify", "--json").stdout)["equal"]
