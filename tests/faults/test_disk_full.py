@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,19 +34,15 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def fill(disk: Path) -> Path:
     """Take what room there is."""
     ballast = disk / "ballast"
-    with ballast.open("wb") as file:
-        try:
-            while True:
-                file.write(bytes(1024))
-                file.flush()
-        except OSError:
-            pass
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1024))
     return ballast
 
 
 def test_a_lake_on_a_full_disk(make_pipeline: MakePipeline, disk: Path) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
-    pipeline.configure('path: "lake"', f'path: "{disk}/lake"')
+    pipeline.configure("path: lake", f"path: {disk}/lake")
     work = Workload(pipeline.connection, random.Random(5))
     for verb in (["bootstrap"], ["follow", "--until-caught-up"]):
         ballast = fill(disk)
