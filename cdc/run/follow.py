@@ -118,6 +118,7 @@ class _Following:
         if progress.changes:
             self._say(f"{name}: {progress.changes:,} changes, at {format_lsn(progress.position.lsn)}")
         if self._target is not None and progress.position.lsn >= self._target:
+            self._say(f"{name}: caught up, at {format_lsn(progress.position.lsn)}")
             done.set()
         return not done.is_set()
 
