@@ -44,10 +44,6 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     return added
 
 
-def drop(connection: Connection, publication: str) -> None:
-    connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
-
-
 def _create(publication: str, tables: Sequence[TableName]) -> sql.Composed:
     return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {})").format(
         sql.Identifier(publication), _listed(tables), sql.Literal(OPERATIONS)

@@ -93,15 +93,6 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
     return stands
 
 
-def unregister(connection: Connection, source: SourceSettings, pipeline: str) -> None:
-    """Forget the pipeline: the last step of taking it down."""
-    for table in (HEARTBEAT, PIPELINES):
-        connection.execute(
-            sql.SQL("DELETE FROM {} WHERE pipeline = %s").format(sql.Identifier(source.heartbeat_schema, table)),
-            (pipeline,),
-        )
-
-
 def _same(stands: Registration, wanted: Registration) -> None:
     pairs: Sequence[tuple[str, str, str]] = (
         ("source.slot", stands.slot, wanted.slot),

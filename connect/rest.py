@@ -54,10 +54,6 @@ class ConnectClient:
         found: dict[str, Any] | None = self._find(f"/connectors/{name}/status")
         return found
 
-    def restart(self, name: str) -> None:
-        """Restart the connector with its tasks, failed or not."""
-        self._call("POST", f"/connectors/{name}/restart?includeTasks=true")
-
     def resume(self, name: str) -> None:
         """Let a stopped connector run; one that runs goes on."""
         self._call("PUT", f"/connectors/{name}/resume")
@@ -68,10 +64,6 @@ class ConnectClient:
     def delete(self, name: str) -> None:
         """Take the connector away; it is no error that it is not there."""
         self._find(f"/connectors/{name}", "DELETE")
-
-    def delete_offsets(self, name: str) -> None:
-        """Forget how far a stopped connector has read."""
-        self._call("DELETE", f"/connectors/{name}/offsets")
 
     def _find(self, path: str, method: str = "GET") -> Any:
         try:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import psycopg
 from psycopg import Connection, sql
 from psycopg.pq.abc import PGconn, PGresult
 
@@ -85,16 +84,6 @@ def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> It
         yield SlotSnapshot(replication.text(result, 2), bookmark)
     finally:
         connection.close()
-
-
-def drop(connection: Connection, slot: str) -> None:
-    """Drop the slot if it is there; raises PreconditionError while something reads from it."""
-    try:
-        connection.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
-        )
-    except psycopg.errors.ObjectInUse as error:
-        raise PreconditionError(f"slot {slot} is in use: {error.diag.message_primary}", "stop its reader") from None
 
 
 def _create(connection: Connection, source: SourceSettings, slot: str, temporary: bool) -> PGresult:

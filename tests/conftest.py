@@ -1,10 +1,12 @@
-"""What tests share: one Spark session a run."""
+"""What tests share: one Spark session a run, and homes for local parts of their own."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cdc.local.parts import Home, down, wipe
 from tests.pipelines import make_pipeline
 from tests.servers_fixture import kafka_bootstrap, search_url, servers
 
@@ -25,3 +27,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     session = build("tests", launch, {"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    """Where a test may start parts of its own; they are stopped and removed at its end."""
+    found = Home(tmp_path / ".cdc")
+    yield found
+    down(found)
+    wipe(found)

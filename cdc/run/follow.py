@@ -41,12 +41,14 @@ def follow(
     failure is raised when all have ended.
     """
     stopping = stopping or threading.Event()
-    with ExitStack() as held, _signals(stopping, say):
+    with ExitStack() as held:
         for name in names:
             held.enter_context(lease(settings, name))
         _check_past(settings, say)
         target = _mark(settings) if until_caught_up else None
         following = _Following(settings, start_spark(), stopping, target, say)
+        # only now: PySpark takes SIGINT for itself when a session starts
+        held.enter_context(_signals(stopping, say))
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(following.run, name) for name in names]
             failures = [failure for each in running if (failure := each.result())]

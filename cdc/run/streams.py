@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.run.failures import ours
 
-_log = structlog.get_logger()
 RETRIES_SECONDS = 600.0
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
 
@@ -114,8 +112,8 @@ class _Guarded:
             self.failure = error
             raise
         except Exception as error:
-            _log.exception("a micro-batch failed")
             self.failure = ours(f"follower {self._name}", error)
+            self.failure.__cause__ = error
             raise
         finally:
             self.idle.set()

@@ -11,6 +11,7 @@ from cdc.__main__ import main
 from cdc.log.kafka_client import Admin, Topic
 from connect.registration import registered
 from connect.source import connected
+from tests.commands import started
 from tests.pipelines import MakePipeline, Pipeline
 
 TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text)"
@@ -199,3 +200,20 @@ def test_connect_does_not_answer(
     assert ended.code == 4
     assert "Kafka Connect" in ended.line
     assert nothing_was_made(pipeline)
+
+
+def test_a_pipeline_that_was_prepared_otherwise(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its partition counts and its names cannot change once capture has begun."""
+    with started(pipeline, "bootstrap") as running:
+        running.wait_for("started")
+    for old, new, says in (
+        ("\n  partitions: 3", "\n  partitions: 4", "has 3 partitions, not 4 → set log.partitions back"),
+        ("\nsource:\n", "\nsource:\n  slot: another\n", "was prepared with source.slot"),
+    ):
+        pipeline.configure(old, new)
+        ended = bootstrap(pipeline, monkeypatch, capsys)
+        pipeline.configure(new, old)
+        assert ended.code == 3
+        assert says in ended.line

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from cdc.core.position import Bookmark
+from cdc.core.table import TableName
+from cdc.run.pipeline import delta_follower
 from tests.commands import Running, cdc, started
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
@@ -82,11 +85,15 @@ def kill(pipeline: Pipeline, verb: str, what: str, moment: Moment) -> None:
 def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     work = Workload(pipeline.connection, random.Random(9))
+    lake, finished = delta_follower(None, pipeline.settings), dict[TableName, Bookmark]()
     for what, moment in bootstrap_moments(pipeline):
         kill(pipeline, "bootstrap", what, moment)
+        assert finished.items() <= lake.bookmarks().items()
+        finished = lake.bookmarks()
         work.write(30)
     ended = cdc(pipeline, "bootstrap", "--json")
     assert ended.returncode == 0, ended.stderr
+    assert finished == lake.bookmarks()
     for nth, (what, moment) in enumerate(islice(follow_moments(pipeline), KILLS), 1):
         with writes(work, CHANGES * nth // KILLS):
             kill(pipeline, "follow", what, moment)

@@ -1,6 +1,5 @@
 """A lake goes on only from the source that it was copied from: on another Postgres, of the tests' own."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -19,14 +18,6 @@ from cdc.run.settings import PipelineSettings
 from connect import source
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    found = Home(tmp_path / ".cdc")
-    yield found
-    down(found)
-    wipe(found)
 
 
 @pytest.fixture

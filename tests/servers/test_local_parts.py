@@ -38,13 +38,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         _removed(home)
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    found = Home(tmp_path / ".cdc")
-    yield found
-    _removed(found)
-
-
 def _pids(home: Home) -> dict[Part, int | None]:
     return {found.part: found.pid for found in status(home)}
 

@@ -1,0 +1,73 @@
+"""Two live writers on one lake: whoever loses says so or has nothing to do; no row is lost, none there twice."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from cdc.core.change import Change, Delete, Insert, Key, Place, Row, Update
+from cdc.core.errors import RefusedError
+from cdc.core.model import apply
+from cdc.core.position import Position
+from cdc.core.table import TableName
+from sinks.memory import ChangesInMemory
+from tests.contract.delta_harness import DeltaHarness
+from tests.contract.followers import TABLES, batch_of, bookmark, end
+from tests.core.histories import Sent
+
+FRESH, ROUNDS = 100, 4
+
+
+def row(key: int, text: str) -> Row:
+    return {"id": key, "small": key, "big": text}
+
+
+COPY: dict[Key, Row] = {(n,): row(n, "old") for n in (*range(ROUNDS + 1), FRESH)}
+
+
+def transaction(number: int) -> tuple[int, Sent]:
+    """In both tables: a fresh row, a new value for an old one, and the fresh row of the transaction before is gone."""
+    changes: list[Change] = []
+    for table in TABLES:
+        first, second, third = (Place(end(number).offset, len(changes) + nth) for nth in (1, 2, 3))
+        changes.append(Insert(table.name, first, (FRESH + number,), row(FRESH + number, "fresh")))
+        changes.append(Update(table.name, second, (number,), row(number, "new")))
+        changes.append(Delete(table.name, third, (FRESH + number - 1,)))
+    return number, Sent(tuple(changes), {})
+
+
+def expected(table: TableName, numbers: range) -> dict[Key, Row]:
+    return apply(COPY, [c for n in numbers for c in transaction(n)[1].changes if c.table == table])
+
+
+def written(writer: DeltaHarness, batch: ChangesInMemory, position: Position, together: Barrier) -> bool:
+    """Does the writer get its batch applied, at the same time as the other one?"""
+    together.wait()
+    try:
+        writer.apply(batch, position)
+    except (RefusedError, PySparkException, Py4JError):
+        return False
+    return True
+
+
+def test_two_writers_end_as_one(spark: SparkSession, tmp_path: Path) -> None:
+    writers = [DeltaHarness(spark, tmp_path), DeltaHarness(spark, tmp_path)]
+    for table in TABLES:
+        writers[0].load(table, COPY, bookmark(0))
+    refused = 0
+    for number in range(1, ROUNDS + 1):
+        batch, position = batch_of([transaction(number)])
+        together = Barrier(2)
+        with ThreadPoolExecutor(2) as threads:
+            tries = [threads.submit(written, writer, batch, position, together) for writer in writers]
+            ended = [each.result() for each in tries]
+        refused += ended.count(False)
+        if not any(ended):
+            writers[0].apply(batch, position)
+        for table in TABLES:
+            assert writers[1].rows(table) == expected(table.name, range(1, number + 1))
+        assert writers[1].position() == position
+    assert refused, "they never wrote at the same time"
