@@ -57,12 +57,11 @@ def state(connection: Connection, slot: str) -> SlotState | None:
     return SlotState(row[0], row[1], row[2], row[3], row[4], confirmed, restart, row[7])
 
 
-def check_kept(connection: Connection, slot: str) -> None:
+def check_kept(found: SlotState | None) -> None:
     """Raise HistoryLostError when Postgres has thrown away changes that the slot was there to keep."""
-    found = state(connection, slot)
     if found is not None and found.wal_status == "lost":
         raise HistoryLostError(
-            f"slot {slot} is lost: Postgres threw away WAL that it still needed",
+            f"slot {found.name} is lost: Postgres threw away WAL that it still needed",
             "raise max_slot_wal_keep_size, drop the slot, and bootstrap under another pipeline.name",
         )
 

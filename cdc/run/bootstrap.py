@@ -74,7 +74,7 @@ def bootstrap(
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         tables = catalog.describe(connection, settings.tables)
         readiness.check(connection, settings.source, settings.tables)
-        slot.check_kept(connection, settings.source.slot)
+        slot.check_kept(slot.state(connection, settings.source.slot))
         check_past(settings)
         stands = _prepare(settings, connection, client, tables)
         with lease(settings, "bootstrap"):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from psycopg import Connection, sql
 
 from cdc.core.errors import CdcError
-from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
+from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.frames.feed import FedFollower
@@ -129,8 +129,9 @@ class Collector:
         settings = self._settings
         with source.connected(settings.source) as connection:
             rows = {str(table): _source_rows(connection, table, exact=self._exact) for table in settings.tables}
-            self._asked(partial(slot.check_kept, connection, settings.source.slot))
-            return source.current_lsn(connection), rows, slot.state(connection, settings.source.slot)
+            state = slot.state(connection, settings.source.slot)
+            self._asked(partial(slot.check_kept, state))
+            return source.current_lsn(connection), rows, state
 
     def _connector(self) -> Mapping[str, Any] | None:
         name = self._settings.connect.connector
@@ -145,10 +146,10 @@ class Collector:
     def _recent_ends(self, positions: Iterable[Position | None]) -> list[TransactionEnd]:
         """The ENDs that some follower may lack: those behind the last of them, and the newest where none is behind."""
         topic = transaction_topic(self._settings.log.prefix)
-        last = min((at.end_offset if at else BEFORE_LOG for at in positions), default=BEFORE_LOG)
+        known = [at.end_offset for at in positions if at is not None]
         with Reader(self._settings.log) as reader:
             first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
-            start = max(first, min(last, end - LAST_MESSAGES))
+            start = max(first, min([*known, end - LAST_MESSAGES]))
             return ends_of(topic, ((r.offset, r.value) for r in reader.read(topic, 0, start, end)))
 
     def _held(self, cut: Cut | None) -> dict[str, int | None]:
