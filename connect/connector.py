@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from psycopg import Connection
 
@@ -13,6 +13,7 @@ from connect.rest import ConnectClient
 from connect.settings import CaptureSettings, SourceSettings
 
 STOP_SECONDS = 60.0
+RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 
 
@@ -106,13 +107,13 @@ def _exactly(table: TableName) -> str:
     return re.escape(f"{table.schema}.{table.table}").replace(",", r"\x2c")
 
 
-def start(client: ConnectClient, name: str, config: dict[str, str]) -> bool:
-    """Give Connect the configuration, if it has not got it yet; says whether anything changed.
+def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | None:
+    """Give Connect the configuration, if it has not got it yet, and start what failed; says what was done, if anything.
 
     Raises PreconditionError when Connect lacks Debezium's plugin or refuses the configuration.
     """
     if client.config(name) == {**config, "name": name}:
-        return False
+        return _revived(client, name)
     if CONNECTOR_CLASS not in client.plugins():
         raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
     problems = client.problems({**config, "name": name})
@@ -122,38 +123,58 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> bool:
         _stop(client, name)
     client.put(name, config)
     client.resume(name)
-    return True
+    return "started"
+
+
+def _revived(client: ConnectClient, name: str) -> str | None:
+    """Kafka Connect never starts a failed task again by itself."""
+    reason = failure(client, name)
+    if reason is None:
+        return None
+    client.restart(name)
+    _within(RESTART_SECONDS, lambda: failure(client, name) is None)
+    return f"started again; it had failed: {reason}"
 
 
 def _stop(client: ConnectClient, name: str) -> None:
     """Stop it until no task is left: a task with the old list of tables must not write behind a new one's start."""
     client.stop(name)
-    deadline = time.monotonic() + STOP_SECONDS
-    while (status := client.status(name)) and (status["connector"]["state"] != "STOPPED" or status["tasks"]):
+    if not _within(STOP_SECONDS, lambda: _has_stopped(client, name)):
+        raise PreconditionError(f"connector {name} does not stop", "see Kafka Connect's log")
+
+
+def _has_stopped(client: ConnectClient, name: str) -> bool:
+    status = client.status(name)
+    return status is None or (status["connector"]["state"] == "STOPPED" and not status["tasks"])
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
         if time.monotonic() > deadline:
-            raise PreconditionError(f"connector {name} does not stop", "see Kafka Connect's log")
+            return False
         time.sleep(0.1)
+    return True
 
 
 def failure(client: ConnectClient, name: str) -> str | None:
-    """The first line of what a failed connector or task says; None while all of them run."""
+    """The first line of what a failed connector or task says; None while none has failed."""
     status = client.status(name)
-    if status is None:
-        return "there is no such connector"
-    for part in (status["connector"], *status["tasks"]):
+    for part in (status["connector"], *status["tasks"]) if status else ():
         if part["state"] == "FAILED":
             return _telling_line(str(part.get("trace", "")))
     return None
+
+
+def broken(client: ConnectClient, name: str) -> PreconditionError | None:
+    """What to tell of a connector that failed; None while it has not."""
+    reason = failure(client, name)
+    if reason is None:
+        return None
+    return PreconditionError(f"connector {name} failed: {reason}", "mend the cause; `cdc bootstrap` starts it again")
 
 
 def _telling_line(trace: str) -> str:
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or ["no reason given"])[-1 if causes else 0]
-
-
-def is_running(client: ConnectClient, name: str) -> bool:
-    """Do the connector and at least one task of it run?"""
-    status = client.status(name)
-    states = [part["state"] for part in (status["connector"], *status["tasks"])] if status else []
-    return len(states) > 1 and all(state == "RUNNING" for state in states)

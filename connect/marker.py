@@ -12,7 +12,7 @@ from cdc.core.table import TableName
 from cdc.log.kafka_client import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
-from connect.connector import failure
+from connect.connector import broken
 from connect.registration import HEARTBEAT, beat
 from connect.rest import ConnectClient
 from connect.settings import SourceSettings
@@ -61,9 +61,9 @@ def _beat_of(record: Record) -> str | None:
 
 
 def _check(client: ConnectClient, connector: str, deadline: float) -> None:
-    reason = failure(client, connector)
-    if reason and "no such connector" not in reason:
-        raise PreconditionError(f"connector {connector} failed: {reason}", "mend the cause, then run it again")
+    failed = broken(client, connector)
+    if failed:
+        raise failed
     if time.monotonic() > deadline:
         raise PreconditionError(
             f"connector {connector} runs, but a row written to the source did not reach the log",

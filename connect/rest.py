@@ -58,6 +58,10 @@ class ConnectClient:
         """Let a stopped connector run; one that runs goes on."""
         self._call("PUT", f"/connectors/{name}/resume")
 
+    def restart(self, name: str) -> None:
+        """Start what has failed of it again, the connector or its tasks (KIP-745)."""
+        self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+
     def stop(self, name: str) -> None:
         self._call("PUT", f"/connectors/{name}/stop")
 

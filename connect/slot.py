@@ -66,6 +66,16 @@ def check_kept(found: SlotState | None) -> None:
         )
 
 
+def check_there(found: SlotState | None, slot: str) -> None:
+    """Raise HistoryLostError when a slot that was made is gone, or lost what it was there to keep."""
+    if found is None:
+        raise HistoryLostError(
+            f"slot {slot} is gone, and with it the changes since it was last read",
+            "bootstrap under another pipeline.name",
+        )
+    check_kept(found)
+
+
 @contextmanager
 def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
     """Make a slot and hold its snapshot open; a temporary slot ends with the context, another stays.

@@ -8,6 +8,9 @@ from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd, parse_end
 from cdc.log.kafka_client import Reader
 
+LAST_MESSAGES = 200
+"""Messages of the transaction topic that are read to find the last END, where no follower is behind."""
+
 
 def ends_of(topic: str, messages: Iterable[tuple[int, bytes | None]]) -> list[TransactionEnd]:
     """The ENDs among messages (offset and value, in order); raises PreconditionError for one that is no event."""
@@ -19,6 +22,13 @@ def ends_of(topic: str, messages: Iterable[tuple[int, bytes | None]]) -> list[Tr
         if found is not None:
             ends.append(found)
     return ends
+
+
+def last_end(reader: Reader, topic: str) -> TransactionEnd | None:
+    """The newest END, if there is one among the last messages."""
+    first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+    records = reader.read(topic, 0, max(first, end - LAST_MESSAGES), end)
+    return next(reversed(ends_of(topic, ((record.offset, record.value) for record in records))), None)
 
 
 def check_position(reader: Reader, topic: str, position: Position) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from psycopg import Connection
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.frames.feed import required
@@ -137,12 +137,10 @@ def _fill(work: _Work) -> Outcome:
 def _copy_missing(work: _Work, follower: DeltaFollower) -> dict[TableName, int]:
     has = follower.bookmarks()
     missing = [table for table in work.tables if table.name not in has]
-    if slot.state(work.connection, work.registration.slot) is None:
-        if has:
-            raise HistoryLostError(
-                f"slot {work.registration.slot} is gone, and with it the changes since it was last read",
-                "take the pipeline down and bootstrap it again",
-            )
+    found = slot.state(work.connection, work.registration.slot)
+    if has:
+        slot.check_there(found, work.registration.slot)
+    if found is None:
         return _started_over(work, lambda: _first_copy(work, follower, missing))
     _start_capture(work)
     return _started_over(work, lambda: _later_copy(work, follower, missing)) if missing else {}
@@ -196,8 +194,9 @@ def _start_capture(work: _Work) -> None:
     s = work.settings
     names = [table.name for table in work.tables]
     config = connector.configuration(work.connection, s.source, s.connect, work.registration, names)
-    if connector.start(work.client, s.connect.connector, config):
-        work.say(f"connector {s.connect.connector} started")
+    done = connector.start(work.client, s.connect.connector, config)
+    if done:
+        work.say(f"connector {s.connect.connector} {done}")
     proof = marker.Capture(s.source, s.log, work.client, s.connect.connector, s.pipeline.name)
     marker.prove(work.connection, proof)
 

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn, format_lsn
 from cdc.log.changes import ChangeReader
+from cdc.run.capture_watch import CaptureWatch
 from cdc.run.feed_stream import FeedStream
 from cdc.run.lake_stream import LakeStream, Progress
 from cdc.run.past import check_past
@@ -23,6 +24,8 @@ from connect.connector import placeholder
 from sinks.feed import LakeFeed
 
 Say = Callable[[str], None]
+LOOK_SECONDS = 10.0
+"""Between two looks at the capture."""
 
 
 def follow(
@@ -38,7 +41,7 @@ def follow(
 
     Spark starts once the followers are ours and the source is the one that they were copied from. Whoever runs it in
     a thread stops it by `stopping`. A follower that fails stops alone, the lake with all that it feeds; the first
-    failure is raised when all have ended.
+    failure is raised when all have ended, or that of a capture that will never send what was asked for.
     """
     stopping = stopping or threading.Event()
     with ExitStack() as held:
@@ -51,9 +54,23 @@ def follow(
         held.enter_context(_signals(stopping, say))
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(following.run, name) for name in names]
+            hopeless = _attended(running, CaptureWatch(settings, target, say), stopping)
             failures = [failure for each in running if (failure := each.result())]
-    if failures:
-        raise failures[0]
+    for failure in [*failures, hopeless]:
+        if failure:
+            raise failure
+
+
+def _attended(
+    running: Sequence[Future[CdcError | None]], capture: CaptureWatch, stopping: threading.Event
+) -> CdcError | None:
+    """Wait for the streams; stop them when what they wait for will never come, which is returned."""
+    while wait(running, LOOK_SECONDS).not_done:
+        hopeless = capture.hopeless()
+        if hopeless:
+            stopping.set()
+            return hopeless
+    return None
 
 
 def _check_past(settings: PipelineSettings, say: Say) -> None:

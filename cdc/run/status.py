@@ -15,10 +15,11 @@ from cdc.core.transaction import TransactionEnd
 from cdc.frames.feed import FedFollower
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_of
+from cdc.log.transactions import LAST_MESSAGES, ends_of
 from cdc.run.pipeline import lake_of
 from cdc.run.settings import PipelineSettings
 from connect import slot, source
+from connect.connector import broken
 from connect.rest import ConnectClient
 from sinks import lake as lakes
 from sinks.cuts import Cut, Cuts
@@ -86,8 +87,6 @@ class Status:
 
 
 T = TypeVar("T")
-LAST_MESSAGES = 200
-"""Messages of the transaction topic that are read to find the last END, where no follower is behind."""
 
 
 class Collector:
@@ -136,11 +135,12 @@ class Collector:
     def _connector(self) -> Mapping[str, Any] | None:
         name = self._settings.connect.connector
         with ConnectClient(self._settings.connect.url) as client:
-            found = client.status(name)
+            found, failed = client.status(name), broken(client, name)
         if found is None:
             raise CdcError(f"Kafka Connect has no connector {name}", "run `cdc bootstrap`")
         parts = [found["connector"], *found["tasks"]]
-        self._problems.extend(f"connector {name} has a part that is {p['state']}" for p in parts if _ill(p["state"]))
+        self._problems.extend(f"connector {name} has a part that is {p['state']}" for p in parts if _idle(p["state"]))
+        self._problems.extend([str(failed)] if failed else [])
         return {"name": name, "state": parts[0]["state"], "tasks": [task["state"] for task in parts[1:]]}
 
     def _recent_ends(self, positions: Iterable[Position | None]) -> list[TransactionEnd]:
@@ -200,8 +200,8 @@ def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) ->
     return lakes.row_count(lake_of(settings).folder(table), cut.versions[str(table)])
 
 
-def _ill(state: str) -> bool:
-    return state not in ("RUNNING", "RESTARTING", "UNASSIGNED")
+def _idle(state: str) -> bool:
+    return state in ("PAUSED", "STOPPED")
 
 
 def _slot_json(found: slot.SlotState | None) -> dict[str, Any] | None:

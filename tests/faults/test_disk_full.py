@@ -1,6 +1,5 @@
 """A lake on a disk that fills up: one line, nothing half done, and it goes on once there is room."""
 
-import json
 import os
 import random
 import subprocess
@@ -9,10 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.commands import cdc
+from cdc.__main__ import main
 from tests.pipelines import MakePipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.verbs import caught_up, verified
 
 pytestmark = pytest.mark.timeout(1200)
 ROOM = 20_000_000
@@ -40,21 +41,28 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-def test_a_lake_on_a_full_disk(make_pipeline: MakePipeline, disk: Path) -> None:
+def test_a_lake_on_a_full_disk(
+    make_pipeline: MakePipeline,
+    spark: SparkSession,
+    disk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     pipeline.configure("path: lake", f"path: {disk}/lake")
+    for name, value in pipeline.environ.items():
+        monkeypatch.setenv(name, value)
     work = Workload(pipeline.connection, random.Random(5))
     for verb in (["bootstrap"], ["follow", "--until-caught-up"]):
         ballast = fill(disk)
-        ended = cdc(pipeline, *verb)
-        errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-        assert ended.returncode == 3, ended.stderr
-        assert len(errors) == 1
+        assert main(["--config", str(pipeline.config), *verb]) == 3
+        said = capsys.readouterr().err
+        errors = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1, said
         assert "disk is full" in errors[0]
-        assert "Traceback" not in ended.stderr
+        assert "Traceback" not in said
         ballast.unlink()
-        ended = cdc(pipeline, *verb)
-        assert ended.returncode == 0, ended.stderr
+        assert main(["--config", str(pipeline.config), *verb]) == 0, capsys.readouterr().err
         work.write(40)
-    assert cdc(pipeline, "follow", "--until-caught-up").returncode == 0
-    assert json.loads(cdc(pipeline, "verify", "--json").stdout)["equal"]
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal

@@ -1,59 +1,20 @@
 """The whole path on real parts: Postgres, Debezium, Kafka, Spark, Delta, OpenSearch, and the latest log."""
 
 import random
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import RefusedError
-from cdc.run.bootstrap import Outcome, bootstrap
 from cdc.run.follow import follow
-from cdc.run.output import PlainBars, say
+from cdc.run.output import say
 from cdc.run.pipeline import lease
-from cdc.run.verify import Report, verify
-from tests.pipelines import MakePipeline, Pipeline
+from cdc.run.verify import verify
+from tests.pipelines import MakePipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.verbs import booted, caught_up, following, verified
 
 pytestmark = pytest.mark.timeout(900)
-
-
-def booted(pipeline: Pipeline, spark: SparkSession) -> Outcome:
-    return bootstrap(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0))
-
-
-def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:
-    settings = pipeline.settings
-    follow(settings, lambda: spark, tuple(settings.followers), say, until_caught_up=True)
-
-
-def verified(pipeline: Pipeline, spark: SparkSession) -> Report:
-    settings = pipeline.settings
-    return verify(settings, spark, tuple(settings.followers), patience=60, most=10)
-
-
-@contextmanager
-def following(pipeline: Pipeline, spark: SparkSession) -> Iterator[None]:
-    """The followers are kept in sync meanwhile, by a thread of this process."""
-    settings, stopping = pipeline.settings, threading.Event()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            follow(settings, lambda: spark, tuple(settings.followers), say, stopping=stopping)
-        except BaseException as error:  # noqa: BLE001
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
-    assert not failures
 
 
 def test_every_kind_of_change_reaches_every_follower(make_pipeline: MakePipeline, spark: SparkSession) -> None:

@@ -1,0 +1,86 @@
+"""The verbs in this process, on the run's one Spark session."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from cdc.run.bootstrap import Outcome, bootstrap
+from cdc.run.follow import follow
+from cdc.run.output import PlainBars, say
+from cdc.run.pipeline import fed_followers
+from cdc.run.status import Collector
+from cdc.run.verify import Report, verify
+from tests.commands import LIMIT_SECONDS
+from tests.pipelines import Pipeline
+from tests.waiting import until
+
+
+def booted(pipeline: Pipeline, spark: SparkSession) -> Outcome:
+    return bootstrap(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0))
+
+
+def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:
+    settings = pipeline.settings
+    follow(settings, lambda: spark, tuple(settings.followers), say, until_caught_up=True)
+
+
+def problems(pipeline: Pipeline) -> list[str]:
+    """What `status` finds wrong."""
+    settings = pipeline.settings
+    return list(Collector(settings, lambda: fed_followers(None, settings)).collect().problems)
+
+
+def verified(pipeline: Pipeline, spark: SparkSession) -> Report:
+    settings = pipeline.settings
+    return verify(settings, spark, tuple(settings.followers), patience=LIMIT_SECONDS, most=10)
+
+
+class Following:
+    """`follow` in a thread of this process, and what it has said."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession, names: Sequence[str]) -> None:
+        self.stopping = threading.Event()
+        self.said: list[str] = []
+        self._heard = 0
+        self.failure: BaseException | None = None
+        self._run = partial(follow, pipeline.settings, lambda: spark, names, self.said.append, stopping=self.stopping)
+        self._thread = threading.Thread(target=self._guarded)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self.stopping.set()
+        self._thread.join()
+
+    def wait_for(self, text: str) -> None:
+        """Return when it has said so since what was waited for last; fail when it ends before."""
+        until(lambda: self._next(text) > 0 or not self._thread.is_alive(), f"it says {text!r}", LIMIT_SECONDS)
+        found = self._next(text)
+        assert found, (text, self.said, self.failure)
+        self._heard = found
+
+    def _next(self, text: str) -> int:
+        """How many lines have been said up to the next with this text; 0 where there is none yet."""
+        return next((n for n, line in enumerate(self.said, 1) if n > self._heard and text in line), 0)
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001
+            self.failure = error
+
+
+@contextmanager
+def following(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Following]:
+    """These followers, or all of them, are kept in sync meanwhile."""
+    running = Following(pipeline, spark, names or tuple(pipeline.settings.followers))
+    running.start()
+    try:
+        yield running
+    finally:
+        running.end()
+    assert running.failure is None
