@@ -68,6 +68,10 @@ class LakeFeed:
         rows = self._spark.read.format("delta").option("versionAsOf", cut.versions[str(table.name)])
         return copied(rows.load(self._lake.folder(table.name)), table)
 
+    def row_count(self, name: TableName, cut: Cut) -> int:
+        """A table's rows at a cut."""
+        return lakes.row_count(self._lake.folder(name), cut.versions[str(name)])
+
     def batch(self, tables: Sequence[Table], since: Cut, until: Cut) -> FeedBatch:
         """What changed in these tables after `since` up to `until`; tables that did not change are left out."""
         found: dict[TableName, DataFrame] = {}

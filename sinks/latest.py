@@ -96,6 +96,10 @@ class LatestFollower:
         registered = exact and table in self._known().tables
         return latest_topics.live_keys(self._log, self._topic(table)) if registered else None
 
+    def written(self, table: TableName) -> int:
+        """The records that the table's topic has taken since it was made, compacted away or not."""
+        return latest_topics.taken(self._log, self._topic(table))
+
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a consumer has them that reads committed records from the beginning until now."""
         if table.name not in self._known().tables:

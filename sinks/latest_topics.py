@@ -66,6 +66,12 @@ def is_empty(log: LogSettings, topic: str) -> bool:
         return reader.beginning([topic]) == reader.end([topic])
 
 
+def taken(log: LogSettings, topic: str) -> int:
+    """How many records the topic has ever taken, committed or not; 0 where there is none."""
+    with Reader(log, committed=False) as reader:
+        return sum(reader.end([topic])[topic].values())
+
+
 def live_keys(log: LogSettings, topic: str) -> int:
     """How many keys have a value, of what is committed now; reads the topic from its beginning."""
     start, until = committed(log, topic)

@@ -119,6 +119,11 @@ class SearchFollower:
             index = self._index(table)
             return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
 
+    def written(self, table: TableName) -> int:
+        """The operations that the table's index has taken since it was made."""
+        with reached(self._cluster) as client:
+            return search_index.operations(client, self._index(table))
+
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a search sees them now."""
         index = self._index(table.name)

@@ -84,13 +84,13 @@ def data_files() -> dict[str, Path]:
 
 def _copy(connection: Connection, table: str, bars: Bars) -> int:
     """COPY the file; the server checks its header against the columns."""
-    advance = bars.bar(f"loading {table}")
     command = sql.SQL("COPY {} FROM STDIN (FORMAT csv, HEADER match, NULL {}, FORCE_NOT_NULL ({}))").format(
         sql.Identifier(table), sql.Literal(UNKNOWN), sql.SQL(", ").join(map(sql.Identifier, KEYS[table]))
     )
-    with opened(data_files()[table]) as file, connection.cursor() as cursor:
+    file, bar = opened(data_files()[table]), bars.bar(f"loading {table}")
+    with file as lines, bar as advance, connection.cursor() as cursor:
         with cursor.copy(command) as copy:
-            while chunk := file.read(CHUNK_BYTES):
+            while chunk := lines.read(CHUNK_BYTES):
                 copy.write(chunk)
                 advance(chunk.count(b"\n"))
         return cursor.rowcount

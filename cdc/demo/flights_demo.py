@@ -117,8 +117,8 @@ def _live(
 
 def _write(connection: psycopg.Connection, wish: _Wish) -> Written:
     plan = workload.plan(wish.seed, traffic.stock(connection, wish.seed), wish.changes)
-    with output.progress() as bars:
-        written = traffic.carry_out(connection, plan, bars.bar("changed", wish.changes))
+    with output.progress() as bars, bars.bar("changed", wish.changes) as advance:
+        written = traffic.carry_out(connection, plan, advance)
     note(
         f"{written.changes:,} changed rows in {written.transactions:,} transactions,"
         f" {written.rolled_back:,} more were rolled back"

@@ -106,8 +106,8 @@ def _write(stores: Stores, plan: Schedule, what: str) -> None:
     """Everything that the plan has; the story of the figure's pair is told."""
     moments = [race_clients.in_order(stores, pair) for pair in plan.forced]
     note(race_story.timeline(plan.forced[0], moments[0]))
-    with output.progress() as bars:
-        race_clients.at_once(stores, plan.raced, bars.bar(f"raced, {what}", len(plan.raced)))
+    with output.progress() as bars, bars.bar(f"raced, {what}", len(plan.raced)) as advance:
+        race_clients.at_once(stores, plan.raced, advance)
     race_clients.failing(stores, plan.failing)
 
 

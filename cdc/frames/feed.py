@@ -35,6 +35,9 @@ class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
     def close(self) -> None:
         """Let go of connections; the next call opens them again."""
 
+    def written(self, table: TableName) -> int:
+        """How often it has been written to for a table since that was made, not only what is seen: shows progress."""
+
     def count(self, table: TableName, *, exact: bool) -> int | None:
         """Its rows of a table; None when there is no such table, or unless `exact` where everything has to be read."""
 

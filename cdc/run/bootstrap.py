@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from psycopg import Connection
 from pyspark.sql import SparkSession
@@ -17,10 +18,10 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.frames.feed import required
+from cdc.frames.feed import FedFollower, required
 from cdc.log.kafka_client import Admin
 from cdc.run.feed_stream import first_load
-from cdc.run.job_progress import watched
+from cdc.run.job_progress import counted, watched
 from cdc.run.output import Bars
 from cdc.run.past import check_past
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
@@ -206,14 +207,12 @@ def _copy(
 ) -> dict[TableName, int]:
     readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
     copied: dict[TableName, int] = {}
+    spark, rows = required(work.spark), keeper.estimated_rows
     for table in tables:
-        watch = watched(
-            required(work.spark),
-            work.bars.bar(str(table.name), keeper.estimated_rows[table.name] or None),
-            keeper.estimated_rows[table.name],
-        )
         folder = lake_of(work.settings).folder(table.name)
-        files = copy_table(required(work.spark), readers, table, keeper.pages[table.name], folder, watch)
+        with work.bars.bar(str(table.name), rows[table.name] or None) as advance:
+            watch = watched(spark, advance, rows[table.name])
+            files = copy_table(spark, readers, table, keeper.pages[table.name], folder, watch)
         follower.load(table, files, bookmark)
         copied[table.name] = sum(file.rows for file in files)
     return copied
@@ -227,6 +226,13 @@ def _load_fed(work: _Work) -> dict[str, list[TableName]]:
             feed = LakeFeed(required(work.spark), lake_of(work.settings))
             work.say(f"filling {name}")
             with lease(work.settings, name), closing(follower):
-                first_load(follower, feed)
+                first_load(follower, feed, partial(_watched_fill, work.bars, name, follower))
             loaded[name] = list(follower.bookmarks())
     return loaded
+
+
+@contextmanager
+def _watched_fill(bars: Bars, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
+    count = partial(follower.written, table)
+    with bars.bar(f"{name} {table}", rows) as advance, counted(count, advance, rows):
+        yield

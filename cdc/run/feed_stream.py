@@ -1,18 +1,24 @@
 """The stream that keeps a follower behind the lake in sync: cuts come in, their change feed is applied."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.core.position import Bookmark
-from cdc.core.table import Table
+from cdc.core.table import Table, TableName
 from cdc.frames.feed import FedFollower, FeedBatch
 from cdc.run.lake_stream import Progress
 from sinks.cuts import Cut, cut_of
 from sinks.feed import LakeFeed
 
 CUTS_A_BATCH = 20
+Watch = Callable[[TableName, int], AbstractContextManager[None]]
+
+
+def _unwatched(name: TableName, rows: int) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class FeedStream:
@@ -56,16 +62,18 @@ class FeedStream:
         return self._feed.at(position) if position else first_load(self._follower, self._feed)
 
 
-def first_load(follower: FedFollower, feed: LakeFeed) -> Cut:
+def first_load(follower: FedFollower, feed: LakeFeed, watch: Watch = _unwatched) -> Cut:
     """Fill a follower from the lake as it stands at its newest cut, and put it there.
 
     Without a position every table is copied, also one that has been: it may have been at an older cut, before a crash.
+    `watch` is given every table with its rows, for as long as its copy takes.
     """
     cut = feed.last()
     tables = feed.tables(cut)
     _prepare(follower, tables)
     for table, bookmark in tables:
-        follower.load(table, feed.copy(table, cut), bookmark)
+        with watch(table.name, feed.row_count(table.name, cut)):
+            follower.load(table, feed.copy(table, cut), bookmark)
     follower.apply(FeedBatch({}), cut.position)
     return cut
 

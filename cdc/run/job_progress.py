@@ -1,15 +1,19 @@
-"""How far a Spark job is, told while it runs."""
+"""How far long work is, told while it runs."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from uuid import uuid4
 
 from pyspark.sql import Row, SparkSession
 
+from cdc.core.errors import CdcError
 from cdc.run.output import Advance
 from snapshots.copy import Job, Watch
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS, COUNT_SECONDS = 0.5, 2.0
 
 
 def watched(spark: SparkSession, advance: Advance, rows: int) -> Watch:
@@ -44,6 +48,47 @@ def _look(
             told = done
     if not running.exception() and (rest := sum(row["rows"] for row in running.result()) - told):
         advance(rest)
+
+
+@contextmanager
+def counted(count: Callable[[], int], advance: Advance, rows: int) -> Iterator[None]:
+    """Advances a bar of `rows` rows by what `count` grows meanwhile; a count that fails is left out."""
+    telling, ended = _Telling(advance, rows, count()), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(_tell, count, telling, ended)
+        try:
+            yield
+        finally:
+            ended.set()
+    telling.rest()
+
+
+@dataclass(slots=True)
+class _Telling:
+    """Advances a bar from a count that began at `base`, never back and never beyond its end."""
+
+    advance: Advance
+    rows: int
+    base: int
+    told: int = 0
+
+    def tell(self, count: int) -> None:
+        self.base = min(self.base, count)
+        self._reach(min(count - self.base, self.rows))
+
+    def rest(self) -> None:
+        self._reach(self.rows)
+
+    def _reach(self, done: int) -> None:
+        if done > self.told:
+            self.advance(done - self.told)
+            self.told = done
+
+
+def _tell(count: Callable[[], int], telling: _Telling, ended: threading.Event) -> None:
+    while not ended.wait(COUNT_SECONDS):
+        with suppress(CdcError):
+            telling.tell(count())
 
 
 def _share_done(spark: SparkSession, group: str) -> float:

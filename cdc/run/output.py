@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -92,8 +92,8 @@ def confirm(question: str, *, yes: bool) -> None:
 class Bars(Protocol):
     """Where progress is shown, one bar a piece of work."""
 
-    def bar(self, name: str, total: int | None = None) -> Advance:
-        """Start a bar of `total` rows, or of a number that is not known; safe to advance from any thread."""
+    def bar(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """A bar of about `total` rows, or of a number that nobody knows; safe to advance from any thread."""
 
 
 @contextmanager
@@ -125,7 +125,8 @@ class TerminalBars:
 
     bars: "Progress"
 
-    def bar(self, name: str, total: int | None = None) -> Advance:
+    @contextmanager
+    def bar(self, name: str, total: int | None = None) -> Iterator[Advance]:
         task = self.bars.add_task(name, total=total, rate="")
 
         def advance(rows: int) -> None:
@@ -133,7 +134,8 @@ class TerminalBars:
             speed = next((t.speed for t in self.bars.tasks if t.id == task), None)
             self.bars.update(task, rate=f"{speed:,.0f}/s" if speed else "")
 
-        return advance
+        yield advance
+        self.bars.update(task, total=next(t.completed for t in self.bars.tasks if t.id == task))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,11 @@ class PlainBars:
     every: float
     clock: Callable[[], float]
 
-    def bar(self, name: str, total: int | None = None) -> Advance:
-        return PlainBar(name, total, self.every, self.clock, self.clock(), self.clock()).advance
+    @contextmanager
+    def bar(self, name: str, total: int | None = None) -> Iterator[Advance]:
+        bar = PlainBar(name, total, self.every, self.clock, self.clock())
+        yield bar.advance
+        bar.end()
 
 
 @dataclass(slots=True)
@@ -154,7 +159,7 @@ class PlainBar:
     every: float
     clock: Callable[[], float]
     started: float
-    told: float
+    told: float | None = None
     done: int = 0
     lock: Any = field(default_factory=threading.Lock)
 
@@ -162,16 +167,25 @@ class PlainBar:
         with self.lock:
             self.done += rows
             now = self.clock()
-            if now - self.told >= self.every or (rows and self.done == self.total):
+            if now - (self.told or self.started) >= self.every:
                 self.told = now
                 say(self.line(now - self.started))
 
+    def end(self) -> None:
+        """The last word; nothing of short work whose length nobody knew."""
+        if self.told is not None or self.total is not None:
+            seconds = self.clock() - self.started
+            say(f"{self.name}: {self.done:,} rows in {seconds:,.0f} s{self._rate(seconds)}")
+
     def line(self, seconds: float) -> str:
         """`public.orders: 120,000 of 1,000,000 rows, 25,000/s, 35 s left`."""
-        rate = self.done / seconds if seconds > 0 else 0.0
         whole = f" of {self.total:,}" if self.total is not None else ""
-        left = f", {(self.total - self.done) / rate:,.0f} s left" if self.total and rate else ""
-        return f"{self.name}: {self.done:,}{whole} rows{f', {rate:,.0f}/s' if rate else ''}{left}"
+        ahead = max((self.total or 0) - self.done, 0)
+        left = f", {ahead * seconds / self.done:,.0f} s left" if ahead and self.done else ""
+        return f"{self.name}: {self.done:,}{whole} rows{self._rate(seconds)}{left}"
+
+    def _rate(self, seconds: float) -> str:
+        return f", {self.done / seconds:,.0f}/s" if seconds > 0 else ""
 
 
 def fields(values: Mapping[str, object]) -> None:

@@ -216,24 +216,26 @@ def test_tables_are_not_cut_without_a_terminal(capsys: Captured) -> None:
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: Captured) -> None:
-    now = iter([0.0, 0.0, 1.0, 10.0, 11.0, 20.0])
-    with output.progress(every=10.0, clock=lambda: next(now)) as bars:
-        advance = bars.bar("public.orders", 4000)
+    now = iter([0.0, 1.0, 10.0, 11.0, 20.0, 20.0])
+    with (
+        output.progress(every=10.0, clock=lambda: next(now)) as bars,
+        bars.bar("public.orders", 4001) as advance,
+    ):
         for _ in range(4):
             advance(1000)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        "public.orders: 2,000 of 4,000 rows, 200/s, 10 s left",
-        "public.orders: 4,000 of 4,000 rows, 200/s, 0 s left",
+        "public.orders: 2,000 of 4,001 rows, 200/s, 10 s left",
+        "public.orders: 4,000 of 4,001 rows, 200/s, 0 s left",
+        "public.orders: 4,000 rows in 20 s, 200/s",
     ]
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with output.progress() as bars:
-        advance = bars.bar("public.orders", 2000)
+    with output.progress() as bars, bars.bar("public.orders", 2000) as advance:
         advance(1000)
         advance(1000)
     assert "2,000 rows" in terminal.getvalue()

@@ -46,7 +46,9 @@ def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
 
 def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
     rows, follower = every_kind_rows(spark), start()
+    assert follower.written(EVERY_KIND.name) == 0
     follower.load(EVERY_KIND, copied(rows, EVERY_KIND), MARK)
+    assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
     assert found.count() == 4

@@ -68,7 +68,9 @@ def hits(url: str, index: str, query: dict[str, Any]) -> int:
 
 def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFollower) -> None:
     rows = every_kind_rows(spark)
+    assert follower.written(EVERY_KIND.name) == 0
     follower.load(EVERY_KIND, copied(rows, EVERY_KIND), MARK)
+    assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
     assert found.count() == 4
