@@ -5,16 +5,18 @@ Nothing is resolved here: the lock names every file, so a second start needs no 
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock
 
-from cdc.local.artifacts import Artifact, locked
+from cdc.local.artifacts import Artifact, locked, split
 from cdc.local.cache import cache_folder, open_folder
 from cdc.local.progress import SILENT, Progress
 from cdc.local.registry import context, download, intact
 
+OFTEN_MISSING: Final = "org.apache.spark:spark-token-provider-kafka"
 _AT_ONCE: Final = 8
 
 
@@ -38,13 +40,28 @@ def spark_jars(cache: Path | None = None, progress: Progress = SILENT) -> tuple[
     return fetch("spark", cache, progress)
 
 
-def spark_coordinates() -> tuple[str, ...]:
-    """The same jars as Maven coordinates, for `spark-submit --packages` on a cluster that resolves itself.
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What a cluster resolves by coordinates, `excluded` (group:name) of what those ask for, and jars to ship instead.
 
-    That resolver follows the POMs, and one of them asks for a token provider that not every registry has;
-    where it stops there, ship `spark_jars()` with `--jars` instead.
+    `spark-submit` follows the POMs. The Kafka source's asks for a version of its token provider that not every
+    registry has, and Spark fails at one that it does not find.
     """
-    return tuple(artifact.coordinate for artifact in locked("spark"))
+
+    resolved: tuple[str, ...]
+    excluded: tuple[str, ...]
+    shipped: tuple[Path, ...]
+
+
+def spark_packages(cache: Path | None = None, progress: Progress = SILENT) -> Packages:
+    """The jars of `spark_jars` for `spark-submit --packages`; raises as `fetch` does."""
+    pairs = list(zip(locked("spark"), spark_jars(cache, progress), strict=True))
+    shipped = [(artifact, jar) for artifact, jar in pairs if OFTEN_MISSING in artifact.coordinate]
+    return Packages(
+        tuple(artifact.coordinate for artifact, _ in pairs if OFTEN_MISSING not in artifact.coordinate),
+        tuple(":".join(split(artifact.coordinate)[:2]) for artifact, _ in shipped),
+        tuple(jar for _, jar in shipped),
+    )
 
 
 def _missing(artifacts: Sequence[Artifact], folder: Path) -> list[Artifact]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 
 from cdc.core.errors import CdcError
-from cdc.local.jars import spark_coordinates, spark_jars
+from cdc.local.jars import spark_jars, spark_packages
 from cdc.run.pipeline import SUBMITTED
 from cdc.run.session import FIXED
 from cdc.run.settings import PipelineSettings
@@ -36,11 +36,7 @@ class Submission:
 
     def command(self, settings: PipelineSettings, packages: Path) -> list[str]:
         """The command line; `packages` is the archive of the toolkit's own code."""
-        jars = (
-            ["--packages", ",".join(spark_coordinates())]
-            if self.resolve_packages
-            else ["--jars", ",".join(map(str, spark_jars()))]
-        )
+        jars = _resolved() if self.resolve_packages else ["--jars", ",".join(map(str, spark_jars()))]
         conf = {
             "spark.pyspark.python": sys.executable,
             "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
@@ -53,6 +49,12 @@ class Submission:
         where = ["--master", self.master, "--deploy-mode", "client", *memory]
         script = (Path(__file__).parent / ENTRY).resolve()
         return [str(_spark_submit()), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
+
+
+def _resolved() -> list[str]:
+    packages = spark_packages()
+    excluded = ["--exclude-packages", ",".join(packages.excluded)]
+    return ["--packages", ",".join(packages.resolved), *excluded, "--jars", ",".join(map(str, packages.shipped))]
 
 
 def submit(settings: PipelineSettings, submission: Submission) -> int:

@@ -7,7 +7,6 @@ import pytest
 
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.local.artifacts import LOCK_FILE, Artifact, locked, parse, platform_name, split
-from cdc.local.jars import spark_coordinates
 from cdc.local.lock import DECLARED, render
 
 ONE = Artifact("org.example:thing:1.0", "ab" * 32, 7)
@@ -76,7 +75,7 @@ def test_the_plugin_brings_nothing_that_the_worker_has() -> None:
 
 
 def test_spark_gets_no_jar_that_pyspark_ships() -> None:
-    groups = {split(coordinate)[0] for coordinate in spark_coordinates()}
+    groups = {split(artifact.coordinate)[0] for artifact in locked("spark")}
     assert groups.isdisjoint({"org.scala-lang", "org.apache.hadoop", "com.fasterxml.jackson.core", "org.slf4j"})
 
 

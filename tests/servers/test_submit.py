@@ -69,13 +69,17 @@ def _end(process: psutil.Popen) -> None:
     process.wait(60)
 
 
-def test_the_follow_job_runs_on_a_cluster(make_pipeline: MakePipeline, cluster: str) -> None:
+def test_the_follow_job_runs_on_a_cluster_and_by_coordinates(make_pipeline: MakePipeline, cluster: str) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     assert cdc(pipeline, "bootstrap").returncode == 0
     Workload(pipeline.connection, random.Random(5)).write(100)
     shown = cdc(pipeline, "submit", "--master", cluster, "--until-caught-up", "--print")
     assert f"--master {cluster}" in shown.stdout
     ended = cdc(pipeline, "submit", "--master", cluster, "--until-caught-up")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    Workload(pipeline.connection, random.Random(6), fresh=2_000_000).write(10)
+    pipeline.configure("conf: {}", f"conf: {{spark.jars.ivy: {pipeline.config.parent / 'ivy'}}}")
+    ended = cdc(pipeline, "submit", "--master", "local[2]", "--packages", "--until-caught-up")
     assert ended.returncode == 0, ended.stderr[-3000:]
     ended = cdc(pipeline, "verify", "--json")
     assert ended.returncode == 0, ended.stdout
