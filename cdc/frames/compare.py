@@ -60,17 +60,31 @@ def differences(source: DataFrame, follower: DataFrame) -> DataFrame:
     return joined.select(F.coalesce("source_key", "key").alias("key"), kind.alias("kind")).where("kind IS NOT NULL")
 
 
-def compare(source: DataFrame, follower: DataFrame, table: Table, most: int) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A table's rows and their `digests`, which are kept until `release`."""
+
+    rows: DataFrame
+    digests: DataFrame
+
+    def release(self) -> None:
+        self.digests.unpersist()
+
+
+def side(rows: DataFrame, table: Table) -> Side:
+    """One of two sides, or one that several others are compared with."""
+    return Side(rows, digests(rows, table).persist())
+
+
+def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison:
     """Compare two tables of the same columns, row by row; at most `most` keys are named."""
-    ours, theirs = digests(source, table).persist(), digests(follower, table).persist()
+    found = differences(source.digests, follower.digests).persist()
     try:
-        found = differences(ours, theirs).persist()
         counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
-        named = _named(found.limit(most), source, follower, table) if counts else []
-        return Comparison(ours.count(), theirs.count(), **counts, keys=tuple(named))
+        named = _named(found.limit(most), source.rows, follower.rows, table) if counts else []
+        return Comparison(source.digests.count(), follower.digests.count(), **counts, keys=tuple(named))
     finally:
-        for frame in (ours, theirs, found):
-            frame.unpersist()
+        found.unpersist()
 
 
 def _named(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:

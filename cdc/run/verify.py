@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +12,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import Run
-from cdc.frames.compare import Comparison, compare
+from cdc.frames.compare import Comparison, Side, compare, side
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_between, ends_of
@@ -89,11 +90,12 @@ def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
             slot.created(src, temporary, temporary=True) as snapshot,
             source.connected(src, autocommit=False) as keeping,
             kept(keeping, snapshot.name, settings.tables, before) as keeper,
+            ExitStack() as held,
         ):
             lsn = snapshot.bookmark.lsn
             registration.beat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
             readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
-            truth = _Truth(settings, spark, readers, keeper, lsn, most)
+            truth = _Truth(settings, spark, readers, keeper, lsn, most, held)
             found = {
                 name: truth.verdicts(each, _wait(settings, name, each, lsn, patience), tables)
                 for name, each in followers.items()
@@ -145,15 +147,28 @@ class _Truth:
     keeper: Kept
     lsn: Lsn
     most: int
+    held: ExitStack
+    sides: dict[TableName, Side] = field(default_factory=dict)
 
     def verdicts(self, follower: Readback, position: Position, tables: Sequence[Table]) -> dict[TableName, Verdict]:
         return {table.name: self._verdict(follower, position, table) for table in tables}
 
     def _verdict(self, follower: Readback, position: Position, table: Table) -> Verdict:
-        ours = source_rows(self.spark, self.readers, table, self.keeper.pages[table.name])
-        compared = compare(ours, follower.rows(table), table, self.most)
+        theirs = side(follower.rows(table), table)
+        try:
+            compared = compare(self._source(table), theirs, table, self.most)
+        finally:
+            theirs.release()
         since = _moved(self.settings, table.name, self.lsn, follower.position() or position)
         return Verdict(None if since else compared, since)
+
+    def _source(self, table: Table) -> Side:
+        """The source's side, read once however many followers there are."""
+        if table.name not in self.sides:
+            rows = source_rows(self.spark, self.readers, table, self.keeper.pages[table.name])
+            self.sides[table.name] = side(rows, table)
+            self.held.callback(self.sides[table.name].release)
+        return self.sides[table.name]
 
 
 def _moved(settings: PipelineSettings, table: TableName, lsn: Lsn, position: Position) -> int:

@@ -15,6 +15,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from cdc.core.position import Bookmark
 from cdc.core.table import TableName
@@ -22,6 +23,7 @@ from cdc.run.pipeline import delta_follower
 from tests.commands import Running, cdc, started
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.verbs import booted, caught_up
 
 CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "2000"))
 KILLS = int(os.environ.get("CDC_TEST_KILLS", "3"))
@@ -82,7 +84,7 @@ def kill(pipeline: Pipeline, verb: str, what: str, moment: Moment) -> None:
         running.wait_until(partial(moment, running), what)
 
 
-def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline) -> None:
+def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     work = Workload(pipeline.connection, random.Random(9))
     lake, finished = delta_follower(None, pipeline.settings), dict[TableName, Bookmark]()
@@ -91,17 +93,14 @@ def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline) 
         assert finished.items() <= lake.bookmarks().items()
         finished = lake.bookmarks()
         work.write(30)
-    ended = cdc(pipeline, "bootstrap", "--json")
-    assert ended.returncode == 0, ended.stderr
+    booted(pipeline, spark)
     assert finished == lake.bookmarks()
     for nth, (what, moment) in enumerate(islice(follow_moments(pipeline), KILLS), 1):
         with writes(work, CHANGES * nth // KILLS):
             kill(pipeline, "follow", what, moment)
-    caught_up = cdc(pipeline, "follow", "--until-caught-up")
-    assert caught_up.returncode == 0, caught_up.stderr
+    caught_up(pipeline, spark)
     ended = cdc(pipeline, "verify", "--json")
     assert json.loads(ended.stdout)["equal"], ended.stdout
     assert ended.returncode == 0
     _log.info("%s changes, %s times killed: %s", work.changes, KILLS, ended.stdout)
-    again = json.loads(cdc(pipeline, "bootstrap", "--json").stdout)
-    assert again["changed"] is False
+    assert not booted(pipeline, spark).changed
