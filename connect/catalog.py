@@ -37,7 +37,7 @@ KEY_KINDS = frozenset(
 
 _RELATIONS = """
 SELECT n.nspname AS schema, c.relname AS "table", c.oid, c.relkind::text, c.relpersistence::text,
-       i.indimmediate AS key_immediate,
+       i.indimmediate AS key_immediate, c.relreplident::text AS identity, i.indisreplident AS key_identity,
        (SELECT array_agg(a.attname::text ORDER BY k.n)
           FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
@@ -96,6 +96,10 @@ def _refuse_relation(name: TableName, relation: dict[str, Any]) -> None:
         raise PreconditionError(f"{name} has no primary key", "add one, or leave it out of source.tables")
     if not relation["key_immediate"]:
         raise PreconditionError(f"the primary key of {name} is deferrable", "make it NOT DEFERRABLE")
+    if relation["identity"] not in ("d", "f") and not relation["key_identity"]:
+        raise PreconditionError(
+            f"the replica identity of {name} is not its primary key", "ALTER TABLE … REPLICA IDENTITY DEFAULT"
+        )
 
 
 def _refuse_key(table: Table, attributes: list[dict[str, Any]]) -> None:

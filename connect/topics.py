@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.kafka_client import Admin, Topic
-from cdc.log.names import change_topic, heartbeat_topics, transaction_topic
+from cdc.log.names import change_topic, check_apart, heartbeat_topics, transaction_topic
 from cdc.log.settings import LogSettings
 
 HOUR_MS = 3_600_000
@@ -14,7 +14,11 @@ TRANSACTION_RETENTION_FACTOR = 2
 
 
 def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName) -> list[Topic]:
-    """The topics that capture writes to, as they should be; `beats` is the heartbeat table."""
+    """The topics that capture writes to, as they should be; `beats` is the heartbeat table.
+
+    Raises PreconditionError when two tables would share one.
+    """
+    check_apart(change_topic, log.prefix, [*tables, beats])
     retention = log.retention_hours * HOUR_MS
     changes = [
         Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention))

@@ -17,6 +17,7 @@ from cdc.core.position import Position
 from sinks.lake import Lake, open_table
 
 FOLDER = "cuts"
+TIDY_EVERY, TIDY_BYTES, KEPT_HOURS = 200, 4 * 1024 * 1024, 168
 _SHIFT = 1
 """The first cut is before offset 0, and a `txn` version is not negative."""
 SCHEMA = pa.schema(
@@ -75,8 +76,12 @@ class Cuts:
         offset = delta.transaction_version(self._lake.app_id) if delta else None
         if delta is None or offset is None:
             return None
-        rows = delta.to_pyarrow_table(filters=[("end_offset", "=", offset - _SHIFT)]).to_pylist()
-        return cut_of(rows[-1])
+        return _found(delta, offset - _SHIFT)
+
+    def at(self, end_offset: int) -> Cut | None:
+        """The cut at this END's offset, or None when there is none."""
+        delta = open_table(self.folder)
+        return _found(delta, end_offset) if delta else None
 
     def add(self, cut: Cut, after: Cut | None) -> None:
         """Commit a cut behind `after`; raises RefusedError when another writer was there first."""
@@ -92,3 +97,16 @@ class Cuts:
             mode="append",
             commit_properties=CommitProperties(app_transactions=[version]),
         )
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Now and then put the cuts' many small files together: whoever reads one opens them all."""
+        delta = DeltaTable(self.folder)
+        if delta.version() % TIDY_EVERY == 0:
+            delta.optimize.compact(target_size=TIDY_BYTES)
+            delta.vacuum(retention_hours=KEPT_HOURS, dry_run=False)
+
+
+def _found(delta: DeltaTable, end_offset: int) -> Cut | None:
+    rows = delta.to_pyarrow_table(filters=[("end_offset", "=", end_offset)]).to_pylist()
+    return cut_of(rows[-1]) if rows else None

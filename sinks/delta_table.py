@@ -120,6 +120,9 @@ class DeltaFollower:
         standings = self._standings()
         if last is None:
             return standings
+        for name in last.versions:
+            if TableName.parse(name) not in standings:
+                raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
         passed = last.position.lsn
         return {
             name: standing

@@ -7,16 +7,16 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.frames.feed import FeedBatch, copied, newest
+from cdc.frames.feed import FeedBatch, copied, newest, required
 from sinks import lake as lakes
-from sinks.cuts import Cut, Cuts, cut_of
+from sinks.cuts import Cut, Cuts
 from sinks.lake import Lake
 
 
 class LakeFeed:
     """Reads one lake for one follower behind it."""
 
-    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+    def __init__(self, spark: SparkSession | None, lake: Lake) -> None:
         self._spark = spark
         self._lake = lake
         self._cuts = Cuts(lake)
@@ -34,14 +34,13 @@ class LakeFeed:
 
     def at(self, position: Position) -> Cut:
         """The cut of a follower's position; raises HistoryLostError when this lake never had it."""
-        rows = self._spark.read.format("delta").load(self._cuts.folder).where(f"end_offset = {position.end_offset}")
-        cuts = [cut_of(row.asDict()) for row in rows.collect()]
-        if not any(cut.position.lsn == position.lsn for cut in cuts):
+        cut = self._cuts.at(position.end_offset)
+        if cut is None or cut.position.lsn != position.lsn:
             raise HistoryLostError(
                 f"the lake {self._lake.path} has no cut at offset {position.end_offset}",
-                "the follower followed another lake: bootstrap it again",
+                "the follower followed another lake: bootstrap under another pipeline.name",
             )
-        return cuts[-1]
+        return cut
 
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
         """The tables that take part in a cut, with the bookmarks of their copies."""
@@ -60,12 +59,12 @@ class LakeFeed:
         versions = self.last().versions
         if str(table.name) not in versions:
             raise PreconditionError(f"{table.name} is in no cut of the lake yet", "run `cdc bootstrap`, then follow")
-        frame = self._spark.read.format("delta").option("versionAsOf", versions[str(table.name)])
+        frame = required(self._spark).read.format("delta").option("versionAsOf", versions[str(table.name)])
         return frame.load(self._lake.folder(table.name))
 
     def copy(self, table: Table, cut: Cut) -> DataFrame:
         """A table's rows at a cut, as a `Feed` that puts all of them."""
-        rows = self._spark.read.format("delta").option("versionAsOf", cut.versions[str(table.name)])
+        rows = required(self._spark).read.format("delta").option("versionAsOf", cut.versions[str(table.name)])
         return copied(rows.load(self._lake.folder(table.name)), table)
 
     def row_count(self, name: TableName, cut: Cut) -> int:
@@ -82,6 +81,6 @@ class LakeFeed:
         return FeedBatch(found)
 
     def _changed(self, table: Table, first: int, last: int) -> DataFrame:
-        feed = self._spark.read.format("delta").option("readChangeFeed", "true")
+        feed = required(self._spark).read.format("delta").option("readChangeFeed", "true")
         versions = feed.option("startingVersion", first).option("endingVersion", last)
         return newest(versions.load(self._lake.folder(table.name)), table)

@@ -15,7 +15,7 @@ from cdc.frames.columns import Message
 from cdc.frames.documents import documents, rows_of
 from cdc.frames.feed import FeedBatch, required
 from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
-from cdc.log.names import latest_topic, positions_topic
+from cdc.log.names import check_apart, latest_topic, positions_topic
 from cdc.log.settings import LogSettings
 from sinks import latest_state, latest_topics
 from sinks.latest_state import Owner, Registration, State
@@ -54,7 +54,7 @@ class LatestFollower:
         for table in tables:
             _check_key(table)
         state = self._known()
-        latest_topics.check_apart(self._log, [*state.tables, *(table.name for table in tables)])
+        check_apart(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
         if self._writer and all(table.name in state.tables for table in tables):
             return
         with Admin(self._log) as admin:

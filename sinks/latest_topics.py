@@ -1,7 +1,6 @@
 """The topics of a latest log: as they should be, and the rows in them."""
 
 import time
-from collections.abc import Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -30,17 +29,6 @@ def topic_of(log: LogSettings, name: TableName) -> Topic:
 
 def topic_of_positions(log: LogSettings) -> Topic:
     return Topic(positions_topic(log.prefix), 1, log.replication_factor, _compacted(log))
-
-
-def check_apart(log: LogSettings, names: Sequence[TableName]) -> None:
-    """Raises PreconditionError when two tables would share a topic: topics know fewer characters than Postgres."""
-    topics: dict[str, TableName] = {}
-    for name in names:
-        topic = latest_topic(log.prefix, name)
-        if topics.setdefault(topic, name) != name:
-            raise PreconditionError(
-                f"{topics[topic]} and {name} would share the topic {topic}", "leave one out, or rename it"
-            )
 
 
 def check_partitions(wanted: Topic, present: Topic) -> None:

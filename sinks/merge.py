@@ -1,7 +1,6 @@
 """One table's net effect written into its Delta table in one commit, by the cheapest way that is right."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column as Col
@@ -9,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.core.table import Column, Kind, Table
-from cdc.frames.columns import TOASTABLE, Net, quoted, within
+from cdc.frames.columns import TOASTABLE, Net, quoted, spark_type, within
 
 BOUNDED = frozenset({Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
 """Kinds of key columns whose smallest and largest value let Delta skip files."""
@@ -26,14 +25,17 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a net effect is made of: counts of rows, and the bounds of the first key column."""
+    """What a net effect is made of: counts of rows, and the bounds of the first key column.
+
+    Bounds are text as Spark casts it, never Python values: those know fewer years, and another time zone.
+    """
 
     rows: int
     fresh_rows: int
     gone: int
     borrowing: int
-    lowest: Any
-    highest: Any
+    lowest: str | None
+    highest: str | None
 
 
 def shape_of(net: DataFrame, table: Table) -> Shape:
@@ -45,8 +47,8 @@ def shape_of(net: DataFrame, table: Table) -> Shape:
         F.count_if(~F.col(Net.EXISTED) & ~F.col(Net.REMOVED)),
         F.count_if(F.col(Net.REMOVED)),
         F.count_if(borrows & ~F.col(Net.REMOVED)),
-        F.min(first),
-        F.max(first),
+        F.min(first).cast("string"),
+        F.max(first).cast("string"),
     ).first()
     assert row is not None
     return Shape(*row)
@@ -101,8 +103,10 @@ def _same_key(table: Table, shape: Shape) -> Col:
     same = F.lit(True)
     for name in table.key:
         same = same & (F.col(f"t.{quoted(name)}") == F.col("s.key").getField(name))
-    if table.key_columns[0].kind in BOUNDED:
-        same = same & F.col(f"t.{quoted(table.key[0])}").between(F.lit(shape.lowest), F.lit(shape.highest))
+    first = table.key_columns[0]
+    if first.kind in BOUNDED:
+        lowest, highest = (F.lit(bound).cast(spark_type(first)) for bound in (shape.lowest, shape.highest))
+        same = same & F.col(f"t.{quoted(first.name)}").between(lowest, highest)
     return same
 
 

@@ -56,6 +56,10 @@ class Following:
         self.stopping.set()
         self._thread.join()
 
+    def join(self) -> None:
+        """Return when it ends by itself."""
+        until(lambda: not self._thread.is_alive(), "it ends by itself", LIMIT_SECONDS)
+
     def wait_for(self, text: str) -> None:
         """Return when it has said so since what was waited for last; fail when it ends before."""
         until(lambda: self._next(text) > 0 or not self._thread.is_alive(), f"it says {text!r}", LIMIT_SECONDS)

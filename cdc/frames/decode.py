@@ -64,7 +64,7 @@ def _envelope(table: Table) -> T.StructType:
             T.StructField("op", T.StringType()),
             T.StructField("source", source),
             T.StructField("transaction", transaction),
-            T.StructField("after", _texts(table.column_names)),
+            T.StructField("after", T.MapType(T.StringType(), T.StringType())),
         ]
     )
 
@@ -148,10 +148,19 @@ def _refusal(table: Table, placeholder: str) -> Col:
         F.when(F.col(Changes.TX_ID).isNull() | F.col(Changes.TOTAL_ORDER).isNull(), F.lit("no change event")),
         F.when(op.isNull() | ~op.isin("c", "u", "d", "t"), F.lit("unknown operation")),
         F.when(op.isin("c", "u") & ~has_row, F.lit("no row")),
+        _other_columns(table),
         *(_bad_key(column) for column in table.key_columns),
         *(_bad_value(column, placeholder) for column in table.columns),
     ]
     return F.coalesce(*reasons)
+
+
+def _other_columns(table: Table) -> Col:
+    """A row of other columns than the table had when it was copied."""
+    sent, own = F.map_keys("e.after"), F.array(*map(F.lit, table.column_names))
+    came, went = (F.array_join(F.array_except(*pair), ", ") for pair in ((sent, own), (own, sent)))
+    told = F.concat(F.lit("its columns have changed: more ["), came, F.lit("], less ["), went, F.lit("]"))
+    return F.when(F.col("e.after").isNotNull() & (F.array_sort(sent) != F.array_sort(own)), told)
 
 
 def _bad_key(column: Column) -> Col:

@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import Column as Col
@@ -79,7 +80,7 @@ class ChangeReader:
             jobs = [
                 threads.submit(self._read_table, table, counts[str(table.name)], run.ends, start) for table in touched
             ]
-            found = [job.result() for job in jobs]
+        found = _all_or_none(jobs)
         batch = ChangeBatch(run.ends, {table.name: each[0] for table, each in zip(touched, found, strict=True)})
         moved = {change_topic(self._log.prefix, t.name): each[1] for t, each in zip(touched, found, strict=True)}
         return ReadRun(batch, {**start, **moved})
@@ -93,13 +94,13 @@ class ChangeReader:
         until: Bounds = first_guess(start, end, count)
         deadline = time.monotonic() + self._patience
         while True:
-            decoded = self._decoded(topic, start, until, table).persist()
-            tally = _tally(decoded, ends)
-            if tally.found >= count and _distinct(decoded, ends, tally, count):
-                changes = TableChanges(
-                    decoded, tally.truncates, tally.refused, moves=tally.moved > 0, redelivered=tally.found > count
-                )
-                return changes, {**start, **tally.next_offsets}
+            with _kept(self._decoded(topic, start, until, table)) as decoded:
+                tally = _tally(decoded, ends)
+                if tally.found >= count and _distinct(decoded, ends, tally, count):
+                    changes = TableChanges(
+                        decoded, tally.truncates, tally.refused, moves=tally.moved > 0, redelivered=tally.found > count
+                    )
+                    return changes, {**start, **tally.next_offsets}
             decoded.unpersist()
             until, end = self._further(topic, start, until, end, deadline, f"{tally.found} of {count} changes")
 
@@ -127,6 +128,27 @@ class ChangeReader:
         if not beginning:
             raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
         return beginning, end
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """The frame in Spark's storage, where it stays unless the context fails."""
+    try:
+        yield frame.persist()
+    except BaseException:
+        frame.unpersist()
+        raise
+
+
+def _all_or_none(jobs: "Sequence[Future[tuple[TableChanges, Bounds]]]") -> list[tuple[TableChanges, Bounds]]:
+    """The results of ended jobs; when one failed, its failure, and what the others hold is released."""
+    failures = [error for job in jobs if (error := job.exception())]
+    if failures:
+        for job in jobs:
+            if not job.exception():
+                job.result()[0].decoded.unpersist()
+        raise failures[0]
+    return [job.result() for job in jobs]
 
 
 def _tally(decoded: DataFrame, ends: Sequence[TransactionEnd]) -> _Tally:

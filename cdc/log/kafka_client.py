@@ -25,6 +25,7 @@ from cdc.core.errors import CdcError, PreconditionError, RefusedError, Unreachab
 from cdc.log.settings import LogSettings
 
 REQUEST_MS, BOOTSTRAP_MS = 30_000, 10_000
+STALL_SECONDS = 60.0
 FLUSH_SECONDS, CLOSE_SECONDS = 60.0, 5.0
 TRANSACTION_MS = 15 * 60_000
 """The longest that a broker lets a transaction be, unless its `transaction.max.timeout.ms` says otherwise."""
@@ -184,14 +185,22 @@ class Reader:
         return bounds
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
-        """Committed records with start ≤ offset < end, in order; offsets have gaps (transaction markers)."""
+        """Committed records with start ≤ offset < end, in order; offsets have gaps (transaction markers).
+
+        Raises UnreachableError when nothing comes for STALL_SECONDS: the consumer itself waits for ever.
+        """
         place = TopicPartition(topic, partition)
         if start >= end:
             return
         with _reported(self._log):
             self._consumer.assign([place])
             self._consumer.seek(place, start)
-            while self._consumer.position(place) < end:
+            reached, moved = start, time.monotonic()
+            while (at := self._consumer.position(place)) < end:
+                if at > reached:
+                    reached, moved = at, time.monotonic()
+                if time.monotonic() - moved > STALL_SECONDS:
+                    raise UnreachableError(f"{topic} stands still at {at} of {end}", "is every broker running?")
                 for message in self._consumer.poll(timeout_ms=1000, max_records=5000).get(place, []):
                     if message.offset >= end:
                         return

@@ -1,7 +1,9 @@
 """How the topics of a pipeline are named."""
 
 import re
+from collections.abc import Callable, Iterable
 
+from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 
 _FOREIGN = re.compile(r"[^a-zA-Z0-9._-]")
@@ -10,6 +12,17 @@ _FOREIGN = re.compile(r"[^a-zA-Z0-9._-]")
 def change_topic(prefix: str, table: TableName) -> str:
     """Where every change of a table goes; Debezium's own name for it, its characters replaced as Debezium does."""
     return _FOREIGN.sub("_", f"{prefix}.{table.schema}.{table.table}")
+
+
+def check_apart(topic_of: Callable[[str, TableName], str], prefix: str, names: Iterable[TableName]) -> None:
+    """Raises PreconditionError when two tables would share a topic: topics know fewer characters than Postgres."""
+    topics: dict[str, TableName] = {}
+    for name in names:
+        topic = topic_of(prefix, name)
+        if topics.setdefault(topic, name) != name:
+            raise PreconditionError(
+                f"{topics[topic]} and {name} would share the topic {topic}", "leave one out, or rename it"
+            )
 
 
 def transaction_topic(prefix: str) -> str:

@@ -20,12 +20,13 @@ from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.frames.feed import FedFollower, required
 from cdc.log.kafka_client import Admin
-from cdc.run.feed_stream import first_load
+from cdc.run.feed_stream import lacking, resumed
 from cdc.run.job_progress import counted, watched
 from cdc.run.output import Bars
 from cdc.run.past import check_past
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
 from cdc.run.settings import PipelineSettings
+from cdc.run.shape import check_shape, followed
 from connect import catalog, connector, marker, publication, readiness, registration, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
@@ -77,17 +78,33 @@ def bootstrap(
         readiness.check(connection, settings.source, settings.tables)
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_past(settings)
+        check_shape(settings, followed(settings))
+        _check_named(settings)
         stands = _prepare(settings, connection, client, tables)
         with lease(settings, "bootstrap"):
             spark = None if _is_whole(settings) else start_spark()
             return _fill(_Work(settings, connection, client, spark, tables, stands, say, bars))
 
 
+def _check_named(settings: PipelineSettings) -> None:
+    """Raise PreconditionError for a table that is followed and named no more: its changes would no longer be captured,
+    while the cuts went on."""
+    left_out = [name for name in delta_follower(None, settings).bookmarks() if name not in settings.tables]
+    if left_out:
+        raise PreconditionError(
+            f"{', '.join(map(str, left_out))} is followed and not in source.tables",
+            "name it again: a table cannot be taken out yet",
+        )
+
+
 def _is_whole(settings: PipelineSettings) -> bool:
     """Has every table its copy, in the lake and in the followers behind it? Then Spark has nothing to do."""
     lake = delta_follower(None, settings)
     fed = fed_followers(None, settings).values()
-    return set(settings.tables) <= set(lake.bookmarks()) and all(follower.position() for follower in fed)
+    feed = LakeFeed(None, lake_of(settings))
+    if lake.position() is None:
+        return False
+    return set(settings.tables) <= set(lake.bookmarks()) and not any(lacking(follower, feed) for follower in fed)
 
 
 def _prepare(
@@ -219,15 +236,16 @@ def _copy(
 
 
 def _load_fed(work: _Work) -> dict[str, list[TableName]]:
-    """Fill the followers behind the lake that have nothing yet, or lack a table of the newest cut."""
+    """Fill the followers behind the lake that have nothing yet, or have lost a table."""
     loaded: dict[str, list[TableName]] = {}
     for name, follower in fed_followers(work.spark, work.settings).items():
-        if follower.position() is None:
-            feed = LakeFeed(required(work.spark), lake_of(work.settings))
+        feed = LakeFeed(work.spark, lake_of(work.settings))
+        lost = lacking(follower, feed)
+        if lost:
             work.say(f"filling {name}")
             with lease(work.settings, name), closing(follower):
-                first_load(follower, feed, partial(_watched_fill, work.bars, name, follower))
-            loaded[name] = list(follower.bookmarks())
+                resumed(follower, feed, partial(_watched_fill, work.bars, name, follower))
+            loaded[name] = lost
     return loaded
 
 

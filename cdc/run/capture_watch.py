@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+import psycopg
+
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.settings import PipelineSettings
+from cdc.run.shape import check_shape, followed
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
@@ -24,23 +27,38 @@ class CaptureWatch:
         self._target = target
         self._say = say
         self._said: str | None = None
+        self._tables = followed(settings)
 
     def hopeless(self) -> CdcError | None:
-        """Look once; the failure that keeps the log from ever reaching the target, if there is one."""
-        failed = self._look()
+        """Look once; the failure that followers must not, or need not, go on with, if there is one."""
+        changed = self._asked(self._check_shape)
+        failed = changed or self._asked(self._check_capture)
         self._tell(str(failed) if failed else None)
-        lasting = failed is not None and not isinstance(failed, UnreachableError)
-        return failed if lasting and self._target is not None and not self._reached(self._target) else None
+        if failed is None or isinstance(failed, UnreachableError):
+            return None
+        return failed if changed or (self._target is not None and not self._reached(self._target)) else None
 
-    def _look(self) -> CdcError | None:
+    def _check_shape(self) -> None:
+        check_shape(self._settings, self._tables)
+
+    def _check_capture(self) -> None:
         src, capture = self._settings.source, self._settings.connect
+        with source.connected(src) as connection:
+            slot.check_there(slot.state(connection, src.slot), src.slot)
+        with ConnectClient(capture.url) as client:
+            failed = broken(client, capture.connector)
+        if failed:
+            raise failed
+
+    @staticmethod
+    def _asked(check: Callable[[], None]) -> CdcError | None:
         try:
-            with source.connected(src) as connection:
-                slot.check_there(slot.state(connection, src.slot), src.slot)
-            with ConnectClient(capture.url) as client:
-                return broken(client, capture.connector)
+            check()
         except CdcError as error:
             return error
+        except (psycopg.Error, ValueError) as error:
+            return UnreachableError(str(error).strip().partition("\n")[0], "see `cdc status`")
+        return None
 
     def _reached(self, target: Lsn) -> bool:
         """A log that does not answer may have: whoever waits for it says so."""

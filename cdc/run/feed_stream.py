@@ -51,31 +51,53 @@ class FeedStream:
         tables = self._feed.tables(until)
         _prepare(self._follower, tables)
         for table, bookmark in tables:
-            if str(table.name) not in self._cut.versions:
+            before = self._cut.versions.get(str(table.name))
+            if before is None or before > until.versions[str(table.name)]:
                 self._follower.load(table, self._feed.copy(table, until), bookmark)
         self._follower.apply(self._feed.batch([table for table, _ in tables], self._cut, until), until.position)
         self._cut = until
         return self._reached(Progress(until.position, 0))
 
     def _start(self) -> Cut:
-        position = self._follower.position()
-        return self._feed.at(position) if position else first_load(self._follower, self._feed)
+        return resumed(self._follower, self._feed)
 
 
-def first_load(follower: FedFollower, feed: LakeFeed, watch: Watch = _unwatched) -> Cut:
+def resumed(follower: FedFollower, feed: LakeFeed, watch: Watch = _unwatched) -> Cut:
+    """The cut that a follower stands at; what it lacks of that, it is given first: all, or later what was lost."""
+    position = follower.position()
+    if position is None:
+        return _first_load(follower, feed, watch)
+    cut, lost = feed.at(position), lacking(follower, feed)
+    _load(follower, feed, cut, [each for each in feed.tables(cut) if each[0].name in lost], watch)
+    return cut
+
+
+def lacking(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
+    """The tables that a follower should have where it stands, or at first, and has not."""
+    position, has = follower.position(), follower.bookmarks()
+    cut = feed.at(position) if position else feed.last()
+    return [table.name for table, _ in feed.tables(cut) if position is None or table.name not in has]
+
+
+def _first_load(follower: FedFollower, feed: LakeFeed, watch: Watch) -> Cut:
     """Fill a follower from the lake as it stands at its newest cut, and put it there.
 
     Without a position every table is copied, also one that has been: it may have been at an older cut, before a crash.
     `watch` is given every table with its rows, for as long as its copy takes.
     """
     cut = feed.last()
-    tables = feed.tables(cut)
+    _load(follower, feed, cut, feed.tables(cut), watch)
+    follower.apply(FeedBatch({}), cut.position)
+    return cut
+
+
+def _load(
+    follower: FedFollower, feed: LakeFeed, cut: Cut, tables: Sequence[tuple[Table, Bookmark]], watch: Watch
+) -> None:
     _prepare(follower, tables)
     for table, bookmark in tables:
         with watch(table.name, feed.row_count(table.name, cut)):
             follower.load(table, feed.copy(table, cut), bookmark)
-    follower.apply(FeedBatch({}), cut.position)
-    return cut
 
 
 def _prepare(follower: FedFollower, tables: Sequence[tuple[Table, Bookmark]]) -> None:

@@ -2,14 +2,15 @@
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import CdcError, UnreachableError
+from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn, format_lsn
 from cdc.log.changes import ChangeReader
 from cdc.run.capture_watch import CaptureWatch
@@ -18,14 +19,15 @@ from cdc.run.lake_stream import LakeStream, Progress
 from cdc.run.past import check_past
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
 from cdc.run.settings import PipelineSettings
+from cdc.run.shape import check_shape, followed
 from cdc.run.streams import Runner, Stream
 from connect import registration, source
 from connect.connector import placeholder
 from sinks.feed import LakeFeed
 
 Say = Callable[[str], None]
-LOOK_SECONDS = 10.0
-"""Between two looks at the capture."""
+POLL_SECONDS, LOOK_SECONDS = 0.2, 10.0
+"""Between two looks at whether to stop, and at the capture."""
 
 
 def follow(
@@ -47,7 +49,9 @@ def follow(
     with ExitStack() as held:
         for name in names:
             held.enter_context(lease(settings, name))
-        _check_past(settings, say)
+        if until_caught_up:
+            _check_fed(settings, names)
+        _check_source(settings, say)
         target = _mark(settings) if until_caught_up else None
         following = _Following(settings, start_spark(), stopping, target, say)
         # only now: PySpark takes SIGINT for itself when a session starts
@@ -65,18 +69,20 @@ def _attended(
     running: Sequence[Future[CdcError | None]], capture: CaptureWatch, stopping: threading.Event
 ) -> CdcError | None:
     """Wait for the streams; stop them when what they wait for will never come, which is returned."""
-    while wait(running, LOOK_SECONDS).not_done:
-        hopeless = capture.hopeless()
-        if hopeless:
-            stopping.set()
-            return hopeless
-    return None
+    hopeless = None
+    try:
+        while not hopeless and wait(running, LOOK_SECONDS).not_done:
+            hopeless = capture.hopeless()
+    finally:
+        stopping.set()
+    return hopeless
 
 
-def _check_past(settings: PipelineSettings, say: Say) -> None:
+def _check_source(settings: PipelineSettings, say: Say) -> None:
     """The followers need the log, not the source: one that does not answer is no reason to stand still."""
     try:
         check_past(settings)
+        check_shape(settings, followed(settings))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
 
@@ -88,6 +94,18 @@ def _mark(settings: PipelineSettings) -> Lsn:
         now = source.current_lsn(connection)
         registration.beat(connection, settings.source, settings.pipeline.name, "caught up!")
     return now
+
+
+def _check_fed(settings: PipelineSettings, names: Sequence[str]) -> None:
+    """Raise PreconditionError when nobody follows the lake that all others are fed from: they would wait for ever."""
+    lake = settings.delta[0]
+    if lake in names:
+        return
+    with suppress(RefusedError), lease(settings, lake):
+        raise PreconditionError(
+            f"{', '.join(names)} cannot catch up: nobody follows {lake}, which feeds them",
+            f"run `cdc follow`, or add --follower {lake}",
+        )
 
 
 class _Following:
@@ -126,12 +144,12 @@ class _Following:
 
     def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> LakeStream:
         s = self._settings
-        delta = s.delta[1]
-        reader = ChangeReader(self._spark, s.log, placeholder(s.pipeline.name), parallel=delta.parallel_tables)
+        held.close()
+        reader = ChangeReader(self._spark, s.log, placeholder(s.pipeline.name), parallel=s.delta[1].parallel_tables)
         held.callback(reader.close)
         follower = delta_follower(self._spark, s)
         follower.prepare([])
-        return LakeStream(follower, reader, s.log, delta.batch_changes, reached)
+        return LakeStream(follower, reader, s.log, s.delta[1].batch_changes, reached)
 
     def _reached(self, name: str, progress: Progress, done: "_Stop") -> bool:
         if progress.changes:
@@ -153,7 +171,10 @@ class _Stop(threading.Event):
         return super().is_set() or self._everybody.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        return self._everybody.is_set() or super().wait(timeout) or self._everybody.is_set()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and (deadline is None or time.monotonic() < deadline):
+            super().wait(POLL_SECONDS if deadline is None else min(POLL_SECONDS, max(deadline - time.monotonic(), 0)))
+        return self.is_set()
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_between, ends_of
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.settings import PipelineSettings
+from cdc.run.shape import check_shape, followed
 from connect import catalog, registration, slot, source
 from sinks.feed import LakeFeed
 from snapshots.copy import SnapshotSource
@@ -81,8 +82,9 @@ def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
     Raises PreconditionError when one does not get there within `patience` seconds.
     """
     followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
+    check_shape(settings, followed(settings))
     src = settings.source
-    temporary = f"{src.slot[:50]}_verify_{time.time_ns() % 10**8}"
+    temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
         tables = catalog.describe(connection, settings.tables)
         before = filenodes(connection, settings.tables)

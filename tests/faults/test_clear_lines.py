@@ -102,6 +102,7 @@ def test_a_table_that_is_not_there(
         ("ALTER TABLE things DROP CONSTRAINT things_pkey", "has no primary key"),
         ("ALTER TABLE things ADD COLUMN spans int4range", "column spans of public.things has type int4range"),
         ("ALTER TABLE things SET UNLOGGED", "is not logged"),
+        ("ALTER TABLE things REPLICA IDENTITY NOTHING", "replica identity of public.things is not its primary key"),
         ("ALTER TABLE things ADD COLUMN twice int GENERATED ALWAYS AS (id * 2) STORED", "is generated"),
     ],
 )
@@ -116,6 +117,17 @@ def test_a_table_that_cannot_be_followed(
     ended = bootstrap(pipeline, monkeypatch, capsys)
     assert ended.code == 3
     assert says in ended.line
+    assert nothing_was_made(pipeline)
+
+
+def test_tables_that_would_share_a_topic(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.run('CREATE TABLE "odd things" (id int PRIMARY KEY)', "CREATE TABLE odd_things (id int PRIMARY KEY)")
+    pipeline.configure("- public.things", "- public.odd things\n    - public.odd_things")
+    ended = bootstrap(pipeline, monkeypatch, capsys)
+    assert ended.code == 3
+    assert "public.odd things and public.odd_things would share the topic" in ended.line
     assert nothing_was_made(pipeline)
 
 

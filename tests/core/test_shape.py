@@ -1,0 +1,34 @@
+"""A table is followed as it was copied: whatever differs is named."""
+
+from dataclasses import replace
+
+import pytest
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.run.shape import check_same
+
+ID, TOTAL, NOTE = Column("id", Kind.INTEGER), Column("total", Kind.DECIMAL, 10, 2), Column("note", Kind.TEXT)
+TABLE = Table(TableName("public", "t"), (ID, TOTAL, NOTE), ("id",))
+
+
+def test_the_same_table() -> None:
+    check_same(TABLE, Table.from_json(TABLE.as_json()))
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (replace(TABLE, columns=(ID, TOTAL, NOTE, Column("new", Kind.DATE))), "column new came"),
+        (replace(TABLE, columns=(ID, TOTAL)), "column note went"),
+        (
+            replace(TABLE, columns=(ID, Column("total", Kind.DECIMAL, 10, 4), NOTE)),
+            r"column total was decimal\(10, 2\) and is decimal\(10, 4\)",
+        ),
+        (replace(TABLE, key=("id", "total")), r"its key was \(id\) and is \(id, total\)"),
+        (replace(TABLE, columns=(NOTE, ID, TOTAL)), "its columns stand in another order"),
+    ],
+)
+def test_what_has_changed_is_named(now: Table, told: str) -> None:
+    with pytest.raises(PreconditionError, match=rf"public\.t has changed since it was copied: {told} → change it back"):
+        check_same(TABLE, now)

@@ -1,0 +1,60 @@
+"""What somebody took away from a follower is missed, and filled again where it can be."""
+
+import shutil
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.run.follow import follow
+from cdc.run.output import say
+from sinks.search import SearchSettings
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import booted, caught_up, verified
+
+TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSERT INTO things VALUES (1, 1.25)")
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_what_was_lost_behind_the_lake_is_filled_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*TABLE, tables=("public.things",))
+    booted(pipeline, spark)
+    pipeline.run("INSERT INTO things VALUES (2, 2.5)")
+    caught_up(pipeline, spark)
+    delete_index(pipeline)
+    assert list(booted(pipeline, spark).loaded) == ["search"]
+    assert not booted(pipeline, spark).changed
+    delete_index(pipeline)
+    pipeline.run("INSERT INTO things VALUES (3, 3.75)")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_table_that_is_gone_from_the_lake_stops_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*TABLE, tables=("public.things",))
+    booted(pipeline, spark)
+    shutil.rmtree(f"{pipeline.settings.delta[1].path}/public/things")
+    with pytest.raises(HistoryLostError, match=r"public\.things is gone from the lake"):
+        caught_up(pipeline, spark)
+
+
+def test_a_table_that_is_followed_cannot_be_left_out(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*TABLE, "CREATE TABLE others (id int PRIMARY KEY)", tables=("public.things",))
+    booted(pipeline, spark)
+    pipeline.configure("- public.things", "- public.others")
+    with pytest.raises(PreconditionError, match=r"public\.things is followed and not in source\.tables"):
+        booted(pipeline, spark)
+
+
+def test_a_follower_that_nobody_feeds_cannot_catch_up(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*TABLE, tables=("public.things",))
+    booted(pipeline, spark)
+    with pytest.raises(PreconditionError, match="search cannot catch up: nobody follows lake"):
+        follow(pipeline.settings, lambda: spark, ("search",), say, until_caught_up=True)
+
+
+def delete_index(pipeline: Pipeline) -> None:
+    settings = next(f for f in pipeline.settings.followers.values() if isinstance(f, SearchSettings))
+    answer = httpx.delete(f"{settings.url}/{pipeline.settings.pipeline.name}-public-things")
+    assert answer.is_success, answer.text
