@@ -82,6 +82,7 @@ def _listed(names: Iterable[TableName]) -> str:
 def _table(name: TableName, relation: dict[str, Any], attributes: list[dict[str, Any]]) -> Table:
     own = [a for a in attributes if a["oid"] == relation["oid"]]
     _refuse_relation(name, relation)
+    _refuse_names(name, [a["name"] for a in own])
     table = Table(name, tuple(_column(name, a) for a in own), tuple(relation["key"]))
     _refuse_key(table, own)
     return table
@@ -100,6 +101,17 @@ def _refuse_relation(name: TableName, relation: dict[str, Any]) -> None:
         raise PreconditionError(
             f"the replica identity of {name} is not its primary key", "ALTER TABLE … REPLICA IDENTITY DEFAULT"
         )
+
+
+def _refuse_names(name: TableName, columns: Sequence[str]) -> None:
+    """Debezium takes no two columns that differ by case only, Delta's merge no backtick."""
+    lowered = [column.lower() for column in columns]
+    for column in columns:
+        if "`" in column or lowered.count(column.lower()) > 1:
+            raise PreconditionError(
+                f"column {column} of {name} has a backtick in its name, or another differs from it by case only",
+                "rename it, or leave the table out",
+            )
 
 
 def _refuse_key(table: Table, attributes: list[dict[str, Any]]) -> None:

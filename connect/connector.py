@@ -119,11 +119,12 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | Non
     problems = client.problems({**config, "name": name})
     if problems:
         raise PreconditionError("Kafka Connect refuses the connector: " + "; ".join(problems), "correct cdc.yaml")
-    if client.config(name) is not None:
+    known = client.config(name) is not None
+    if known:
         _stop(client, name)
     client.put(name, config)
     client.resume(name)
-    return "started"
+    return "started with another configuration" if known else "started"
 
 
 def _revived(client: ConnectClient, name: str) -> str | None:

@@ -6,8 +6,8 @@ the rows.
 """
 
 import json
+import string
 from dataclasses import dataclass
-from urllib.parse import quote
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -20,6 +20,7 @@ from cdc.core.table import Table, TableName
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"
 OWN = "_cdc"
+_PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,13 @@ def row_count(folder: str, version: int) -> int:
 
 
 def _encoded(name: str) -> str:
-    """Percent-encoded but for letters, digits, `_` and `-`; a leading `_` too, since Spark skips such folders."""
-    text = quote(name, safe="").replace(".", "%2E")
-    return "%5F" + text[1:] if text.startswith("_") else text
+    """The name with `-` and two hex digits a byte for all but letters, digits and `_`, and for a leading `_`.
+
+    Spark skips folders that begin with `_` or a dot; object stores and delta-rs decode a percent sign once too often.
+    """
+    plain = name.encode()
+    kept = (
+        chr(byte) if chr(byte) in _PLAIN and (at or chr(byte) != "_") else f"-{byte:02X}"
+        for at, byte in enumerate(plain)
+    )
+    return "".join(kept)

@@ -6,6 +6,8 @@ from psycopg import sql
 
 from cdc.core.table import Column, Kind, Table, TableName
 
+LAST_YEAR = 294_247
+"""Microseconds since 1970 end in it."""
 PAGES_A_RANGE = 16_384
 """128 MiB: what one task reads and one file holds."""
 
@@ -39,9 +41,27 @@ def query(table: Table, pages: PageRange) -> sql.Composed:
 def _selected(column: Column) -> sql.Composed:
     name = sql.Identifier(column.name)
     match column.kind:
-        case Kind.JSON | Kind.UUID | Kind.NUMERIC | Kind.DECIMAL | Kind.ENUM:
+        case Kind.JSON | Kind.UUID | Kind.NUMERIC | Kind.ENUM:
             return sql.SQL("{}::text AS {}").format(name, name)
+        case Kind.DECIMAL:
+            return sql.SQL("{}::text AS {}").format(_unless(column, sql.SQL("{} = 'NaN'"), "numeric"), name)
         case Kind.TIME:
             return sql.SQL("to_char({}, 'HH24:MI:SS.US') AS {}").format(name, name)
+        case Kind.DATE:
+            return sql.SQL("{} AS {}").format(_unless(column, sql.SQL("NOT isfinite({})"), "date"), name)
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            beyond = sql.SQL(f"{{0}} >= '{LAST_YEAR}-01-01' OR NOT isfinite({{0}})")
+            return sql.SQL("{} AS {}").format(_unless(column, beyond, str(column.kind)), name)
         case _:
             return sql.SQL("{} AS {}").format(name, name)
+
+
+def _unless(column: Column, unfit: sql.SQL, type_name: str) -> sql.Composed:
+    """The column; a value that followers cannot hold ends the query with a line that names the column.
+
+    The cast fails by its text; with an empty part of the value in it, no planner evaluates it beforehand.
+    """
+    name = sql.Identifier(column.name)
+    told = sql.Literal(f"column {column.name} holds a value that followers cannot hold yet: infinity, NaN, or too late")
+    failing = sql.SQL("({} || left({}::text, 0))::{}").format(told, name, sql.SQL(type_name))
+    return sql.SQL("CASE WHEN {} THEN {} ELSE {} END").format(unfit.format(name), failing, name)

@@ -25,6 +25,9 @@ NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY
 """What Debezium writes for a numeric that is no number, and what Postgres does."""
 
 MICROS_A_SECOND = 1_000_000
+POSTGRES_DAYS = (-2_440_953, 2_145_040_000)
+POSTGRES_MICROS = (-210_900_000_000_000_000, 9_223_371_000_000_000_000)
+"""From 4713 BC on; what lies beyond is infinity, or has overflowed on its way (since 1970)."""
 
 
 def decode(messages: DataFrame, table: Table, placeholder: str) -> DataFrame:
@@ -118,9 +121,11 @@ def _value(text: Col, column: Column) -> Col:
         case Kind.BYTES:
             return F.try_to_binary(text, F.lit("base64"))
         case Kind.DATE:
-            return F.date_from_unix_date(text.try_cast("int"))
+            days = text.try_cast("int")
+            return F.when(days.between(*POSTGRES_DAYS), F.date_from_unix_date(days))
         case Kind.TIMESTAMP:
-            return F.timestamp_micros(text.try_cast("long")).cast("timestamp_ntz")
+            micros = text.try_cast("long")
+            return F.when(micros.between(*POSTGRES_MICROS), F.timestamp_micros(micros)).cast("timestamp_ntz")
         case Kind.NUMERIC:
             return F.coalesce(*(F.when(text == sent, F.lit(value)) for sent, value in NOT_NUMBERS.items()), text)
         case Kind.TIME:

@@ -43,7 +43,7 @@ def ours(what: str, error: Exception) -> CdcError:
         )
     if any(sign in text for sign in UNREACHABLE):
         return UnreachableError(f"{what}: {line}", "is the log running?")
-    return CdcError(f"{what} stopped: {line}", "nothing is half done; see the message, then start it again")
+    return CdcError(f"{what} stopped: {line}", "what is finished stays; mend the cause, then start it again")
 
 
 def _telling(lines: list[str]) -> str:

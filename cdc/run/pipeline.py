@@ -57,7 +57,7 @@ def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
         if name not in settings.followers:
             known = ", ".join(settings.followers)
             raise ConfigurationError(f"there is no follower {name}", f"cdc.yaml has {known}")
-    return list(names or settings.followers)
+    return list(dict.fromkeys(names or settings.followers))
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 """The one place where a Spark session is made."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -62,8 +64,15 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName(name).master(launch.master)
     for key, value in {**local, **own, **conf, **FIXED}.items():
         builder = builder.config(key, value)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it prints a traceback for what is raised anyway
+    before = psutil.Process().children()
     try:
         return builder.getOrCreate()
+    except KeyboardInterrupt:
+        for child in psutil.Process().children(recursive=True):
+            if child not in before:
+                child.kill()
+        raise
     except (PySparkRuntimeError, Py4JError) as error:
         raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {launch.log}") from error
 

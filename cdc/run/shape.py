@@ -1,12 +1,12 @@
 """Are the tables of the source still those that the lake follows?"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from cdc.core.errors import PreconditionError
-from cdc.core.table import Column, Table
+from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.table import Column, Table, TableName
 from cdc.run.pipeline import delta_follower
 from cdc.run.settings import PipelineSettings
-from connect import catalog, source
+from connect import catalog, publication, source
 
 
 def followed(settings: PipelineSettings) -> list[Table]:
@@ -21,8 +21,18 @@ def check_shape(settings: PipelineSettings, tables: Sequence[Table]) -> None:
     """
     if tables:
         with source.connected(settings.source) as connection:
+            sent = publication.published(connection, settings.source.publication) or set()
             for was, table in zip(tables, catalog.describe(connection, [t.name for t in tables]), strict=True):
                 check_same(was, table)
+                _check_sent(was.name, sent)
+
+
+def _check_sent(name: TableName, sent: Collection[TableName]) -> None:
+    if name not in sent:
+        raise HistoryLostError(
+            f"{name} was dropped and made again, or taken out of the publication: its changes since are not in the log",
+            "bootstrap under another pipeline.name",
+        )
 
 
 def check_same(followed: Table, now: Table) -> None:

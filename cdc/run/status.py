@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from psycopg import Connection, sql
 
-from cdc.core.errors import CdcError
+from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
@@ -121,7 +121,8 @@ class Collector:
         try:
             return ask()
         except CdcError as error:
-            self._problems.append(str(error))
+            if str(error) not in self._problems:
+                self._problems.append(str(error))
             return None
 
     def _source(self) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
@@ -153,7 +154,8 @@ class Collector:
             return ends_of(topic, ((r.offset, r.value) for r in reader.read(topic, 0, start, end)))
 
     def _held(self, cut: Cut | None) -> dict[str, int | None]:
-        return {str(table): _lake_rows(self._settings, table, cut) for table in self._settings.tables}
+        tables = self._settings.tables
+        return {str(table): self._asked(partial(_lake_rows, self._settings, table, cut)) for table in tables}
 
     def _counts(self, follower: FedFollower) -> dict[str, int | None]:
         return {
@@ -197,7 +199,10 @@ def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> in
 def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) -> int | None:
     if cut is None or str(table) not in cut.versions:
         return None
-    return lakes.row_count(lake_of(settings).folder(table), cut.versions[str(table)])
+    folder = lake_of(settings).folder(table)
+    if lakes.open_table(folder) is None:
+        raise HistoryLostError(f"{table} is gone from the lake {settings.delta[1].path}", "run `cdc bootstrap` again")
+    return lakes.row_count(folder, cut.versions[str(table)])
 
 
 def _idle(state: str) -> bool:

@@ -1,0 +1,66 @@
+"""Odd names are followed; values and tables that cannot be are told, before anything wrong is held."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.__main__ import main
+from cdc.core.errors import HistoryLostError
+from tests.pipelines import MakePipeline
+from tests.verbs import booted, caught_up, verified
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_odd_names_are_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(
+        'CREATE TABLE "Order Items" ("i d" int PRIMARY KEY, "select" text, "a.b" text)',
+        """INSERT INTO "Order Items" VALUES (1, 'x', 'y')""",
+        "CREATE TABLE _hidden (id int PRIMARY KEY)",
+        'CREATE TABLE "a-b.c%20ü" (id int PRIMARY KEY)',
+        tables=("public.Order Items", "public._hidden", "public.a-b.c%20ü"),
+    )
+    booted(pipeline, spark)
+    pipeline.run(
+        """UPDATE "Order Items" SET "select" = 'z', "i d" = 2""",
+        "INSERT INTO _hidden VALUES (1)",
+        'INSERT INTO "a-b.c%20ü" VALUES (1)',
+    )
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("date", "infinity"), ("timestamptz", "-infinity"), ("timestamp", "294276-12-31"), ("numeric(9,2)", "NaN")],
+)
+def test_a_value_that_followers_cannot_hold(
+    make_pipeline: MakePipeline,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    value: str,
+) -> None:
+    pipeline = make_pipeline(
+        f"CREATE TABLE things (id int PRIMARY KEY, v {kind})",
+        f"INSERT INTO things VALUES (1, '{value}'), (2, NULL)",
+        tables=("public.things",),
+    )
+    for name, secret in pipeline.environ.items():
+        monkeypatch.setenv(name, secret)
+    assert main(["--config", str(pipeline.config), "bootstrap"]) == 3
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert "column v holds a value that followers cannot hold yet" in errors[0]
+    pipeline.run("DELETE FROM things WHERE id = 1")
+    assert set(booted(pipeline, spark).copied.values()) == {1}
+
+
+def test_a_table_that_was_made_again_is_told(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    table = "CREATE TABLE things (id int PRIMARY KEY)"
+    pipeline = make_pipeline(table, tables=("public.things",))
+    booted(pipeline, spark)
+    pipeline.run("DROP TABLE things", table)
+    for verb in (caught_up, booted):
+        with pytest.raises(HistoryLostError, match=r"public\.things was dropped and made again"):
+            verb(pipeline, spark)
