@@ -30,7 +30,8 @@ def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:
 def problems(pipeline: Pipeline) -> list[str]:
     """What `status` finds wrong."""
     settings = pipeline.settings
-    return list(Collector(settings, lambda: fed_followers(None, settings)).collect().problems)
+    found = Collector(settings, lambda: fed_followers(None, settings)).collect()
+    return [str(problem) for problem in found.problems]
 
 
 def verified(pipeline: Pipeline, spark: SparkSession) -> Report:

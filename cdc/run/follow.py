@@ -53,12 +53,13 @@ def follow(
             _check_fed(settings, names)
         _check_source(settings, say)
         target = _mark(settings) if until_caught_up else None
+        capture = CaptureWatch(settings, target, say)
         following = _Following(settings, start_spark(), stopping, target, say)
         # only now: PySpark takes SIGINT for itself when a session starts
         held.enter_context(_signals(stopping, say))
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(following.run, name) for name in names]
-            hopeless = _attended(running, CaptureWatch(settings, target, say), stopping)
+            hopeless = _attended(running, capture, stopping)
             failures = [failure for each in running if (failure := each.result())]
     for failure in [*failures, hopeless]:
         if failure:

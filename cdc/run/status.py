@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from psycopg import Connection, sql
 
-from cdc.core.errors import CdcError, HistoryLostError
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
@@ -70,7 +70,7 @@ class Status:
     log_end: TransactionEnd | None
     connector: Mapping[str, Any] | None
     followers: Mapping[str, FollowerState]
-    problems: Sequence[str]
+    problems: Sequence[CdcError]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -82,8 +82,13 @@ class Status:
             "log": {"lsn": format_lsn(self.log_end.lsn), "end_offset": self.log_end.offset} if self.log_end else None,
             "connector": dict(self.connector) if self.connector else None,
             "followers": {name: state.as_json() for name, state in self.followers.items()},
-            "problems": list(self.problems),
+            "problems": [str(problem) for problem in self.problems],
         }
+
+    @property
+    def exit_code(self) -> int:
+        """That of the first problem; 0 without one."""
+        return next((problem.exit_code for problem in self.problems), 0)
 
 
 T = TypeVar("T")
@@ -101,7 +106,8 @@ class Collector:
         self._settings = settings
         self._exact = exact
         self._fed = fed
-        self._problems: list[str] = []
+        self._problems: list[CdcError] = []
+        self._silent: dict[str, str] = {}
 
     def collect(self) -> Status:
         """Everything, as it stands now."""
@@ -109,20 +115,34 @@ class Collector:
         cut = self._asked(Cuts(lake_of(self._settings)).last)
         fed = self._asked(self._fed) or {}
         positions = {self._settings.delta[0]: cut.position if cut else None}
-        positions |= {name: self._asked(each.position) for name, each in fed.items()}
+        positions |= {name: self._position(name, each) for name, each in fed.items()}
         ends = self._asked(partial(self._recent_ends, positions.values())) or []
         connector = self._asked(self._connector)
         counts = {name: self._counts(each) for name, each in fed.items()} | {self._settings.delta[0]: self._held(cut)}
         behind = _Behind(self._settings, lsn, ends)
-        followers = {name: behind.state(position, counts[name]) for name, position in positions.items()}
+        followers = {
+            name: FollowerState(position, counts[name], behind.lag(position), self._silent.get(name))
+            for name, position in positions.items()
+        }
         return Status(lsn, rows, state, ends[-1] if ends else None, connector, followers, tuple(self._problems))
 
     def _asked(self, ask: Callable[[], T]) -> T | None:
         try:
             return ask()
         except CdcError as error:
-            if str(error) not in self._problems:
-                self._problems.append(str(error))
+            self._note(error)
+            return None
+
+    def _note(self, error: CdcError) -> None:
+        if str(error) not in map(str, self._problems):
+            self._problems.append(error)
+
+    def _position(self, name: str, follower: FedFollower) -> Position | None:
+        try:
+            return follower.position()
+        except CdcError as error:
+            self._note(error)
+            self._silent[name] = error.what
             return None
 
     def _source(self) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
@@ -140,8 +160,10 @@ class Collector:
         if found is None:
             raise CdcError(f"Kafka Connect has no connector {name}", "run `cdc bootstrap`")
         parts = [found["connector"], *found["tasks"]]
-        self._problems.extend(f"connector {name} has a part that is {p['state']}" for p in parts if _idle(p["state"]))
-        self._problems.extend([str(failed)] if failed else [])
+        for state in {part["state"] for part in parts if _idle(part["state"])}:
+            self._note(PreconditionError(f"connector {name} has a part that is {state}", "resume it in Kafka Connect"))
+        if failed:
+            self._note(failed)
         return {"name": name, "state": parts[0]["state"], "tasks": [task["state"] for task in parts[1:]]}
 
     def _recent_ends(self, positions: Iterable[Position | None]) -> list[TransactionEnd]:
@@ -172,11 +194,9 @@ class _Behind:
     lsn: Lsn | None
     ends: Sequence[TransactionEnd]
 
-    def state(self, position: Position | None, rows: Mapping[str, int | None]) -> FollowerState:
-        return FollowerState(position, rows, self._lag(position) if position else None)
-
-    def _lag(self, position: Position) -> Lag | None:
-        if self.lsn is None:
+    def lag(self, position: Position | None) -> Lag | None:
+        """How far this position is behind; None where position or source are not known."""
+        if self.lsn is None or position is None:
             return None
         tables = set(map(str, self.settings.tables))
         unapplied = [end for end in self.ends if end.offset > position.end_offset]

@@ -36,13 +36,13 @@ def status(
     else:
         _show(found)
     if found.problems:
-        raise typer.Exit(3)
+        raise typer.Exit(found.exit_code)
 
 
 def _show(found: "Status") -> None:
     from cdc.core.position import format_lsn
 
-    connector = found.connector or {"name": "-", "state": "missing", "tasks": []}
+    connector = found.connector or {"name": "-", "state": "not known", "tasks": []}
     slot, log = found.slot, found.log_end
     output.fields(
         {
@@ -50,9 +50,9 @@ def _show(found: "Status") -> None:
             "slot": f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {slot.retained_bytes:,} bytes retained,"
             f" {slot.wal_status}{'' if slot.active else ', nobody reads it'}"
             if slot
-            else "missing",
+            else ("not known" if found.source_lsn is None else "missing"),
             "connector": f"{connector['name']} {connector['state']}, tasks {', '.join(connector['tasks']) or 'none'}",
-            "log": f"at {format_lsn(log.lsn)}, offset {log.offset}" if log else "empty",
+            "log": f"at {format_lsn(log.lsn)}, offset {log.offset}" if log else "no transaction seen",
         }
     )
     output.data("")
@@ -73,7 +73,7 @@ def _follower(name: str, state: "FollowerState") -> tuple[object, ...]:
     from cdc.core.position import format_lsn
 
     if state.position is None:
-        return name, "no position yet", None, None, None, None
+        return name, "not known" if state.problem else "no position yet", None, None, None, None
     lag = state.lag
     behind = (lag.changes, lag.bytes, round(lag.seconds, 1)) if lag else (None, None, None)
     return name, format_lsn(state.position.lsn), state.position.end_offset, *behind

@@ -1,17 +1,49 @@
 """The table of cuts stays small in files, however many cuts it holds."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from cdc.core.position import Lsn, Position
 from sinks import cuts
 from sinks.cuts import Cut, Cuts
 from sinks.lake import Lake, open_table
+from tests.waiting import until
 
 
 def cut(offset: int) -> Cut:
     return Cut(Position(1, offset, Lsn(10 * offset), offset, {"topic": {0: offset}}), offset, {"public.t": offset})
+
+
+def test_a_stream_sees_every_cut_once_while_they_are_put_together(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuts, "TIDY_EVERY", 5)
+    table = Cuts(Lake(str(tmp_path / "lake"), "p", 1))
+    table.prepare()
+    seen: list[int] = []
+
+    def keep(frame: DataFrame, _: int) -> None:
+        seen.extend(row["end_offset"] for row in frame.collect())
+
+    def reached(offset: int) -> bool:
+        return offset in seen or query.exception() is not None
+
+    frame = spark.readStream.format("delta").load(table.folder)
+    query = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "state")).start()
+    try:
+        before = None
+        for offset in range(1, 31):
+            table.add(cut(offset), before)
+            before = table.last()
+            if offset % 3 == 0:
+                until(partial(reached, offset), "the cut is seen")
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert sorted(seen) == list(range(1, 31))
 
 
 def test_cuts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from cdc.run.follow import follow
 from cdc.run.output import say
 from sinks.search import SearchSettings
 from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, verified
+from tests.verbs import booted, caught_up, problems, verified
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSERT INTO things VALUES (1, 1.25)")
 pytestmark = pytest.mark.timeout(900)
@@ -35,6 +35,7 @@ def test_a_table_that_is_gone_from_the_lake_stops_follow(make_pipeline: MakePipe
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
     booted(pipeline, spark)
     shutil.rmtree(f"{pipeline.settings.delta[1].path}/public/things")
+    assert any("public.things is gone from the lake" in problem for problem in problems(pipeline))
     with pytest.raises(HistoryLostError, match=r"public\.things is gone from the lake"):
         caught_up(pipeline, spark)
 
