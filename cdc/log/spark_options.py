@@ -24,10 +24,15 @@ def reading(log: LogSettings) -> dict[str, str]:
 
 
 def between(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
-    """Options of a batch read of [start, until), per topic and partition."""
+    """Options of a batch read of [start, until), per topic and partition.
+
+    One group for all of them, though nothing is committed: Spark keeps consumers by group and partition, and without a
+    name makes a group anew with each read, of which it keeps the parameters for ever.
+    """
     assigned = {topic: sorted(partitions) for topic, partitions in start.items()}
     return {
         **reading(log),
+        "kafka.group.id": f"cdc-{log.prefix}",
         "assign": json.dumps(assigned),
         "startingOffsets": _as_text(start),
         "endingOffsets": _as_text(until),
