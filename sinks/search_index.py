@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from opensearchpy import OpenSearch
-
 from cdc.core.errors import PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Column, Kind, Table, TableName
@@ -119,12 +117,6 @@ def positions_index(prefix: str) -> str:
 def refusals_index(prefix: str) -> str:
     """Where documents are listed that an index refused."""
     return f"{prefix}-cdc.refusals"
-
-
-def operations(client: OpenSearch, index: str) -> int:
-    """How many operations an index has taken since it was made, seen by a search or not; 0 where there is none."""
-    found = client.indices.stats(index=index, metric="indexing", params={"ignore_unavailable": "true"})
-    return int(found["_all"]["primaries"].get("indexing", {}).get("index_total", 0))
 
 
 def check_table(table: Table) -> None:

@@ -33,7 +33,7 @@ class FeedStream:
         self._follower = follower
         self._feed = feed
         self._reached = reached
-        self._cut = self._start()
+        self._cut = resumed(follower, feed)
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The table of cuts, as a streaming frame."""
@@ -58,25 +58,27 @@ class FeedStream:
         self._cut = until
         return self._reached(Progress(until.position, 0))
 
-    def _start(self) -> Cut:
-        return resumed(self._follower, self._feed)
-
 
 def resumed(follower: FedFollower, feed: LakeFeed, watch: Watch = _unwatched) -> Cut:
     """The cut that a follower stands at; what it lacks of that, it is given first: all, or later what was lost."""
     position = follower.position()
     if position is None:
         return _first_load(follower, feed, watch)
-    cut, lost = feed.at(position), lacking(follower, feed)
-    _load(follower, feed, cut, [each for each in feed.tables(cut) if each[0].name in lost], watch)
+    cut = feed.at(position)
+    _load(follower, feed, cut, _lost(follower, feed, cut), watch)
     return cut
 
 
 def lacking(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
     """The tables that a follower should have where it stands, or at first, and has not."""
-    position, has = follower.position(), follower.bookmarks()
-    cut = feed.at(position) if position else feed.last()
-    return [table.name for table, _ in feed.tables(cut) if position is None or table.name not in has]
+    position = follower.position()
+    found = _lost(follower, feed, feed.at(position)) if position else feed.tables(feed.last())
+    return [table.name for table, _ in found]
+
+
+def _lost(follower: FedFollower, feed: LakeFeed, cut: Cut) -> list[tuple[Table, Bookmark]]:
+    has = follower.bookmarks()
+    return [each for each in feed.tables(cut) if each[0].name not in has]
 
 
 def _first_load(follower: FedFollower, feed: LakeFeed, watch: Watch) -> Cut:
