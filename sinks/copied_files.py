@@ -7,10 +7,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.transaction import AddAction
 
+from cdc.columns.spark_types import row_type
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark
 from cdc.core.table import Table
-from cdc.frames.columns import row_type
 from sinks.lake import SOURCE_PROPERTY, TABLE_PROPERTY, Lake, open_table
 
 PROPERTIES = {

@@ -8,16 +8,16 @@ from typing import Literal
 from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.batch import ChangeBatch, TableChanges, after_truncate, ranked
+from cdc.columns.collapse import collapse
+from cdc.columns.decode import changes_only
+from cdc.columns.feed import required
 from cdc.core.change import Place
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
-from cdc.frames.batch import ChangeBatch, TableChanges, after_truncate, ranked
-from cdc.frames.collapse import collapse
-from cdc.frames.decode import changes_only
-from cdc.frames.feed import required
 from sinks import lake as lakes
 from sinks import refusals
 from sinks.copied_files import CopiedFiles, take_in

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.feed import FeedBatch, copied, newest, required
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.frames.feed import FeedBatch, copied, newest, required
 from sinks import lake as lakes
 from sinks.cuts import Cut, Cuts
 from sinks.lake import Lake

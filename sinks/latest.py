@@ -7,13 +7,13 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.documents import documents, rows_of
+from cdc.columns.feed import FeedBatch, required
+from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
-from cdc.frames.columns import Message
-from cdc.frames.documents import documents, rows_of
-from cdc.frames.feed import FeedBatch, required
 from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
 from cdc.log.names import check_apart, latest_topic, positions_topic
 from cdc.log.settings import LogSettings

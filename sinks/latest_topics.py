@@ -8,10 +8,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Message
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.position import Offsets
 from cdc.core.table import TableName
-from cdc.frames.columns import Message
 from cdc.log import spark_options
 from cdc.log.kafka_client import TOO_LARGE_REMEDY, Admin, Reader, Topic
 from cdc.log.names import latest_topic, positions_topic

@@ -7,8 +7,9 @@ from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Net, quoted, within
+from cdc.columns.spark_types import TOASTABLE, spark_type
 from cdc.core.table import Column, Kind, Table
-from cdc.frames.columns import TOASTABLE, Net, quoted, spark_type, within
 
 BOUNDED = frozenset({Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
 """Kinds of key columns whose smallest and largest value let Delta skip files."""

@@ -7,8 +7,8 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Changes
 from cdc.core.refusal import Refusal
-from cdc.frames.columns import Changes
 from sinks.lake import Lake, open_table
 
 FOLDER = "refusals"

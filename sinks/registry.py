@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from cdc.frames.feed import FedFollower
+from cdc.columns.feed import FedFollower
 from cdc.log.settings import LogSettings
 from sinks.delta_table import DeltaSettings
 from sinks.latest import LatestFollower, LatestSettings

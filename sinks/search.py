@@ -9,12 +9,12 @@ from opensearchpy.exceptions import ConflictError
 from pydantic import Field, SecretStr
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.documents import documents, rows_of
+from cdc.columns.feed import FeedBatch, required
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
-from cdc.frames.documents import documents, rows_of
-from cdc.frames.feed import FeedBatch, required
 from sinks import search_bulk, search_index, search_scroll
 from sinks.search_client import Cluster, reached
 from sinks.search_index import IndexNote, Owner

@@ -19,8 +19,8 @@ from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Message
 from cdc.core.errors import RefusedError
-from cdc.frames.columns import Message
 from sinks.search_client import Cluster, is_passing, opened, reason_of, told, unreachable
 from sinks.search_index import generation_of
 

@@ -40,7 +40,7 @@ _MAPPINGS: Mapping[Kind, Mapping[str, Any]] = {
     Kind.TIMESTAMP: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
     Kind.TIMESTAMPTZ: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
 }
-"""How each kind can be searched; the document itself always holds the value exactly as `cdc.frames.documents` wrote it.
+"""How each kind can be searched; the document itself always holds the value as `cdc.columns.documents` wrote it.
 
 Numerics are strings in the document. They are ordered as doubles (a scaled_float ends at 18 digits) and found exactly
 under `.exact`. NaN, infinities and years beyond four digits are kept but not found (`ignore_malformed`): a value that

@@ -10,7 +10,7 @@ import pyarrow as pa
 from opensearchpy import OpenSearch
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.frames.columns import Message
+from cdc.columns.names import Message
 from sinks.search_client import Cluster, reached
 
 PAGE: Final = 1000

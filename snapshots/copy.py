@@ -11,9 +11,9 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
+from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
-from snapshots.arrow_types import arrow_schema
 from snapshots.ranges import page_ranges, query
 
 ROW_GROUP_ROWS = 131_072

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.spark_types import row_type
 from cdc.core.table import Table
-from cdc.frames.columns import row_type
 from snapshots.copy import CopyTask, SnapshotSource, copy_tasks, read_batches
 
 

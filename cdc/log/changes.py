@@ -11,14 +11,14 @@ from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.batch import MARKER, ChangeBatch, TableChanges, rank_frame
+from cdc.columns.decode import decode
+from cdc.columns.names import Changes, Message
 from cdc.core.change import Place
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Offsets
 from cdc.core.table import Table
 from cdc.core.transaction import Run, TransactionEnd
-from cdc.frames.batch import MARKER, ChangeBatch, TableChanges, rank_frame
-from cdc.frames.columns import Changes, Message
-from cdc.frames.decode import decode
 from cdc.log.kafka_client import Reader
 from cdc.log.names import change_topic
 from cdc.log.ranges import Bounds, at_end, clipped, first_guess, further

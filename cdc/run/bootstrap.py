@@ -15,10 +15,10 @@ from functools import partial
 from psycopg import Connection
 from pyspark.sql import SparkSession
 
+from cdc.columns.feed import FedFollower, required
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.frames.feed import FedFollower, required
 from cdc.log.kafka_client import Admin
 from cdc.run.feed_stream import lacking, resumed
 from cdc.run.job_progress import counted, watched

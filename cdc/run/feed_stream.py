@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
-from cdc.frames.feed import FedFollower, FeedBatch
 from cdc.run.lake_stream import Progress
 from sinks.cuts import Cut, cut_of
 from sinks.feed import LakeFeed

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.batch import ChangeBatch
+from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import Run, TransactionEnd, cut_runs, unapplied
-from cdc.frames.batch import ChangeBatch
-from cdc.frames.columns import Message
 from cdc.log.changes import ChangeReader
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic

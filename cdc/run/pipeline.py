@@ -9,8 +9,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pyspark.sql import SparkSession
 
+from cdc.columns.feed import FedFollower
 from cdc.core.errors import ConfigurationError, RefusedError
-from cdc.frames.feed import FedFollower
 from cdc.local.jars import spark_jars
 from cdc.run import session
 from cdc.run.settings import PipelineSettings

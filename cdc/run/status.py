@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from psycopg import Connection, sql
 
+from cdc.columns.feed import FedFollower
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
-from cdc.frames.feed import FedFollower
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_of

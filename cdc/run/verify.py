@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.compare import Comparison, Side, compare, side
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import Run
-from cdc.frames.compare import Comparison, Side, compare, side
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_between, ends_of

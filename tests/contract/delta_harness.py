@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from cdc.columns.batch import ChangeBatch, TableChanges
+from cdc.columns.names import Changes
+from cdc.columns.spark_types import key_type, row_type
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, Truncate, Update
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.frames.batch import ChangeBatch, TableChanges
-from cdc.frames.columns import Changes, key_type, row_type
 from sinks.cuts import Cuts
 from sinks.delta_table import DeltaFollower, DeltaSettings
 from sinks.lake import Lake

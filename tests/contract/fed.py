@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from cdc.columns.feed import FeedBatch
+from cdc.columns.names import Feed
+from cdc.columns.spark_types import key_type, row_type
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.model import apply
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
-from cdc.frames.columns import Feed, key_type, row_type
-from cdc.frames.feed import FeedBatch
 from sinks.memory import ChangesInMemory
 from tests.contract.followers import TABLES
 

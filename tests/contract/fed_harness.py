@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from cdc.columns.feed import FedFollower
 from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.frames.feed import FedFollower
 from sinks.memory import ChangesInMemory
 from tests.contract.fed import Lake, keyed
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.names import Net
+from cdc.columns.spark_types import spark_type
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.frames.columns import Net, spark_type
 from sinks.merge import Write, merge, shape_of
 
 TIMES = {

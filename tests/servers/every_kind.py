@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.spark_types import spark_type
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.frames.columns import spark_type
 
 EVERY_KIND = Table(
     TableName("public", "Every Kind"),

@@ -2,10 +2,10 @@
 
 from pyspark.sql import SparkSession
 
+from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
-from cdc.frames.feed import FeedBatch
 from cdc.log.kafka_client import Reader, Record
 from cdc.log.settings import LogSettings
 from sinks.latest import LatestFollower

@@ -7,10 +7,10 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.columns.feed import FeedBatch, copied
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.frames.feed import FeedBatch, copied
 from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
 from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings

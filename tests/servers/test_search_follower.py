@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from cdc.columns.documents import documents
+from cdc.columns.feed import FeedBatch, copied
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.frames.documents import documents
-from cdc.frames.feed import FeedBatch, copied
 from sinks import search_bulk
 from sinks.search import SearchFollower, SearchSettings
 from sinks.search_client import Cluster

@@ -4,8 +4,9 @@ from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Feed, Message, within
+from cdc.columns.spark_types import row_type
 from cdc.core.table import Kind, Table
-from cdc.frames.columns import Feed, Message, row_type, within
 
 OPTIONS = {
     "ignoreNullFields": "false",

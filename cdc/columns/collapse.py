@@ -8,8 +8,9 @@ from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Changes, Net, within
+from cdc.columns.spark_types import TOASTABLE, key_type, row_type
 from cdc.core.table import Table
-from cdc.frames.columns import TOASTABLE, Changes, Net, key_type, row_type, within
 
 _SEQ, _LIFE, _FIRST, _LAST = "seq", "life", "first", "last"
 

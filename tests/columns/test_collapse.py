@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from cdc.columns.collapse import collapse
+from cdc.columns.names import Changes, Net
+from cdc.columns.spark_types import key_type, row_type
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Row, Truncate, Update
 from cdc.core.collapse import Remove, Upsert
 from cdc.core.collapse import collapse as collapse_values
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.frames.collapse import collapse
-from cdc.frames.columns import Changes, Net, key_type, row_type
 from tests.core.histories import Sent, histories
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}

@@ -7,9 +7,10 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Feed, quoted
+from cdc.columns.spark_types import key_type, row_type
 from cdc.core.follower import Follower
 from cdc.core.table import Table, TableName
-from cdc.frames.columns import Feed, key_type, quoted, row_type
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"

@@ -7,8 +7,8 @@ from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc.columns.names import quoted
 from cdc.core.table import Table
-from cdc.frames.columns import quoted
 
 MISSING, EXTRA, DIFFERING, TWICE = "missing", "extra", "differing", "twice"
 

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cdc.columns.names import Changes, Message, within
+from cdc.columns.spark_types import TOASTABLE, key_type, row_type, spark_type
 from cdc.core.table import Column, Kind, Table
-from cdc.frames.columns import TOASTABLE, Changes, Message, key_type, row_type, spark_type, within
 
 OLD_KEY_HEADER = "__debezium.oldkey"
 """On the create that a changed key causes: the key as it was (Debezium, "Primary key updates")."""

@@ -7,10 +7,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.names import Changes
 from cdc.core.change import Place
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
-from cdc.frames.columns import Changes
 
 MARKER = "ended_by"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from cdc.columns.decode import decode
+from cdc.columns.names import Changes, Message
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.frames.columns import Changes, Message
-from cdc.frames.decode import decode
 
 TABLE = Table(
     TableName("public", "t"), (Column("id", Kind.INTEGER), Column("a b", Kind.TEXT), Column("j", Kind.JSON)), ("id",)

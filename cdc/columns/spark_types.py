@@ -1,0 +1,36 @@
+"""The Spark type of every kind of column."""
+
+from pyspark.sql import types as T
+
+from cdc.core.table import Column, Kind, Table
+
+_SPARK_TYPES: dict[Kind, T.DataType] = {
+    Kind.BOOLEAN: T.BooleanType(),
+    Kind.SMALLINT: T.ShortType(),
+    Kind.INTEGER: T.IntegerType(),
+    Kind.BIGINT: T.LongType(),
+    Kind.REAL: T.FloatType(),
+    Kind.DOUBLE: T.DoubleType(),
+    Kind.BYTES: T.BinaryType(),
+    Kind.DATE: T.DateType(),
+    Kind.TIMESTAMP: T.TimestampNTZType(),
+    Kind.TIMESTAMPTZ: T.TimestampType(),
+}
+
+TOASTABLE = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL})
+"""Kinds of variable width: only they can be stored out of line (Postgres manual, "TOAST")."""
+
+
+def spark_type(column: Column) -> T.DataType:
+    """The type a follower's table has for this column; kinds without one of their own are text."""
+    if column.kind is Kind.DECIMAL:
+        return T.DecimalType(column.precision, column.scale)
+    return _SPARK_TYPES.get(column.kind, T.StringType())
+
+
+def row_type(table: Table) -> T.StructType:
+    return T.StructType([T.StructField(c.name, spark_type(c)) for c in table.columns])
+
+
+def key_type(table: Table) -> T.StructType:
+    return T.StructType([T.StructField(c.name, spark_type(c)) for c in table.key_columns])
