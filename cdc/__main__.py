@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Sequence
 
+from cdc.cli import app, configuration, parts, pipeline, status
 from cdc.demo import verbs as demo_verbs
-from cdc.run import cli, verbs_config, verbs_parts, verbs_pipeline, verbs_status
 
-VERBS: tuple[cli.Register, ...] = (
-    verbs_config.register,
-    verbs_parts.register,
-    verbs_pipeline.register,
-    verbs_status.register,
+VERBS: tuple[app.Register, ...] = (
+    configuration.register,
+    parts.register,
+    pipeline.register,
+    status.register,
     demo_verbs.register,
 )
 """Each module of verbs has a `register`; a new one is one line here."""
@@ -18,7 +18,7 @@ VERBS: tuple[cli.Register, ...] = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit codes are those of `cdc.core.errors`, 0 for success, 1 for a bug, 130 for Ctrl-C."""
-    return cli.run(sys.argv[1:] if arguments is None else arguments, VERBS)
+    return app.run(sys.argv[1:] if arguments is None else arguments, VERBS)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from cdc.run.config_file import load
-from cdc.run.init import template
-from cdc.run.settings import PipelineSettings
+from cdc.config.file import load
+from cdc.config.init import template
+from cdc.config.settings import PipelineSettings
 from connect.rest import ConnectClient
 from tests.servers_fixture import Servers
 from tests.waiting import until

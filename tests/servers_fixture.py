@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from cdc.config.init import TemplateValues
 from cdc.local.endpoints import Part
-from cdc.run.init import TemplateValues
 
 DOCKER = Path(__file__).parents[1] / "docker"
 SERVICES = {Part.POSTGRES: "postgres", Part.KAFKA: "kafka", Part.CONNECT: "connect", Part.SEARCH: "opensearch"}

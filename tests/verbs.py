@@ -7,9 +7,9 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from cdc.cli.output import PlainBars, say
 from cdc.run.bootstrap import Outcome, bootstrap
 from cdc.run.follow import follow
-from cdc.run.output import PlainBars, say
 from cdc.run.pipeline import fed_followers
 from cdc.run.status import Collector
 from cdc.run.verify import Report, verify

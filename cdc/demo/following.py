@@ -8,11 +8,11 @@ from types import TracebackType
 
 from pyspark.sql import SparkSession
 
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.run.follow import Say, follow
 from cdc.run.pipeline import delta_follower, fed_followers
-from cdc.run.settings import PipelineSettings
 from connect import registration, source
 
 POLL_SECONDS = 0.2

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from cdc.cli import output
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.demo import race_clients, race_story, stage
@@ -16,7 +17,7 @@ from cdc.demo.race_stores import Stores, apart, index_rows, make_index, make_tab
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
 from cdc.local.home import Home
-from cdc.run import bootstrap, output
+from cdc.run import bootstrap
 from cdc.run.follow import follow
 from cdc.run.pipeline import spark_session
 from sinks.search import SearchSettings

@@ -7,13 +7,13 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from cdc.cli.fetch_progress import told
+from cdc.config import file, init
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import UnreachableError
 from cdc.local import parts
 from cdc.local.endpoints import Endpoints
 from cdc.local.home import Home
-from cdc.run import config_file, init
-from cdc.run.fetch_progress import told
-from cdc.run.settings import PipelineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def set_up(home: Home, found: Endpoints, play: Play) -> Stage:
             init.local_values(config), name=play.name, tables=play.tables, dbname=play.name, lake=play.lake
         )
         init.write(config, values, force=True)
-    return Stage(home, found, config, config_file.load(config), fresh)
+    return Stage(home, found, config, file.load(config), fresh)
 
 
 def shown(path: Path) -> str:

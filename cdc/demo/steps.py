@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from cdc.run import output
+from cdc.cli import output
 
 
 class Steps:

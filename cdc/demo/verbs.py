@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cdc.run import output
-from cdc.run.verbs_parts import local_home
+from cdc.cli import output
+from cdc.cli.parts import local_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same writes.")]
@@ -31,12 +31,12 @@ def demo(
     """Everything in one command: the parts, a real data set, capture, followers, changes, and the proof."""
     if context.invoked_subcommand is not None:
         return
+    from cdc.cli.pipeline import show_report
     from cdc.core.errors import DivergenceError
     from cdc.demo.flights_demo import play
     from cdc.demo.steps import note
     from cdc.demo.where import to_look
     from cdc.local import parts
-    from cdc.run.verbs_pipeline import show_report
 
     home = local_home(context)
     outcome = play(home, changes, seed)

@@ -16,17 +16,17 @@ from psycopg import Connection
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower, required
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.kafka_client import Admin
 from cdc.run.feed_stream import lacking, resumed
+from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted, watched
-from cdc.run.output import Bars
-from cdc.run.past import check_past
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
-from cdc.run.settings import PipelineSettings
-from cdc.run.shape import check_shape, followed
+from cdc.run.progress import Bars
+from cdc.run.schema_check import check_schema, followed
 from connect import catalog, connector, marker, publication, readiness, registration, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
@@ -77,8 +77,8 @@ def bootstrap(
         tables = catalog.describe(connection, settings.tables)
         readiness.check(connection, settings.source, settings.tables)
         slot.check_kept(slot.state(connection, settings.source.slot))
-        check_past(settings)
-        check_shape(settings, followed(settings))
+        check_history(settings)
+        check_schema(settings, followed(settings))
         _check_named(settings)
         stands = _prepare(settings, connection, client, tables)
         with lease(settings, "bootstrap"):

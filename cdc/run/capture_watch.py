@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import psycopg
 
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.settings import PipelineSettings
-from cdc.run.shape import check_shape, followed
+from cdc.run.schema_check import check_schema, followed
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
@@ -31,15 +31,15 @@ class CaptureWatch:
 
     def hopeless(self) -> CdcError | None:
         """Look once; the failure that followers must not, or need not, go on with, if there is one."""
-        changed = self._asked(self._check_shape)
+        changed = self._asked(self._check_schema)
         failed = changed or self._asked(self._check_capture)
         self._tell(str(failed) if failed else None)
         if failed is None or isinstance(failed, UnreachableError):
             return None
         return failed if changed or (self._target is not None and not self._reached(self._target)) else None
 
-    def _check_shape(self) -> None:
-        check_shape(self._settings, self._tables)
+    def _check_schema(self) -> None:
+        check_schema(self._settings, self._tables)
 
     def _check_capture(self) -> None:
         src, capture = self._settings.source, self._settings.connect

@@ -10,16 +10,16 @@ from types import FrameType
 
 from pyspark.sql import SparkSession
 
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn, format_lsn
 from cdc.log.changes import ChangeReader
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.feed_stream import FeedStream
+from cdc.run.history_check import check_history
 from cdc.run.lake_stream import LakeStream, Progress
-from cdc.run.past import check_past
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
-from cdc.run.settings import PipelineSettings
-from cdc.run.shape import check_shape, followed
+from cdc.run.schema_check import check_schema, followed
 from cdc.run.streams import Runner, Stream
 from connect import registration, source
 from connect.connector import placeholder
@@ -82,8 +82,8 @@ def _attended(
 def _check_source(settings: PipelineSettings, say: Say) -> None:
     """The followers need the log, not the source: one that does not answer is no reason to stand still."""
     try:
-        check_past(settings)
-        check_shape(settings, followed(settings))
+        check_history(settings)
+        check_schema(settings, followed(settings))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
 

@@ -10,10 +10,10 @@ from filelock import FileLock, Timeout
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, RefusedError
 from cdc.local.jars import spark_jars
 from cdc.run import session
-from cdc.run.settings import PipelineSettings
 from sinks.delta_table import DeltaFollower, DeltaSettings
 from sinks.lake import Lake
 from sinks.registry import Naming, fed_follower

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from psycopg import Connection, sql
 
 from cdc.columns.feed import FedFollower
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
@@ -17,7 +18,6 @@ from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_of
 from cdc.run.pipeline import lake_of
-from cdc.run.settings import PipelineSettings
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pyspark
 
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.local.jars import spark_jars, spark_packages
 from cdc.run.pipeline import SUBMITTED
 from cdc.run.session import FIXED
-from cdc.run.settings import PipelineSettings
 
 PACKAGES = ("cdc", "connect", "sinks", "snapshots")
 ENTRY = Path("..", "__main__.py")

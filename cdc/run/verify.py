@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.compare import Comparison, Side, compare, side
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
@@ -17,8 +18,7 @@ from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_between, ends_of
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
-from cdc.run.settings import PipelineSettings
-from cdc.run.shape import check_shape, followed
+from cdc.run.schema_check import check_schema, followed
 from connect import catalog, registration, slot, source
 from sinks.feed import LakeFeed
 from snapshots.copy import SnapshotSource
@@ -82,7 +82,7 @@ def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
     Raises PreconditionError when one does not get there within `patience` seconds.
     """
     followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
-    check_shape(settings, followed(settings))
+    check_schema(settings, followed(settings))
     src = settings.source
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:

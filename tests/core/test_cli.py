@@ -11,9 +11,9 @@ import pytest
 import typer
 
 from cdc.__main__ import main
+from cdc.cli import app, output
+from cdc.cli.invocation import Invocation
 from cdc.core import errors
-from cdc.run import cli, output
-from cdc.run.context import Context
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def failing(error: BaseException) -> list[cli.Register]:
+def failing(error: BaseException) -> list[app.Register]:
     """One verb, `boom`, that raises."""
 
     def register(app: typer.Typer) -> None:
@@ -55,12 +55,12 @@ def failing(error: BaseException) -> list[cli.Register]:
     ],
 )
 def test_exit_codes(error: BaseException, code: int, line: str, capfd: Captured) -> None:
-    assert cli.run(["boom"], failing(error)) == code
+    assert app.run(["boom"], failing(error)) == code
     assert capfd.readouterr().err.rstrip("\n") == line
 
 
 def test_what_is_unexpected_is_two_lines(capsys: Captured) -> None:
-    assert cli.run(["boom"], failing(ValueError("a\nb"))) == 1
+    assert app.run(["boom"], failing(ValueError("a\nb"))) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: unexpected")
     assert first.endswith(": ValueError: a b")
@@ -69,7 +69,7 @@ def test_what_is_unexpected_is_two_lines(capsys: Captured) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("x"), errors.RefusedError("x")])
 def test_debug_shows_the_traceback(error: Exception, capsys: Captured) -> None:
-    code = cli.run(["--debug", "boom"], failing(error))
+    code = app.run(["--debug", "boom"], failing(error))
     assert code == getattr(error, "exit_code", 1)
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
@@ -164,7 +164,7 @@ def test_warnings_go_to_stderr_once(folder: Path, capsys: Captured) -> None:
     (folder / "pw").write_text("canary")
     (folder / "pw").chmod(0o644)
     capsys.readouterr()
-    context = Context()
+    context = Invocation()
     assert context.settings is context.settings
     assert context.home == folder / ".cdc"
     assert capsys.readouterr().err == "warning: pw can be read by others than its owner → chmod 600 pw\n"
@@ -182,10 +182,10 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_reader_may_leave_early() -> None:
     code = (
-        "import sys\nfrom cdc.run import cli, output\n"
-        "def register(app):\n"
-        "    app.command('much')(lambda: [output.data('x' * 100) for _ in range(10**5)] and None)\n"
-        "sys.exit(cli.run(['much'], [register]))"
+        "import sys\nfrom cdc.cli import app, output\n"
+        "def register(verbs):\n"
+        "    verbs.command('much')(lambda: [output.data('x' * 100) for _ in range(10**5)] and None)\n"
+        "sys.exit(app.run(['much'], [register]))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=python_path()
@@ -199,7 +199,7 @@ def test_a_reader_may_leave_early() -> None:
 
 
 def python_path() -> dict[str, str]:
-    return {"PYTHONPATH": ":".join(filter(None, [str(Path(cli.__file__).parents[2]), *sys.path]))}
+    return {"PYTHONPATH": ":".join(filter(None, [str(Path(app.__file__).parents[2]), *sys.path]))}
 
 
 def test_json_is_one_line_in_a_fixed_order(capsys: Captured) -> None:

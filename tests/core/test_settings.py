@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
-from cdc.run.settings import PipelineSettings
 from sinks.search import SearchSettings
 
 

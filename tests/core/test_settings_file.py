@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cdc.config.errors import InvalidSettingsError
+from cdc.config.file import load, read, render, schema
 from cdc.core.errors import ConfigurationError
-from cdc.run.config_file import load, read, render, schema
-from cdc.run.problems import InvalidSettingsError
 
 GOOD = """\
 version: 1

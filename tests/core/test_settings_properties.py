@@ -9,11 +9,11 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from cdc.run.config_file import load, render
-from cdc.run.init import TemplateValues, template
-from cdc.run.problems import InvalidSettingsError
-from cdc.run.references import Resolver, escape
-from cdc.run.settings import PipelineSettings
+from cdc.config.errors import InvalidSettingsError
+from cdc.config.file import load, render
+from cdc.config.init import TemplateValues, template
+from cdc.config.references import Resolver, escape
+from cdc.config.settings import PipelineSettings
 
 once_a_test = given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 

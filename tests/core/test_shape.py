@@ -6,7 +6,7 @@ import pytest
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.run.shape import check_same
+from cdc.run.schema_check import check_same
 
 ID, TOTAL, NOTE = Column("id", Kind.INTEGER), Column("total", Kind.DECIMAL, 10, 2), Column("note", Kind.TEXT)
 TABLE = Table(TableName("public", "t"), (ID, TOTAL, NOTE), ("id",))

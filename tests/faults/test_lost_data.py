@@ -6,9 +6,9 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.cli.output import say
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow import follow
-from cdc.run.output import say
 from sinks.search import SearchSettings
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, problems, verified

@@ -6,15 +6,15 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
+from cdc.config.file import load
+from cdc.config.init import TemplateValues, template
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.local.parts import Endpoints, Home, Part, down, up, wipe
-from cdc.run.config_file import load
-from cdc.run.init import TemplateValues, template
-from cdc.run.past import check_past
+from cdc.run.history_check import check_history
 from cdc.run.pipeline import delta_follower
-from cdc.run.settings import PipelineSettings
 from connect import source
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))
@@ -45,7 +45,7 @@ def configured(found: Endpoints, file: Path) -> PipelineSettings:
 
 
 def test_the_same_source_is_the_past_of_its_lake(settings: PipelineSettings) -> None:
-    check_past(settings)
+    check_history(settings)
 
 
 def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) 
         where = {"port": found.postgres_port, "password": SecretStr(found.postgres_password.read())}
         moved = settings.model_copy(update={"source": settings.source.model_copy(update=where)})
         with pytest.raises(HistoryLostError, match=r"public\.things was copied from"):
-            check_past(moved)
+            check_history(moved)
     finally:
         down(other)
         wipe(other)
@@ -66,18 +66,18 @@ def test_a_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None
     ahead = Bookmark(Lsn(past.end + (1 << 40)), past.system_identifier, past.timeline)
     delta_follower(None, settings).load(TABLE, [], ahead)
     with pytest.raises(HistoryLostError, match=r"public\.things is at 100/.* was restored or failed over"):
-        check_past(settings)
+        check_history(settings)
 
 
 def test_a_promoted_source_keeps_the_past_before_its_switch(settings: PipelineSettings, home: Home) -> None:
     promote(settings, home)
     after = source.history(settings.source)
     assert after.timeline == 2
-    check_past(settings)
+    check_history(settings)
     unseen = Bookmark(Lsn(after.left_at[1] + 1), after.system_identifier, 1)
     delta_follower(None, settings).load(TABLE, [], unseen)
     with pytest.raises(HistoryLostError, match="of timeline 1, which is not in the past of the source"):
-        check_past(settings)
+        check_history(settings)
 
 
 def promote(settings: PipelineSettings, home: Home) -> None:

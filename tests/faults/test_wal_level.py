@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from cdc.__main__ import main
+from cdc.config.init import TemplateValues, template
 from cdc.local.parts import Home, Part, down, up
-from cdc.run.init import TemplateValues, template
 
 
 def test_wal_level_replica(

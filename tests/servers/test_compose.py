@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from ruamel.yaml import YAML
 
+from cdc.config.file import load, read
 from cdc.core.errors import ConfigurationError
 from cdc.local import connect_worker, kafka_broker
 from cdc.local.connect_worker import worker_settings
@@ -26,7 +27,6 @@ from cdc.local.kafka_broker import broker_settings
 from cdc.local.opensearch_node import node_settings
 from cdc.local.passwords import Password
 from cdc.local.site import Site
-from cdc.run.config_file import load, read
 from connect.connector import CONNECTOR_CLASS
 
 ROOT: Final = Path(__file__).parents[2]

@@ -5,9 +5,9 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.cli.output import say
 from cdc.core.errors import RefusedError
 from cdc.run.follow import follow
-from cdc.run.output import say
 from cdc.run.pipeline import lease
 from cdc.run.verify import verify
 from tests.pipelines import MakePipeline

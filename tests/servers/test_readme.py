@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from cdc.__main__ import VERBS
+from cdc.cli.app import build
 from cdc.local.parts import Home, down, endpoints, wipe
-from cdc.run.cli import build
 from tests.commands import LIMIT_SECONDS, ROOT
 
 README = (ROOT / "README.md").read_text()

@@ -13,11 +13,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from cdc.config.errors import InvalidSettingsError, Problem
+from cdc.config.references import Resolver, escape
+from cdc.config.settings import Finding, PipelineSettings, Place, early_table_findings
+from cdc.config.validation import findings, plain_schema
 from cdc.core.errors import ConfigurationError
-from cdc.run.problems import InvalidSettingsError, Problem
-from cdc.run.references import Resolver, escape
-from cdc.run.sentences import findings, plain_schema
-from cdc.run.settings import Finding, PipelineSettings, Place, early_table_findings
 
 REDACTED = "**********"
 SECRET_KEY = re.compile(r"pass|secret|token|credential|jaas|private|keystore|api.?key|access.?key", re.IGNORECASE)

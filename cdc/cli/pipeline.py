@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.run import output
-from cdc.run.context import Context
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from cdc.run.verify import Report
@@ -28,7 +28,7 @@ def bootstrap(context: typer.Context, json: Json = False) -> None:
     from cdc.run.failures import told
     from cdc.run.pipeline import spark_session
 
-    settings = Context.of(context).settings
+    settings = Invocation.of(context).settings
     with output.progress() as bars, told("the bootstrap"):
         outcome = run(settings, lambda: spark_session(settings, "bootstrap"), output.say, bars)
     if json:
@@ -61,7 +61,7 @@ def follow(
     from cdc.run.follow import follow as run
     from cdc.run.pipeline import chosen, spark_session
 
-    settings = Context.of(context).settings
+    settings = Invocation.of(context).settings
     names = chosen(settings, follower or [])
     with told("following"):
         run(settings, lambda: spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
@@ -85,7 +85,7 @@ def submit(
     from cdc.run.submit import Submission, archive
     from cdc.run.submit import submit as run
 
-    own = Context.of(context)
+    own = Invocation.of(context)
     names = chosen(own.settings, follower or [])
     arguments = ["--config", str(own.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
     arguments += ["--until-caught-up"] if until_caught_up else []
@@ -109,7 +109,7 @@ def verify(
     from cdc.run.pipeline import chosen, spark_session
     from cdc.run.verify import verify as run
 
-    settings = Context.of(context).settings
+    settings = Invocation.of(context).settings
     names = chosen(settings, follower or [])
     with told("the comparison"):
         report = run(settings, spark_session(settings, "verify"), names, wait, keys)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from cdc.cli import output
 from cdc.local.progress import Progress
-from cdc.run import output
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Rich

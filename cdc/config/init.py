@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from cdc.config.file import schema
+from cdc.config.references import escape
+from cdc.config.settings import PIPELINE_NAME, table_finding
 from cdc.core.errors import ConfigurationError, PreconditionError, RefusedError
 from cdc.core.table import TableName
-from cdc.run.config_file import schema
-from cdc.run.references import escape
-from cdc.run.settings import PIPELINE_NAME, table_finding
 
 SCHEMA_FILE = Path(".cdc", "cdc.schema.json")
 """Where the JSON Schema lies, beside the configuration file."""
@@ -87,7 +87,7 @@ def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
 def template(values: TemplateValues) -> str:
     """The text of a configuration file with these values; raises ConfigurationError as `write` does."""
     _check(values)
-    text = files("cdc.run").joinpath("template.yaml").read_text(encoding="utf-8")
+    text = files("cdc.config").joinpath("template.yaml").read_text(encoding="utf-8")
     parts = _parts(values)
     return re.sub("@([a-z_]+)@", lambda match: parts[match[1]], text)
 

@@ -1,12 +1,12 @@
 """Is what the lake holds the past of the source that the configuration names?"""
 
+from cdc.config.settings import PipelineSettings
 from cdc.core.position import Bookmark
 from cdc.run.pipeline import delta_follower
-from cdc.run.settings import PipelineSettings
 from connect import source
 
 
-def check_past(settings: PipelineSettings) -> None:
+def check_history(settings: PipelineSettings) -> None:
     """Raise HistoryLostError when the source is another cluster, or was set back behind what the lake holds.
 
     Only a copy knows its timeline; the position's is not kept, so it is measured by the source's end alone.

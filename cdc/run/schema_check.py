@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Sequence
 
+from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.table import Column, Table, TableName
 from cdc.run.pipeline import delta_follower
-from cdc.run.settings import PipelineSettings
 from connect import catalog, publication, source
 
 
@@ -14,7 +14,7 @@ def followed(settings: PipelineSettings) -> list[Table]:
     return [table for table in delta_follower(None, settings).tables() if table.name in settings.tables]
 
 
-def check_shape(settings: PipelineSettings, tables: Sequence[Table]) -> None:
+def check_schema(settings: PipelineSettings, tables: Sequence[Table]) -> None:
     """Raise PreconditionError when one of these tables has other columns, or another key, in the source now.
 
     Messages show columns that came and went, but not that a type changed: only the catalog does.

@@ -5,19 +5,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cdc.core.errors import RefusedError
+from cdc.run.progress import Advance, Bars
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-
-Advance = Callable[[int], None]
-"""Tells a bar that so many more rows are done."""
 
 WIDEST = 100_000
 """Columns of a line that nobody looks at through a terminal."""
@@ -87,13 +85,6 @@ def confirm(question: str, *, yes: bool) -> None:
 
     if not typer.confirm(question, err=True):
         raise RefusedError("not confirmed", "nothing was done")
-
-
-class Bars(Protocol):
-    """Where progress is shown, one bar a piece of work."""
-
-    def bar(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
-        """A bar of about `total` rows, or of a number that nobody knows; safe to advance from any thread."""
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.run import output
-from cdc.run.context import Context
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from cdc.run.status import FollowerState, Status
@@ -29,7 +29,7 @@ def status(
     from cdc.run.pipeline import fed_followers
     from cdc.run.status import Collector
 
-    settings = Context.of(context).settings
+    settings = Invocation.of(context).settings
     found = Collector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
         output.as_json(found.as_json())

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cdc.run import output
-from cdc.run.context import Context
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
 
 VERSIONS = ("cdc-toolkit", "pyspark", "delta-spark", "deltalake", "pyarrow")
 """Distributions whose versions tell most about a failure."""
@@ -38,9 +38,9 @@ def init(
     """Write a commented configuration to start from."""
     from dataclasses import replace
 
-    from cdc.run.init import TemplateValues, local_values, write
+    from cdc.config.init import TemplateValues, local_values, write
 
-    path = output_file or Context.of(context).config
+    path = output_file or Invocation.of(context).config
     values = local_values(path) if local else TemplateValues()
     values = replace(values, name=name or values.name, tables=tuple(table or values.tables))
     write(path, values, force=force)
@@ -49,7 +49,7 @@ def init(
 
 def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it."""
-    run = Context.of(context)
+    run = Invocation.of(context)
     settings = run.settings
     tables, followers = len(settings.tables), ", ".join(settings.followers)
     output.data(f"{run.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
@@ -57,16 +57,16 @@ def check(context: typer.Context) -> None:
 
 def render(context: typer.Context) -> None:
     """Print the configuration with references resolved and defaults filled in, without secrets."""
-    from cdc.run.config_file import render as rendered
+    from cdc.config.file import render as rendered
 
-    output.data(rendered(Context.of(context).settings).rstrip("\n"))
+    output.data(rendered(Invocation.of(context).settings).rstrip("\n"))
 
 
 def schema() -> None:
     """Print the JSON Schema of the configuration file, for editors."""
     import json
 
-    from cdc.run.config_file import schema as file_schema
+    from cdc.config.file import schema as file_schema
 
     output.data(json.dumps(file_schema(), indent=2))
 

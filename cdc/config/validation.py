@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from cdc.run.settings import Finding, PipelineSettings, Place
+from cdc.config.settings import Finding, PipelineSettings, Place
 
 Node = Mapping[str, Any]
 """A piece of JSON Schema."""

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cdc.run import output
+from cdc.cli import output
 
 if TYPE_CHECKING:
-    from cdc.run.settings import PipelineSettings
+    from cdc.config.settings import PipelineSettings
 
 DEFAULT_CONFIG = Path("cdc.yaml")
 
 
-class Context:
+class Invocation:
     """One run of the command line."""
 
     def __init__(self, config: Path = DEFAULT_CONFIG, *, debug: bool = False) -> None:
@@ -22,7 +22,7 @@ class Context:
         self.debug = debug
 
     @classmethod
-    def of(cls, context: typer.Context) -> "Context":
+    def of(cls, context: typer.Context) -> "Invocation":
         """The one that the global options made."""
         return context.ensure_object(cls)
 
@@ -32,7 +32,7 @@ class Context:
 
         Raises ConfigurationError with everything that is wrong with the file.
         """
-        from cdc.run.config_file import read
+        from cdc.config.file import read
 
         loaded = read(self.config)
         for warning in loaded.warnings:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.run import output
-from cdc.run.context import Context
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from cdc.local.home import Home
@@ -29,13 +29,13 @@ def local_home(context: typer.Context) -> "Home":
     """The hidden folder of the local parts: beside the configuration file."""
     from cdc.local.home import Home
 
-    return Home((Context.of(context).config.parent / STATE).absolute())
+    return Home((Invocation.of(context).config.parent / STATE).absolute())
 
 
 def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
     """Start Postgres, Kafka, Kafka Connect and OpenSearch here, without Docker, and wait until they answer."""
+    from cdc.cli.fetch_progress import told
     from cdc.local import parts as local
-    from cdc.run.fetch_progress import told
 
     with told() as progress:
         found = local.up(local_home(context), _chosen(only), progress)

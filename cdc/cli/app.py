@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
+from cdc.cli import output
+from cdc.cli.invocation import DEFAULT_CONFIG, Invocation
+from cdc.config.errors import InvalidSettingsError
 from cdc.core.errors import CdcError
-from cdc.run import output
-from cdc.run.context import DEFAULT_CONFIG, Context
-from cdc.run.problems import InvalidSettingsError
 
 Register = Callable[[typer.Typer], None]
 
@@ -74,7 +74,7 @@ def report(error: Exception) -> int:
 def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     command = typer.main.get_command(build(verbs))
     try:
-        code = command.main(args=list(arguments), prog_name="cdc", standalone_mode=False, obj=Context())
+        code = command.main(args=list(arguments), prog_name="cdc", standalone_mode=False, obj=Invocation())
     except SystemExit as leaving:
         # typer turns a closed pipe into an exit with 1, which is our code for a bug
         if isinstance(leaving.__context__, BrokenPipeError):
@@ -100,12 +100,12 @@ def _global_options(
     if context.invoked_subcommand is None:
         output.data(context.get_help())
         raise typer.Exit
-    run_of = Context.of(context)
+    run_of = Invocation.of(context)
     run_of.config, run_of.debug = config, debug
 
 
 def _print_version() -> None:
-    from cdc.run.verbs_config import installed
+    from cdc.cli.configuration import installed
 
     output.data(f"cdc {installed('cdc-toolkit')}")
 
