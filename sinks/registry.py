@@ -8,9 +8,11 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
 from cdc.log.settings import LogSettings
-from sinks.delta_table import DeltaSettings
-from sinks.latest import LatestFollower, LatestSettings
-from sinks.search import SearchFollower, SearchSettings
+from sinks.lake.settings import DeltaSettings
+from sinks.latest.follower import LatestFollower
+from sinks.latest.settings import LatestSettings
+from sinks.search.follower import SearchFollower
+from sinks.search.settings import SearchSettings
 
 FollowerSettings = Annotated[DeltaSettings | SearchSettings | LatestSettings, Field(discriminator="kind")]
 

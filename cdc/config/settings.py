@@ -12,10 +12,10 @@ from cdc.core.settings import Settings
 from cdc.core.table import TableName
 from cdc.log.settings import LogSettings
 from connect.settings import CaptureSettings, SourceSettings
-from sinks.delta_table import DeltaSettings
-from sinks.latest import LatestSettings
+from sinks.lake.settings import DeltaSettings
+from sinks.latest.settings import LatestSettings
 from sinks.registry import FollowerSettings
-from sinks.search import SearchSettings
+from sinks.search.settings import SearchSettings
 
 PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 FOLLOWER_NAME = r"^[a-z][a-z0-9_-]{0,39}$"

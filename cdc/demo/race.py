@@ -20,8 +20,8 @@ from cdc.local.home import Home
 from cdc.run import bootstrap
 from cdc.run.follow import follow
 from cdc.run.pipeline import spark_session
-from sinks.search import SearchSettings
-from sinks.search_index import index_name
+from sinks.search.layout import index_name
+from sinks.search.settings import SearchSettings
 
 TABLE: Final = TableName("public", "race")
 PLAY: Final = Play("cdc-race.yaml", "race", (str(TABLE),), ".cdc/race-lake")

@@ -30,8 +30,8 @@ from cdc.run.schema_check import check_schema, followed
 from connect import catalog, connector, marker, publication, readiness, registration, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
-from sinks.delta_table import DeltaFollower
-from sinks.feed import LakeFeed
+from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import DeltaFollower
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.keeper import Filenodes, Kept, TableRewritten, filenodes, kept
 

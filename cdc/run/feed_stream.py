@@ -10,8 +10,8 @@ from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.lake_stream import Progress
-from sinks.cuts import Cut, cut_of
-from sinks.feed import LakeFeed
+from sinks.lake.cuts import Cut, cut_of
+from sinks.lake.feed import LakeFeed
 
 CUTS_A_BATCH = 20
 Watch = Callable[[TableName, int], AbstractContextManager[None]]

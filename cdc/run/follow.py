@@ -23,7 +23,7 @@ from cdc.run.schema_check import check_schema, followed
 from cdc.run.streams import Runner, Stream
 from connect import registration, source
 from connect.connector import placeholder
-from sinks.feed import LakeFeed
+from sinks.lake.feed import LakeFeed
 
 Say = Callable[[str], None]
 POLL_SECONDS, LOOK_SECONDS = 0.2, 10.0

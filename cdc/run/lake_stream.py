@@ -18,7 +18,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transactions import check_position, ends_between, ends_of
-from sinks.delta_table import DeltaFollower
+from sinks.lake.follower import DeltaFollower
 
 ENDS_A_TRIGGER = 20_000
 

@@ -14,8 +14,9 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, RefusedError
 from cdc.local.jars import spark_jars
 from cdc.run import session
-from sinks.delta_table import DeltaFollower, DeltaSettings
-from sinks.lake import Lake
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.layout import Lake
+from sinks.lake.settings import DeltaSettings
 from sinks.registry import Naming, fed_follower
 
 SUBMITTED = "CDC_SUBMITTED"

@@ -21,8 +21,8 @@ from cdc.run.pipeline import lake_of
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
-from sinks import lake as lakes
-from sinks.cuts import Cut, Cuts
+from sinks.lake import layout
+from sinks.lake.cuts import Cut, Cuts
 
 EXACT_BELOW = 1_000_000
 """Tables that the planner thinks smaller are counted, larger ones estimated unless asked otherwise."""
@@ -220,9 +220,9 @@ def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) ->
     if cut is None or str(table) not in cut.versions:
         return None
     folder = lake_of(settings).folder(table)
-    if lakes.open_table(folder) is None:
+    if layout.open_table(folder) is None:
         raise HistoryLostError(f"{table} is gone from the lake {settings.delta[1].path}", "run `cdc bootstrap` again")
-    return lakes.row_count(folder, cut.versions[str(table)])
+    return layout.row_count(folder, cut.versions[str(table)])
 
 
 def _idle(state: str) -> bool:

@@ -20,7 +20,7 @@ from cdc.log.transactions import ends_between, ends_of
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import check_schema, followed
 from connect import catalog, registration, slot, source
-from sinks.feed import LakeFeed
+from sinks.lake.feed import LakeFeed
 from snapshots.copy import SnapshotSource
 from snapshots.keeper import Kept, filenodes, kept
 from snapshots.read import source_rows

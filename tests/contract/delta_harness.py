@@ -17,9 +17,10 @@ from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, 
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks.cuts import Cuts
-from sinks.delta_table import DeltaFollower, DeltaSettings
-from sinks.lake import Lake
+from sinks.lake.cuts import Cuts
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.layout import Lake
+from sinks.lake.settings import DeltaSettings
 from sinks.memory import ChangesInMemory
 from tests.contract.followers import TABLES, Crash
 

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from cdc.core.position import Position
 from cdc.log.settings import LogSettings
-from sinks import latest_state
-from sinks.latest import LatestFollower
+from sinks.latest import state
+from sinks.latest.follower import LatestFollower
 from sinks.memory import ChangesInMemory
 from tests.contract.fed_harness import FedHarness
 from tests.contract.followers import TABLES, Crash
@@ -31,5 +31,5 @@ class LatestHarness(FedHarness):
 
     def crash_in_apply(self, batch: ChangesInMemory, position: Position) -> None:
         """Die with all of the batch's rows written, and its transaction open."""
-        with patch.object(latest_state, "position_record", side_effect=Crash), suppress(Crash):
+        with patch.object(state, "position_record", side_effect=Crash), suppress(Crash):
             self.apply(batch, position)

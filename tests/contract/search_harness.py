@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 
 from cdc.core.position import Position
 from sinks.memory import ChangesInMemory
-from sinks.search import SearchFollower, SearchSettings
+from sinks.search.follower import SearchFollower
+from sinks.search.settings import SearchSettings
 from tests.contract.fed_harness import FedHarness
 from tests.contract.followers import TABLES, Crash
 

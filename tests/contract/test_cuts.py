@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.core.position import Lsn, Position
-from sinks import cuts
-from sinks.cuts import Cut, Cuts
-from sinks.lake import Lake, open_table
+from sinks.lake import cuts
+from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.layout import Lake, open_table
 from tests.waiting import until
 
 

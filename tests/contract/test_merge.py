@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.names import Net
 from cdc.columns.spark_types import spark_type
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.merge import Write, merge, shape_of
+from sinks.lake.write import Write, merge, shape_of
 
 TIMES = {
     Kind.TIMESTAMP: ("2024-07-01 12:00:00.000001", "2024-10-27 02:30:00", "+12024-02-29 12:34:56"),

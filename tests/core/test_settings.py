@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
-from sinks.search import SearchSettings
+from sinks.search.settings import SearchSettings
 
 
 def values(**changed: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from cdc.cli.output import say
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow import follow
-from sinks.search import SearchSettings
+from sinks.search.settings import SearchSettings
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, problems, verified
 

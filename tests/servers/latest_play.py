@@ -8,7 +8,7 @@ from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
 from cdc.log.kafka_client import Reader, Record
 from cdc.log.settings import LogSettings
-from sinks.latest import LatestFollower
+from sinks.latest.follower import LatestFollower
 from tests.contract.fed import feed_frame
 from tests.contract.followers import bookmark
 

@@ -14,8 +14,8 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
 from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
-from sinks import latest_state
-from sinks.latest import LatestFollower
+from sinks.latest import state
+from sinks.latest.follower import LatestFollower
 from tests.contract.fed import feed_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
@@ -77,7 +77,7 @@ def test_rows_and_position_are_seen_together_or_not_at_all(spark: SparkSession, 
     follower = loaded(spark, start(), THINGS, OTHERS)
     batch = FeedBatch({t.name: feed_frame(spark, t, {(1,): row(1, "new")}) for t in (THINGS, OTHERS)})
     before = records(log, latest_topic(log.prefix, THINGS.name))
-    with patch.object(latest_state, "position_record", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(state, "position_record", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         follower.apply(batch, at(1))
     assert follower.position() is None
     assert records(log, latest_topic(log.prefix, THINGS.name)) == before
@@ -159,7 +159,7 @@ def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log
 
 def test_a_copy_that_died_has_no_bookmark(spark: SparkSession, start: Start) -> None:
     follower = loaded(spark, start(), THINGS)
-    with patch("sinks.latest_topics.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch("sinks.latest.read.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
     next_one = start()
     assert next_one.bookmarks() == {}

@@ -17,10 +17,11 @@ from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks import search_bulk
-from sinks.search import SearchFollower, SearchSettings
-from sinks.search_client import Cluster
-from sinks.search_index import index_name, positions_index, refusals_index
+from sinks.search import write
+from sinks.search.client import Cluster
+from sinks.search.follower import SearchFollower
+from sinks.search.layout import index_name, positions_index, refusals_index
+from sinks.search.settings import SearchSettings
 from tests.contract.fed import feed_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
@@ -146,8 +147,8 @@ def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFol
 
 def bulk(spark: SparkSession, follower: SearchFollower, version: int, row: Row | None) -> None:
     index = follower._index(THINGS.name)
-    target = search_bulk.Target(follower._cluster, index, version, 10, 10**6, 1)
-    search_bulk.write(documents(feed_frame(spark, THINGS, {(1,): row}), THINGS), target)
+    target = write.Target(follower._cluster, index, version, 10, 10**6, 1)
+    write.write(documents(feed_frame(spark, THINGS, {(1,): row}), THINGS), target)
 
 
 def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
@@ -187,7 +188,7 @@ def test_a_refused_document_is_kept_and_stops(
     feed = feed_frame(spark, grown, {(1,): {**written(1, "secret"), "new": "secret"}})
     for _ in range(2):
         with (
-            patch("sinks.search._loaded", return_value=grown),
+            patch("sinks.search.follower._loaded", return_value=grown),
             pytest.raises(PreconditionError, match=r"public\.things: the index refused 1 documents") as refused,
         ):
             follower.apply(FeedBatch({THINGS.name: feed}), at(1))
@@ -247,9 +248,9 @@ def test_a_node_that_is_down_is_one_line(spark: SparkSession, name: str) -> None
     with pytest.raises(UnreachableError, match=r"OpenSearch http://127\.0\.0\.1:1 does not answer: .*refused") as down:
         follower.position()
     assert "\n" not in str(down.value)
-    target = search_bulk.Target(Cluster(FREE_OF_LISTENERS), "i", 1 << 48, 10, 1000, 1)
+    target = write.Target(Cluster(FREE_OF_LISTENERS), "i", 1 << 48, 10, 1000, 1)
     with pytest.raises(UnreachableError, match="does not answer"):
-        search_bulk.write(documents(feed_frame(spark, THINGS, ROWS), THINGS), target)
+        write.write(documents(feed_frame(spark, THINGS, ROWS), THINGS), target)
 
 
 def test_a_search_sees_whole_batches(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:

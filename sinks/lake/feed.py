@@ -8,9 +8,9 @@ from cdc.columns.feed import FeedBatch, copied, newest, required
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks import lake as lakes
-from sinks.cuts import Cut, Cuts
-from sinks.lake import Lake
+from sinks.lake import layout
+from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.layout import Lake
 
 
 class LakeFeed:
@@ -47,9 +47,9 @@ class LakeFeed:
         return [self._table(TableName.parse(name)) for name in cut.versions]
 
     def _table(self, name: TableName) -> tuple[Table, Bookmark]:
-        delta = lakes.owned(self._lake, name)
-        table = lakes.described(delta) if delta else None
-        bookmark = lakes.bookmark(self._lake, delta) if delta else None
+        delta = layout.owned(self._lake, name)
+        table = layout.described(delta) if delta else None
+        bookmark = layout.bookmark(self._lake, delta) if delta else None
         if table is None or bookmark is None:
             raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
         return table, bookmark
@@ -69,7 +69,7 @@ class LakeFeed:
 
     def row_count(self, name: TableName, cut: Cut) -> int:
         """A table's rows at a cut."""
-        return lakes.row_count(self._lake.folder(name), cut.versions[str(name)])
+        return layout.row_count(self._lake.folder(name), cut.versions[str(name)])
 
     def batch(self, tables: Sequence[Table], since: Cut, until: Cut) -> FeedBatch:
         """What changed in these tables after `since` up to `until`; tables that did not change are left out."""

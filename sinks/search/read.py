@@ -11,7 +11,7 @@ from opensearchpy import OpenSearch
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.names import Message
-from sinks.search_client import Cluster, reached
+from sinks.search.client import Cluster, reached
 
 PAGE: Final = 1000
 KEEP_ALIVE: Final = "5m"

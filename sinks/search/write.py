@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 
 from cdc.columns.names import Message
 from cdc.core.errors import RefusedError
-from sinks.search_client import Cluster, is_passing, opened, reason_of, told, unreachable
-from sinks.search_index import generation_of
+from sinks.search.client import Cluster, is_passing, opened, reason_of, told, unreachable
+from sinks.search.layout import generation_of
 
 ID_BYTES: Final = 512
 """The longest id that OpenSearch takes; the ids of longer keys are hashes. An id that is a key begins with a brace."""

@@ -2,41 +2,21 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import ConflictError
-from pydantic import Field, SecretStr
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.documents import documents, rows_of
 from cdc.columns.feed import FeedBatch, required
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
-from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
-from sinks import search_bulk, search_index, search_scroll
-from sinks.search_client import Cluster, reached
-from sinks.search_index import IndexNote, Owner
-
-
-class SearchSettings(Settings):
-    kind: Literal["search"]
-    url: str = Field(pattern=r"^https?://")
-    username: str | None = None
-    password: SecretStr | None = None
-    ca_file: str | None = None
-    prefix: str = Field(default="", pattern=r"^([a-z][a-z0-9_-]{0,99})?$")
-    """First part of every index's name; the pipeline's name where it is left out."""
-    shards: int = Field(default=1, ge=1)
-    replicas: int = Field(default=0, ge=0)
-    deletes_remembered_hours: int = Field(default=24, ge=1)
-    """How long the index remembers the version of a deleted document (`index.gc_deletes`), in memory: longer than a
-    writer that lost its lease can live on, or its late write would bring the document back."""
-    bulk_documents: int = Field(default=1000, ge=1)
-    bulk_bytes: int = Field(default=5 * 1024 * 1024, ge=1024)
-    bulk_retry_seconds: int = Field(default=120, ge=1)
-    """How long a request that the cluster is too busy for is tried again."""
+from sinks.search import layout, read, write
+from sinks.search.client import Cluster, reached
+from sinks.search.layout import IndexNote, Owner
+from sinks.search.settings import SearchSettings
 
 
 class SearchFollower:
@@ -64,7 +44,7 @@ class SearchFollower:
     def prepare(self, tables: Sequence[Table]) -> None:
         """Refuse tables that cannot be followed and indexes that are not ours; a table's index comes with its copy."""
         for table in tables:
-            search_index.check_table(table)
+            layout.check_table(table)
         with reached(self._cluster) as client:
             for table in tables:
                 self._note(client, table.name)
@@ -73,17 +53,17 @@ class SearchFollower:
 
     def load(self, table: Table, copy: DataFrame, bookmark: Bookmark) -> None:
         """Make the table's index anew and fill it; until the last row is in, it has no bookmark."""
-        search_index.check_table(table)
+        layout.check_table(table)
         index, note = self._index(table.name), IndexNote(self._owner, table)
         s = self._settings
-        settings = search_index.table_settings(table, s.shards, s.replicas, s.deletes_remembered_hours)
+        settings = layout.table_settings(table, s.shards, s.replicas, s.deletes_remembered_hours)
         with reached(self._cluster) as client:
             if self._note(client, table.name):
                 client.indices.delete(index=index)
             client.indices.create(
-                index=index, body={"mappings": search_index.table_mapping(note), "settings": {"index": settings}}
+                index=index, body={"mappings": layout.table_mapping(note), "settings": {"index": settings}}
             )
-            self._write(client, table, copy, search_index.version_of_copy(self._generation))
+            self._write(client, table, copy, layout.version_of_copy(self._generation))
             client.indices.refresh(index=index)
             loaded = IndexNote(self._owner, table, bookmark)
             client.indices.put_mapping(index=index, body={"_meta": loaded.as_meta()})
@@ -96,7 +76,7 @@ class SearchFollower:
             notes = self._notes(client)
             tables = [_loaded(name, notes.get(name)) for name in batch.tables]
             for table in tables:
-                self._write(client, table, batch.tables[table.name], search_index.version_at(position))
+                self._write(client, table, batch.tables[table.name], layout.version_at(position))
             if tables:
                 client.indices.refresh(index=",".join(self._index(table.name) for table in tables))
             self._store(client, position)
@@ -134,17 +114,15 @@ class SearchFollower:
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
         shards = int(settings[index]["settings"]["index"]["number_of_shards"])
-        return rows_of(
-            search_scroll.read(required(self._spark), search_scroll.Source(self._cluster, index, shards)), table
-        )
+        return rows_of(read.read(required(self._spark), read.Source(self._cluster, index, shards)), table)
 
     def _index(self, name: TableName) -> str:
-        return search_index.index_name(self._prefix, name)
+        return layout.index_name(self._prefix, name)
 
     def _own_indexes(self) -> dict[str, dict[str, Any]]:
         return {
-            search_index.positions_index(self._prefix): search_index.POSITION_MAPPING,
-            search_index.refusals_index(self._prefix): search_index.REFUSAL_MAPPING,
+            layout.positions_index(self._prefix): layout.POSITION_MAPPING,
+            layout.refusals_index(self._prefix): layout.REFUSAL_MAPPING,
         }
 
     def _own_settings(self) -> dict[str, Any]:
@@ -175,16 +153,14 @@ class SearchFollower:
     def _write(self, client: OpenSearch, table: Table, feed: DataFrame, version: int) -> None:
         s, index = self._settings, self._index(table.name)
         limits = (s.bulk_documents, s.bulk_bytes, s.bulk_retry_seconds)
-        target = search_bulk.Target(self._cluster, index, version, *limits)
-        refusals = search_bulk.write(documents(feed, table), target)
+        target = write.Target(self._cluster, index, version, *limits)
+        refusals = write.write(documents(feed, table), target)
         if refusals:
             self._refuse(client, table.name, version, refusals)
 
-    def _refuse(
-        self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[search_bulk.Refusal]
-    ) -> None:
+    def _refuse(self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.Refusal]) -> None:
         """Keep the refusals, each once however often its batch is tried, and stop: the position stays behind them."""
-        index = search_index.refusals_index(self._prefix)
+        index = layout.refusals_index(self._prefix)
         for refusal in refusals:
             kept = {"table": str(table), "document": refusal.id, "version": version, "reason": refusal.reason}
             client.index(
@@ -203,17 +179,15 @@ class SearchFollower:
                 f"the index is followed in generation {stands.generation}, this is {position.generation}",
                 "stop this `cdc follow`: a later one has taken over",
             )
-        return stands is not None and search_index.version_at(position) <= search_index.version_at(stands)
+        return stands is not None and layout.version_at(position) <= layout.version_at(stands)
 
     def _position(self, client: OpenSearch) -> Position | None:
-        found = client.get(
-            index=search_index.positions_index(self._prefix), id=self._position_id(), params={"ignore": 404}
-        )
+        found = client.get(index=layout.positions_index(self._prefix), id=self._position_id(), params={"ignore": 404})
         return Position.from_json(found["_source"]["position"]) if found.get("found") else None
 
     def _store(self, client: OpenSearch, position: Position) -> None:
-        index = search_index.positions_index(self._prefix)
-        version = {"version": search_index.version_at(position), "version_type": "external_gte"}
+        index = layout.positions_index(self._prefix)
+        version = {"version": layout.version_at(position), "version_type": "external_gte"}
         body = {**self._owner.as_json(), "position": position.as_json()}
         try:
             client.index(index=index, id=self._position_id(), body=body, params=version)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from cdc.columns.names import Changes
 from cdc.core.refusal import Refusal
-from sinks.lake import Lake, open_table
+from sinks.lake.layout import Lake, open_table
 
 FOLDER = "refusals"
 SCHEMA = pa.schema(

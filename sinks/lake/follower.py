@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.batch import ChangeBatch, TableChanges, after_truncate, ranked
@@ -15,25 +13,15 @@ from cdc.columns.feed import required
 from cdc.core.change import Place
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
-from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
-from sinks import lake as lakes
-from sinks import refusals
-from sinks.copied_files import CopiedFiles, take_in
-from sinks.cuts import Cut, Cuts
-from sinks.lake import Lake
-from sinks.members import Members
-from sinks.merge import Write, append, merge, replace, shape_of
-
-
-class DeltaSettings(Settings):
-    kind: Literal["delta"]
-    path: str = Field(min_length=1)
-    """The lake: a folder or a URI that Spark can write; a table lies at `<path>/<schema>/<table>`."""
-    batch_changes: int = Field(default=200_000, ge=1)
-    """A batch takes whole transactions until it holds this many changes."""
-    parallel_tables: int = Field(default=2, ge=1)
+from sinks.lake import layout, refusals
+from sinks.lake.copied_files import CopiedFiles, take_in
+from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.layout import Lake
+from sinks.lake.settings import DeltaSettings
+from sinks.lake.table_list import TableList
+from sinks.lake.write import Write, append, merge, replace, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +44,19 @@ class DeltaFollower:
         self._settings = settings
         self._lake = lake
         self._cuts = Cuts(lake)
-        self._members = Members(lake)
+        self._table_list = TableList(lake)
         self._adopted: set[TableName] = set()
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Refuse what is not ours, and make the lake's own tables; a captured table's comes with its copy."""
         for table in tables:
-            lakes.owned(self._lake, table.name)
+            layout.owned(self._lake, table.name)
         self._cuts.prepare()
-        self._members.add([table.name for table in tables])
+        self._table_list.add([table.name for table in tables])
 
     def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
         """Take the copied files in with one commit; whatever the table held before is replaced by it."""
-        lakes.owned(self._lake, table.name)
+        layout.owned(self._lake, table.name)
         take_in(self._lake, table, copy, bookmark)
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
@@ -135,19 +123,19 @@ class DeltaFollower:
         return Cut(position, committed_ms, {str(name): self._version(name) for name in reached})
 
     def _standings(self) -> dict[TableName, _Standing]:
-        return {s.table.name: s for s in map(self._standing, self._members.names()) if s}
+        return {s.table.name: s for s in map(self._standing, self._table_list.names()) if s}
 
     def _standing(self, name: TableName) -> _Standing | None:
-        delta = lakes.owned(self._lake, name)
-        table = lakes.described(delta) if delta else None
-        bookmark = lakes.bookmark(self._lake, delta) if delta else None
+        delta = layout.owned(self._lake, name)
+        table = layout.described(delta) if delta else None
+        bookmark = layout.bookmark(self._lake, delta) if delta else None
         if delta is None or table is None or bookmark is None:
             return None
         offset = delta.transaction_version(self._lake.app_id)
         return _Standing(table, bookmark, BEFORE_LOG if offset is None else offset)
 
     def _version(self, name: TableName) -> int:
-        delta = lakes.open_table(self._lake.folder(name))
+        delta = layout.open_table(self._lake.folder(name))
         if delta is None:
             raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
         return int(delta.version())
@@ -171,7 +159,7 @@ class DeltaFollower:
             self._check_written(standing.table.name, version)
 
     def _check_written(self, name: TableName, version: int) -> None:
-        delta = lakes.owned(self._lake, name)
+        delta = layout.owned(self._lake, name)
         stands = delta.transaction_version(self._lake.app_id) if delta else None
         if stands != version:
             raise RefusedError(f"another writer moved {name} to offset {stands}", "stop the other `cdc follow`")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,17 +11,13 @@ from cdc.columns.feed import FeedBatch, required
 from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
-from cdc.core.settings import Settings
 from cdc.core.table import Table, TableName
 from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
 from cdc.log.names import check_apart, latest_topic, positions_topic
 from cdc.log.settings import LogSettings
-from sinks import latest_state, latest_topics
-from sinks.latest_state import Owner, Registration, State
-
-
-class LatestSettings(Settings):
-    kind: Literal["latest"]
+from sinks.latest import read
+from sinks.latest import state as states
+from sinks.latest.state import Owner, Registration, State
 
 
 class LatestFollower:
@@ -58,7 +53,7 @@ class LatestFollower:
         if self._writer and all(table.name in state.tables for table in tables):
             return
         with Admin(self._log) as admin:
-            _ensure(admin, latest_topics.topic_of_positions(self._log))
+            _ensure(admin, read.topic_of_positions(self._log))
             made = [table for table in tables if self._make_topic(admin, table, state)]
         if made:
             self._register([Registration(table) for table in made])
@@ -69,7 +64,7 @@ class LatestFollower:
         self._register([Registration(table)])
         texts = documents(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
-        latest_topics.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
+        read.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
         self._register([Registration(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
@@ -81,7 +76,7 @@ class LatestFollower:
         with self._transaction() as writer:
             for table in tables:
                 self._send(writer, table, batch.tables[table.name])
-            writer.write(self._positions, *latest_state.position_record(self._owner, position))
+            writer.write(self._positions, *states.position_record(self._owner, position))
         self._state = self._state.at(position)
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
@@ -94,17 +89,17 @@ class LatestFollower:
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """The keys that have a row; None unless `exact`, since nobody knows without reading the whole topic."""
         registered = exact and table in self._known().tables
-        return latest_topics.live_keys(self._log, self._topic(table)) if registered else None
+        return read.live_keys(self._log, self._topic(table)) if registered else None
 
     def written(self, table: TableName) -> int:
         """The records that the table's topic has taken since it was made, compacted away or not."""
-        return latest_topics.taken(self._log, self._topic(table))
+        return read.taken(self._log, self._topic(table))
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a consumer has them that reads committed records from the beginning until now."""
         if table.name not in self._known().tables:
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
-        newest = latest_topics.newest(required(self._spark), self._log, self._topic(table.name))
+        newest = read.newest(required(self._spark), self._log, self._topic(table.name))
         return rows_of(newest.select(F.col(Message.VALUE).cast("string").alias(Message.VALUE)), table)
 
     def _topic(self, name: TableName) -> str:
@@ -112,14 +107,14 @@ class LatestFollower:
 
     def _known(self) -> State:
         """The state: remembered by the writer, who alone changes it, else read."""
-        return self._state if self._writer else latest_state.read(self._log, self._positions, self._owner)
+        return self._state if self._writer else states.read(self._log, self._positions, self._owner)
 
     def _writing(self) -> TransactionalWriter:
         """The writer; with its making, an older one is cut off and what that left open is gone, so read only then."""
         if self._writer is None:
             self._writer = TransactionalWriter(self._log, self._owner.transactional_id)
             try:
-                self._state = latest_state.read(self._log, self._positions, self._owner)
+                self._state = states.read(self._log, self._positions, self._owner)
             except BaseException:
                 self.close()
                 raise
@@ -141,16 +136,16 @@ class LatestFollower:
     def _register(self, registrations: Sequence[Registration]) -> None:
         with self._transaction() as writer:
             for registration in registrations:
-                writer.write(self._positions, *latest_state.registration_record(self._owner, registration))
+                writer.write(self._positions, *states.registration_record(self._owner, registration))
         for registration in registrations:
             self._state = self._state.having(registration)
 
     def _make_topic(self, admin: Admin, table: Table, state: State) -> bool:
         """Make the table's topic if it is not there; says whether the table is to be registered."""
-        wanted, registered = latest_topics.topic_of(self._log, table.name), table.name in state.tables
+        wanted, registered = read.topic_of(self._log, table.name), table.name in state.tables
         if _ensure(admin, wanted):
             return True
-        if not registered and not latest_topics.is_empty(self._log, wanted.name):
+        if not registered and not read.is_empty(self._log, wanted.name):
             raise PreconditionError(
                 f"topic {wanted.name} is there already and is not this follower's",
                 "choose another log.prefix, or delete it",
@@ -159,11 +154,9 @@ class LatestFollower:
 
     def _with_tombstones(self, records: DataFrame, name: TableName) -> DataFrame:
         topic = self._topic(name)
-        if latest_topics.is_empty(self._log, topic):
+        if read.is_empty(self._log, topic):
             return records
-        stale = latest_topics.newest(required(self._spark), self._log, topic).join(
-            records, Message.KEY.value, "left_anti"
-        )
+        stale = read.newest(required(self._spark), self._log, topic).join(records, Message.KEY.value, "left_anti")
         return records.unionByName(stale.select(Message.KEY, F.lit(None).cast("binary").alias(Message.VALUE)))
 
     def _loaded(self, name: TableName) -> Table:
@@ -203,7 +196,7 @@ def _ensure(admin: Admin, wanted: Topic) -> bool:
     """Make the topic if it is not there; says whether it was made. Raises PreconditionError for one that differs."""
     present = admin.topics([wanted.name]).get(wanted.name)
     if present is None:
-        latest_topics.make(admin, wanted)
+        read.make(admin, wanted)
         return True
-    latest_topics.check_partitions(wanted, present)
+    read.check_partitions(wanted, present)
     return False

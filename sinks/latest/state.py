@@ -10,7 +10,7 @@ from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.kafka_client import Reader, Record
 from cdc.log.settings import LogSettings
-from sinks.latest_topics import committed
+from sinks.latest.read import committed
 
 POSITION_KEY = b"position"
 

@@ -11,7 +11,7 @@ from cdc.columns.spark_types import row_type
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark
 from cdc.core.table import Table
-from sinks.lake import SOURCE_PROPERTY, TABLE_PROPERTY, Lake, open_table
+from sinks.lake.layout import SOURCE_PROPERTY, TABLE_PROPERTY, Lake, open_table
 
 PROPERTIES = {
     "delta.enableChangeDataFeed": "true",

@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc.core.errors import RefusedError
 from cdc.core.position import Position
-from sinks.lake import Lake, open_table
+from sinks.lake.layout import Lake, open_table
 
 FOLDER = "cuts"
 TIDY_EVERY, TIDY_BYTES, KEPT_HOURS = 200, 4 * 1024 * 1024, 168

@@ -6,13 +6,13 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from cdc.core.table import TableName
-from sinks.lake import Lake, open_table
+from sinks.lake.layout import Lake, open_table
 
 FOLDER = "tables"
 SCHEMA = pa.schema([pa.field("schema", pa.string(), nullable=False), pa.field("table", pa.string(), nullable=False)])
 
 
-class Members:
+class TableList:
     """The lake's list of its tables."""
 
     def __init__(self, lake: Lake) -> None:
