@@ -15,7 +15,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
 from cdc.log.names import check_apart, latest_topic, positions_topic
 from cdc.log.settings import LogSettings
-from sinks.latest import read
+from sinks.latest import layout, read, write
 from sinks.latest import state as states
 from sinks.latest.state import Owner, Registration, State
 
@@ -53,7 +53,7 @@ class LatestFollower:
         if self._writer and all(table.name in state.tables for table in tables):
             return
         with Admin(self._log) as admin:
-            _ensure(admin, read.topic_of_positions(self._log))
+            _ensure(admin, layout.topic_of_positions(self._log))
             made = [table for table in tables if self._make_topic(admin, table, state)]
         if made:
             self._register([Registration(table) for table in made])
@@ -64,7 +64,7 @@ class LatestFollower:
         self._register([Registration(table)])
         texts = documents(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
-        read.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
+        write.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
         self._register([Registration(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
@@ -142,7 +142,7 @@ class LatestFollower:
 
     def _make_topic(self, admin: Admin, table: Table, state: State) -> bool:
         """Make the table's topic if it is not there; says whether the table is to be registered."""
-        wanted, registered = read.topic_of(self._log, table.name), table.name in state.tables
+        wanted, registered = layout.topic_of(self._log, table.name), table.name in state.tables
         if _ensure(admin, wanted):
             return True
         if not registered and not read.is_empty(self._log, wanted.name):
@@ -196,7 +196,7 @@ def _ensure(admin: Admin, wanted: Topic) -> bool:
     """Make the topic if it is not there; says whether it was made. Raises PreconditionError for one that differs."""
     present = admin.topics([wanted.name]).get(wanted.name)
     if present is None:
-        read.make(admin, wanted)
+        write.make(admin, wanted)
         return True
-    read.check_partitions(wanted, present)
+    layout.check_partitions(wanted, present)
     return False

@@ -159,7 +159,7 @@ def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log
 
 def test_a_copy_that_died_has_no_bookmark(spark: SparkSession, start: Start) -> None:
     follower = loaded(spark, start(), THINGS)
-    with patch("sinks.latest.read.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch("sinks.latest.write.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
     next_one = start()
     assert next_one.bookmarks() == {}

@@ -1,0 +1,42 @@
+"""The topics of a latest log as they should be."""
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.log.kafka_client import Topic
+from cdc.log.names import latest_topic, positions_topic
+from cdc.log.settings import LogSettings
+
+
+def topic_of(log: LogSettings, name: TableName) -> Topic:
+    """The table's topic as it should be."""
+    return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compacted(log))
+
+
+def topic_of_positions(log: LogSettings) -> Topic:
+    return Topic(positions_topic(log.prefix), 1, log.replication_factor, _compacted(log))
+
+
+def check_partitions(wanted: Topic, present: Topic) -> None:
+    """Raises PreconditionError when the topic has another partition count: keys would lie elsewhere than before."""
+    if present.partitions != wanted.partitions:
+        raise PreconditionError(
+            f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
+            "set log.partitions back: with another count, keys would move",
+        )
+
+
+def _compacted(log: LogSettings) -> dict[str, str]:
+    kept = log.latest
+    return {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": _milliseconds(kept.min_compaction_lag_seconds),
+        "max.compaction.lag.ms": _milliseconds(kept.max_compaction_lag_seconds),
+        "delete.retention.ms": _milliseconds(kept.delete_retention_seconds),
+        "segment.ms": _milliseconds(kept.segment_seconds),
+        "min.cleanable.dirty.ratio": str(kept.dirty_ratio),
+        "max.message.bytes": str(kept.max_record_bytes),
+    }
+
+
+def _milliseconds(seconds: int) -> str:
+    return str(seconds * 1000)
