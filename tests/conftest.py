@@ -19,7 +19,7 @@ __all__ = ["kafka_bootstrap", "make_pipeline", "search_url", "servers"]
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    from cdc.local.jars import spark_jars
+    from cdc.local.fetch.jars import spark_jars
     from cdc.run.session import Launch, build
 
     log = tmp_path_factory.mktemp("spark") / "spark.log"

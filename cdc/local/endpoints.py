@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from cdc.local.home import Home
-from cdc.local.passwords import Password, password
-from cdc.local.ports import LOOPBACK
+from cdc.local.state.passwords import Password, password
+from cdc.local.state.ports import LOOPBACK
 
 SUPERUSER: Final = "postgres"
 

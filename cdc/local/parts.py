@@ -10,15 +10,17 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.local import connect_worker, kafka_broker, opensearch_node, passwords, ports, postgres, processes
-from cdc.local.cache import cache_folder
 from cdc.local.endpoints import Endpoints, Part, Status, endpoints_at
+from cdc.local.fetch.cache import cache_folder
+from cdc.local.fetch.jars import fetch
 from cdc.local.home import Home
-from cdc.local.jars import fetch
-from cdc.local.processes import Launch
 from cdc.local.progress import SILENT, Progress
+from cdc.local.running import processes
+from cdc.local.running.processes import Launch
+from cdc.local.running.startup import Candidate, start
+from cdc.local.servers import connect_worker, kafka_broker, opensearch_node, postgres
 from cdc.local.site import Site
-from cdc.local.startup import Candidate, start
+from cdc.local.state import passwords, ports
 
 __all__ = ["Endpoints", "Home", "Part", "Status", "down", "endpoints", "status", "up", "wipe"]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, RefusedError
-from cdc.local.jars import spark_jars
+from cdc.local.fetch.jars import spark_jars
 from cdc.run import session
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import PreconditionError
-from cdc.local.java import find_java
+from cdc.local.servers.java import find_java
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -17,7 +17,7 @@ import pyspark
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
-from cdc.local.jars import spark_jars, spark_packages
+from cdc.local.fetch.jars import spark_jars, spark_packages
 from cdc.run.pipeline import SUBMITTED
 from cdc.run.session import FIXED
 

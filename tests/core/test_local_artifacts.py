@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import ConfigurationError, PreconditionError
-from cdc.local.artifacts import LOCK_FILE, Artifact, locked, parse, platform_name, split
-from cdc.local.lock import DECLARED, render
+from cdc.local.fetch.artifacts import LOCK_FILE, Artifact, locked, parse, platform_name, split
+from cdc.local.fetch.lock import DECLARED, render
 
 ONE = Artifact("org.example:thing:1.0", "ab" * 32, 7)
 OTHER = Artifact("org.example:thing:1.0:native", "cd" * 32, 8, "linux-amd64")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import PreconditionError
-from cdc.local import java
+from cdc.local.servers import java
 
 FULL = "java.base@{0}\njava.management@{0}\njdk.localedata@{0}\njdk.unsupported@{0}\njdk.zipfs@{0}\n"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import ConfigurationError, PreconditionError
-from cdc.local import failures, passwords, ports
 from cdc.local.home import Home
+from cdc.local.running import failures
+from cdc.local.state import passwords, ports
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ from ruamel.yaml import YAML
 
 from cdc.config.file import load, read
 from cdc.core.errors import ConfigurationError
-from cdc.local import connect_worker, kafka_broker
-from cdc.local.connect_worker import worker_settings
 from cdc.local.endpoints import Endpoints
 from cdc.local.home import Home
-from cdc.local.kafka_broker import broker_settings
-from cdc.local.opensearch_node import node_settings
-from cdc.local.passwords import Password
+from cdc.local.servers import connect_worker, kafka_broker
+from cdc.local.servers.connect_worker import worker_settings
+from cdc.local.servers.kafka_broker import broker_settings
+from cdc.local.servers.opensearch_node import node_settings
 from cdc.local.site import Site
+from cdc.local.state.passwords import Password
 from connect.connector import CONNECTOR_CLASS
 
 ROOT: Final = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_every_variable_is_pinned_in_the_example() -> None:
 
 
 def test_versions_are_those_of_the_local_parts() -> None:
-    jars = tomllib.loads((ROOT / "cdc/local/jars.toml").read_text(encoding="utf-8"))
+    jars = tomllib.loads((ROOT / "cdc/local/fetch/jars.toml").read_text(encoding="utf-8"))
     versions = _example()
     assert f"org.apache.kafka:kafka_2.13:{versions['KAFKA_VERSION']}" in jars["kafka"]["roots"]
     assert f"io.debezium:debezium-connector-postgres:{versions['DEBEZIUM_VERSION']}" in jars["debezium"]["roots"]

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import UnreachableError
-from cdc.local.artifacts import locked
-from cdc.local.jars import fetch
+from cdc.local.fetch.artifacts import locked
+from cdc.local.fetch.jars import fetch
+from cdc.local.fetch.registry import REGISTRY_VARIABLE
 from cdc.local.progress import Silent
-from cdc.local.registry import REGISTRY_VARIABLE
 
 NOWHERE = "http://127.0.0.1:9"
 

@@ -15,9 +15,9 @@ import psycopg
 import pytest
 
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.local import ports
+from cdc.local.fetch.registry import REGISTRY_VARIABLE
 from cdc.local.parts import Endpoints, Home, Part, Status, down, endpoints, status, up, wipe
-from cdc.local.registry import REGISTRY_VARIABLE
+from cdc.local.state import ports
 
 POSTGRES = {Part.POSTGRES}
 UP = "import sys, pathlib; from cdc.local.parts import *; up(Home(pathlib.Path(sys.argv[1])), {Part.POSTGRES})"

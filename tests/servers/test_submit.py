@@ -12,7 +12,7 @@ import psutil
 import pyspark
 import pytest
 
-from cdc.local.java import find_java
+from cdc.local.servers.java import find_java
 from tests.commands import cdc
 from tests.pipelines import MakePipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload

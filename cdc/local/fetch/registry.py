@@ -12,7 +12,7 @@ import stamina
 from jgo.maven import MavenContext, PythonResolver
 
 from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.local.artifacts import Artifact, split
+from cdc.local.fetch.artifacts import Artifact, split
 from cdc.local.progress import Progress
 
 REGISTRY_VARIABLE: Final = "CDC_REGISTRY"

@@ -6,12 +6,12 @@ from typing import Final
 import httpx
 
 from cdc.local.endpoints import Endpoints, Part
-from cdc.local.files import write
-from cdc.local.java import find_java
-from cdc.local.jvm import LOGGING, options
-from cdc.local.ports import LOOPBACK
-from cdc.local.processes import Launch
+from cdc.local.running.processes import Launch
+from cdc.local.servers.java import find_java
+from cdc.local.servers.jvm import LOGGING, options
 from cdc.local.site import Site
+from cdc.local.state.files import write
+from cdc.local.state.ports import LOOPBACK
 
 TRANSPORT: Final = "search.transport"
 PORTS: Final = (Part.SEARCH, TRANSPORT)

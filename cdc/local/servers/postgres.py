@@ -16,15 +16,15 @@ import psycopg
 from filelock import FileLock
 
 from cdc.core.errors import PreconditionError
-from cdc.local.cache import CACHE_VARIABLE, open_folder
 from cdc.local.endpoints import SUPERUSER, Endpoints, Part
-from cdc.local.failures import failed
-from cdc.local.files import write
+from cdc.local.fetch.cache import CACHE_VARIABLE, open_folder
 from cdc.local.home import Home
-from cdc.local.passwords import password
-from cdc.local.ports import LOOPBACK
-from cdc.local.processes import Launch, User
+from cdc.local.running.failures import failed
+from cdc.local.running.processes import Launch, User
 from cdc.local.site import Site
+from cdc.local.state.files import write
+from cdc.local.state.passwords import password
+from cdc.local.state.ports import LOOPBACK
 
 PORTS: Final = (Part.POSTGRES,)
 FILES: Final = ("postgres",)

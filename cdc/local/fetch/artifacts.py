@@ -51,7 +51,7 @@ def _artifact(part: str, entry: Mapping[str, Any]) -> Artifact:
         return Artifact(entry["artifact"], entry["sha256"], entry["bytes"], entry.get("platform", ""))
     except (KeyError, TypeError, AttributeError) as damage:
         raise ConfigurationError(
-            f"an entry of {part} in {LOCK_FILE.name} lacks {damage}", "run python -m cdc.local.lock"
+            f"an entry of {part} in {LOCK_FILE.name} lacks {damage}", "run python -m cdc.local.fetch.lock"
         ) from damage
 
 

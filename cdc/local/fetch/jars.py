@@ -11,10 +11,10 @@ from typing import Final
 
 from filelock import FileLock
 
-from cdc.local.artifacts import Artifact, locked, split
-from cdc.local.cache import cache_folder, open_folder
+from cdc.local.fetch.artifacts import Artifact, locked, split
+from cdc.local.fetch.cache import cache_folder, open_folder
+from cdc.local.fetch.registry import context, download, intact
 from cdc.local.progress import SILENT, Progress
-from cdc.local.registry import context, download, intact
 
 OFTEN_MISSING: Final = "org.apache.spark:spark-token-provider-kafka"
 _AT_ONCE: Final = 8

@@ -10,11 +10,11 @@ from typing import Final
 import psutil
 
 from cdc.core.errors import PreconditionError
-from cdc.local import failures, processes
 from cdc.local.endpoints import Part
 from cdc.local.home import Home
-from cdc.local.processes import Launch
 from cdc.local.progress import Progress
+from cdc.local.running import failures, processes
+from cdc.local.running.processes import Launch
 
 _PATIENCE: Final = 120.0
 _POLL: Final = 0.1

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from cdc.local.endpoints import Endpoints, Part
-from cdc.local.failures import failed
-from cdc.local.files import write_properties
-from cdc.local.java import find_java
-from cdc.local.jvm import options
-from cdc.local.ports import LOOPBACK
-from cdc.local.processes import Launch
+from cdc.local.running.failures import failed
+from cdc.local.running.processes import Launch
+from cdc.local.servers.java import find_java
+from cdc.local.servers.jvm import options
 from cdc.local.site import Site
+from cdc.local.state.files import write_properties
+from cdc.local.state.ports import LOOPBACK
 
 CONTROLLER: Final = "kafka.controller"
 PORTS: Final = (Part.KAFKA, CONTROLLER)

@@ -13,8 +13,8 @@ from typing import Final
 import psutil
 
 from cdc.core.errors import PreconditionError
-from cdc.local.files import write
 from cdc.local.home import Home
+from cdc.local.state.files import write
 
 _LONGEST_LOG: Final = 20_000_000
 # the start time is counted from the boot time, which moves a little when the clock is corrected
