@@ -8,7 +8,8 @@ import psycopg
 from psycopg import sql
 
 from cdc.cli.fetch_progress import told
-from cdc.config import file, init
+from cdc.config import init
+from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import UnreachableError
 from cdc.local import parts
@@ -62,7 +63,7 @@ def set_up(home: Home, found: Endpoints, play: Play) -> Stage:
             init.local_values(config), name=play.name, tables=play.tables, dbname=play.name, lake=play.lake
         )
         init.write(config, values, force=True)
-    return Stage(home, found, config, file.load(config), fresh)
+    return Stage(home, found, config, load(config), fresh)
 
 
 def shown(path: Path) -> str:

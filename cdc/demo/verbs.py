@@ -33,9 +33,9 @@ def demo(
         return
     from cdc.cli.pipeline import show_report
     from cdc.core.errors import DivergenceError
-    from cdc.demo.flights_demo import play
+    from cdc.demo.flights.course import play
+    from cdc.demo.flights.where import to_look
     from cdc.demo.steps import note
-    from cdc.demo.where import to_look
     from cdc.local import parts
 
     home = local_home(context)
@@ -62,15 +62,15 @@ def race(
 ) -> None:
     """Why not simply write to both? Two clients race through dual writes, then through the log."""
     from cdc.core.errors import DivergenceError
-    from cdc.demo import race_story
-    from cdc.demo.race import play
+    from cdc.demo.race import story
+    from cdc.demo.race.course import play
 
     outcome = play(local_home(context), pairs, seed)
     output.say("")
     if json:
         output.as_json(outcome.as_json())
     else:
-        output.table(("what", "tried", "differ for ever"), race_story.counts(outcome))
-    output.say(f"\n{race_story.verdict(outcome)}")
+        output.table(("what", "tried", "differ for ever"), story.counts(outcome))
+    output.say(f"\n{story.verdict(outcome)}")
     if outcome.cdc_diverged:
         raise DivergenceError("database and index differ", "run `cdc -c cdc-race.yaml verify`")

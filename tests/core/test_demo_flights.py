@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.errors import PreconditionError
-from cdc.demo import flights_data, workload
-from cdc.demo.flights_data import KEYS, data_files, opened
-from cdc.demo.workload import Delete, Insert, Key, Stock, Transaction, Update
+from cdc.demo.flights import data, workload
+from cdc.demo.flights.data import KEYS, data_files, opened
+from cdc.demo.flights.workload import Delete, Insert, Key, Stock, Transaction, Update
 
 ROWS = {"airlines": 16, "airports": 1_458, "planes": 3_322, "flights": 336_776, "weather": 26_115}
 DAY = datetime(2013, 5, 17, tzinfo=UTC)
@@ -59,7 +59,7 @@ def test_the_files_are_found_without_the_package() -> None:
 
     files = data_files()
     assert set(files) == set(KEYS)
-    assert flights_data.PACKAGE not in sys.modules
+    assert data.PACKAGE not in sys.modules
 
 
 @pytest.mark.parametrize("table", KEYS)
@@ -68,7 +68,7 @@ def test_the_files_are_as_expected(table: str) -> None:
         rows = list(csv.DictReader(io.StringIO(file.read().decode(), newline="")))
     keys = [tuple(row[name] for name in KEYS[table]) for row in rows]
     assert len(set(keys)) == len(rows) == ROWS[table]
-    assert not any(value in ("", flights_data.UNKNOWN) for key in keys for value in key)
+    assert not any(value in ("", data.UNKNOWN) for key in keys for value in key)
 
 
 def test_a_packed_file_is_read_like_a_plain_one(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_packed_file_is_read_like_a_plain_one(tmp_path: Path) -> None:
 
 
 def test_a_missing_data_set_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights_data, "PACKAGE", "no-such-package")
+    monkeypatch.setattr(data, "PACKAGE", "no-such-package")
     with pytest.raises(PreconditionError, match="no-such-package is not installed → pip install"):
         data_files()
 

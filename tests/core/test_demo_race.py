@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.demo import race_story
-from cdc.demo.race_clients import Moment
-from cdc.demo.race_schedule import FIGURE, ORDERS, Accident, Order, Store, ends_apart, schedule
-from cdc.demo.race_stores import apart
+from cdc.demo.race import story
+from cdc.demo.race.clients import Moment
+from cdc.demo.race.schedule import FIGURE, ORDERS, Accident, Order, Store, ends_apart, schedule
+from cdc.demo.race.stores import apart
 
 SEEDS = st.integers(0, 2**32)
 
@@ -63,7 +63,7 @@ def test_what_is_missing_on_either_side_is_apart(table: dict[str, str], index: d
 def test_the_timeline_says_what_was_read(index: str, ending: str) -> None:
     pair = schedule(0, 1).forced[0]
     moments = [Moment(0.001 * n, step, "AB"[step.client - 1], "B", index) for n, step in enumerate(FIGURE)]
-    lines = race_story.timeline(pair, moments).splitlines()
+    lines = story.timeline(pair, moments).splitlines()
     assert lines[0].split() == ["when", "who", "writes", "database", "has", "index", "has"]
     assert lines[4].split() == ["3.0", "ms", "client", "1", "X=A", "→", "index", "B", index]
     assert ending in lines[5]
@@ -73,7 +73,7 @@ def test_the_damage_is_counted_by_kind() -> None:
     plan = schedule(0, 10)
     table = dict.fromkeys([*plan.pairs, *(each.key for each in plan.failing)], "A")
     index = {**table, "X": "B", "X7": "B", "Y1": "B"}
-    told = race_story.damage(plan, table, index, apart(table, index))
+    told = story.damage(plan, table, index, apart(table, index))
     assert "forced, one pair an order:  1 of 6 differ" in told
     assert "1 of 4 differ, such as X7: database A, index B" in told
     assert "1 of 2 differ, such as Y1: database A, index B" in told

@@ -7,17 +7,18 @@ import psycopg
 from pyspark.sql import SparkSession
 
 from cdc.cli import output
-from cdc.demo import flights_data, stage, traffic, workload
+from cdc.demo import stage
+from cdc.demo.flights import data, traffic, workload
+from cdc.demo.flights.traffic import Written
 from cdc.demo.following import Following, followed
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
-from cdc.demo.traffic import Written
 from cdc.local.home import Home
 from cdc.run import bootstrap
 from cdc.run.pipeline import spark_session
 from cdc.run.verify import Report, verify
 
-PLAY: Final = Play("cdc-demo.yaml", "flights", flights_data.NAMES, ".cdc/lake")
+PLAY: Final = Play("cdc-demo.yaml", "flights", data.NAMES, ".cdc/lake")
 PATIENCE_SECONDS: Final = 600.0
 KEYS_NAMED: Final = 20
 
@@ -80,10 +81,10 @@ class _Wish:
 
 def _load(connection: psycopg.Connection) -> dict[str, int]:
     with output.progress() as bars:
-        loaded = flights_data.load(connection, bars)
+        loaded = data.load(connection, bars)
     if not loaded:
         note("the tables are there already, and are used as they are")
-    for table, rows in (loaded or flights_data.counted(connection)).items():
+    for table, rows in (loaded or data.counted(connection)).items():
         note(f"{table:<9} {rows:>9,} rows")
     return loaded
 

@@ -26,7 +26,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "flights": ("time_hour", "carrier", "flight"),
     "weather": ("origin", "time_hour"),
 }
-"""The tables with the columns of their keys, as `flights.sql` makes them."""
+"""The tables with the columns of their keys, as `schema.sql` makes them."""
 
 NAMES: Final = tuple(f"public.{table}" for table in KEYS)
 
@@ -40,7 +40,7 @@ def load(connection: Connection, bars: Bars) -> dict[str, int]:
         return {}
     try:
         with connection.transaction():
-            connection.execute(files("cdc.demo").joinpath("flights.sql").read_bytes())
+            connection.execute(files("cdc.demo.flights").joinpath("schema.sql").read_bytes())
             rows = {table: _copy(connection, table, bars) for table in KEYS}
     except psycopg.DataError as error:
         raise PreconditionError(f"{PACKAGE} is not as expected: {error.diag.message_primary}", "reinstall it") from None

@@ -8,8 +8,8 @@ from typing import assert_never
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
-from cdc.demo.flights_data import KEYS
-from cdc.demo.workload import TAIL, Delete, Insert, Key, Stock, Transaction, Update, Work
+from cdc.demo.flights.data import KEYS
+from cdc.demo.flights.workload import TAIL, Delete, Insert, Key, Stock, Transaction, Update, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,11 @@
 """What the race tells, in plain words."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from cdc.demo.race_clients import Moment
-from cdc.demo.race_schedule import ORDERS, Forced, Schedule, Store, ends_apart
+from cdc.demo.race.clients import Moment
+from cdc.demo.race.outcome import Outcome
+from cdc.demo.race.schedule import ORDERS, Forced, Schedule, Store, ends_apart
 from cdc.demo.steps import aligned
-
-if TYPE_CHECKING:
-    from cdc.demo.race import Outcome
 
 PROLOGUE = """\
 Two clients set X at the same time, one to A, the other to B. Each writes to a database, and then to the search index
@@ -60,7 +57,7 @@ def _example(keys: Sequence[str], table: Mapping[str, str], index: Mapping[str, 
     return f", such as {key}: database {table.get(key)}, index {index.get(key)}" if key else ""
 
 
-def verdict(outcome: "Outcome") -> str:
+def verdict(outcome: Outcome) -> str:
     """The end of the story."""
     if outcome.cdc_diverged:
         return f"{outcome.cdc_diverged:,} keys differ through the log as well: that must not be, and is a fault."
@@ -70,7 +67,7 @@ def verdict(outcome: "Outcome") -> str:
     )
 
 
-def counts(outcome: "Outcome") -> list[tuple[str, int, int]]:
+def counts(outcome: Outcome) -> list[tuple[str, int, int]]:
     """How many keys were tried, and how many of them differ for ever."""
     return [
         ("pairs written by dual writes", outcome.pairs, outcome.dual_write_diverged),

@@ -7,8 +7,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 
-from cdc.demo.race_schedule import Accident, Failing, Forced, Raced, Step, Store
-from cdc.demo.race_stores import Client, Stores
+from cdc.demo.race.schedule import Accident, Failing, Forced, Raced, Step, Store
+from cdc.demo.race.stores import Client, Stores
 
 LANES = 8
 """So many pairs race at once."""

@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from cdc.cli import output
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.demo import race_clients, race_story, stage
+from cdc.demo import stage
 from cdc.demo.following import followed
-from cdc.demo.race_schedule import Schedule, schedule
-from cdc.demo.race_stores import Stores, apart, index_rows, make_index, make_table, reported, table_rows
+from cdc.demo.race import clients, story
+from cdc.demo.race.outcome import Outcome
+from cdc.demo.race.schedule import Schedule, schedule
+from cdc.demo.race.stores import Stores, apart, index_rows, make_index, make_table, reported, table_rows
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
 from cdc.local.home import Home
@@ -27,23 +28,6 @@ TABLE: Final = TableName("public", "race")
 PLAY: Final = Play("cdc-race.yaml", "race", (str(TABLE),), ".cdc/race-lake")
 DUAL_TABLE: Final = "dual_write"
 DUAL_INDEX: Final = "dual-write"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What was read back from both stores when nothing was on its way any more."""
-
-    seed: int
-    failures: int
-    pairs: int
-    dual_write_diverged: int
-    partial_failure_diverged: int
-    cdc_diverged: int
-
-    def as_json(self) -> dict[str, Any]:
-        """The counts that the race is about."""
-        names = ("pairs", "dual_write_diverged", "partial_failure_diverged", "cdc_diverged", "seed")
-        return {name: getattr(self, name) for name in names}
 
 
 def play(home: Home, pairs: int, seed: int) -> Outcome:
@@ -79,11 +63,11 @@ def _dual_writes(steps: Steps, on: Stage, plan: Schedule) -> list[str]:
     make_table(on.dsn, DUAL_TABLE)
     make_index(on.endpoints.search_url, DUAL_INDEX)
     with steps.step("dual_writes", "Dual writes: each client writes to the database, then to the search index"):
-        note(race_story.PROLOGUE)
+        note(story.PROLOGUE)
         _write(stores, plan, "dual writes")
         table, index = table_rows(on.dsn, DUAL_TABLE), index_rows(on.endpoints.search_url, DUAL_INDEX)
         different = apart(table, index)
-        note(race_story.damage(plan, table, index, different))
+        note(story.damage(plan, table, index, different))
     return different
 
 
@@ -105,11 +89,11 @@ def _through_the_log(steps: Steps, on: Stage, plan: Schedule, spark: "Future[Spa
 
 def _write(stores: Stores, plan: Schedule, what: str) -> None:
     """Everything that the plan has; the story of the figure's pair is told."""
-    moments = [race_clients.in_order(stores, pair) for pair in plan.forced]
-    note(race_story.timeline(plan.forced[0], moments[0]))
+    moments = [clients.in_order(stores, pair) for pair in plan.forced]
+    note(story.timeline(plan.forced[0], moments[0]))
     with output.progress() as bars, bars.bar(f"raced, {what}", len(plan.raced)) as advance:
-        race_clients.at_once(stores, plan.raced, advance)
-    race_clients.failing(stores, plan.failing)
+        clients.at_once(stores, plan.raced, advance)
+    clients.failing(stores, plan.failing)
 
 
 def _search(on: Stage) -> tuple[str, str]:
