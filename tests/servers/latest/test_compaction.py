@@ -11,7 +11,7 @@ from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks.latest.follower import LatestFollower
 from tests.contract.fed import keyed
 from tests.core.histories import THINGS
-from tests.servers.latest_play import ROWS, at, loaded, one, records, row
+from tests.servers.latest.play import ROWS, at, loaded, one, records, row
 
 COMPACTED_WITHIN_SECONDS = 240.0
 

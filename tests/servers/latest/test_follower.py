@@ -20,7 +20,7 @@ from tests.contract.fed import feed_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
 from tests.servers.every_kind import EVERY_KIND, every_kind_rows
-from tests.servers.latest_play import MARK, ROWS, at, loaded, one, records, row
+from tests.servers.latest.play import MARK, ROWS, at, loaded, one, records, row
 
 Start = Callable[[], LatestFollower]
 
