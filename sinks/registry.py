@@ -1,4 +1,4 @@
-"""The kinds of followers; a new one is its own file and one line here."""
+"""The kinds of followers; a new one is its own folder and one line here."""
 
 from dataclasses import dataclass
 from typing import Annotated
