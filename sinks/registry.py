@@ -1,18 +1,22 @@
-"""The kinds of followers; a new one is its own folder and one line here."""
+"""The kinds of followers; a new one is its own folder, its settings in the union here, and one case below.
+
+Whoever reads the configuration imports this file: what a follower is made of is imported when one is made.
+"""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from pyspark.sql import SparkSession
 
-from cdc.columns.feed import FedFollower
 from cdc.log.settings import LogSettings
 from sinks.lake.settings import DeltaSettings
-from sinks.latest.follower import LatestFollower
 from sinks.latest.settings import LatestSettings
-from sinks.search.follower import SearchFollower
 from sinks.search.settings import SearchSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc.columns.feed import FedFollower
 
 FollowerSettings = Annotated[DeltaSettings | SearchSettings | LatestSettings, Field(discriminator="kind")]
 
@@ -26,11 +30,15 @@ class Naming:
 
 
 def fed_follower(
-    spark: SparkSession | None, settings: SearchSettings | LatestSettings, naming: Naming, log: LogSettings
-) -> FedFollower:
+    spark: "SparkSession | None", settings: SearchSettings | LatestSettings, naming: Naming, log: LogSettings
+) -> "FedFollower":
     """The follower behind the lake that these settings ask for; without Spark, only to be asked where it stands."""
     match settings:
         case SearchSettings():
+            from sinks.search.follower import SearchFollower
+
             return SearchFollower(spark, settings, naming.pipeline, naming.follower)
         case LatestSettings():
+            from sinks.latest.follower import LatestFollower
+
             return LatestFollower(spark, log, naming.pipeline, naming.follower)

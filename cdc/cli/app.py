@@ -1,7 +1,7 @@
 """The shell around the verbs: global options, errors as one line, exit codes.
 
 A verb is a function in a module of its own with `register(app)`, named in `cdc/__main__.py`; heavy imports stand in
-its body, so that `cdc --help` stays quick.
+its body, behind its first look at the configuration, so that `cdc --help` and what is wrong with a file come at once.
 """
 
 import os

@@ -23,12 +23,12 @@ def register(app: typer.Typer) -> None:
 
 def bootstrap(context: typer.Context, json: Json = False) -> None:
     """Prepare the source, start capture, and take the initial snapshot into the followers."""
+    settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
     from cdc.run.bootstrap import bootstrap as run
     from cdc.run.failures import told
     from cdc.run.pipeline import spark_session
 
-    settings = Invocation.of(context).settings
     with output.progress() as bars, told("the bootstrap"):
         outcome = run(settings, lambda: spark_session(settings, "bootstrap"), output.say, bars)
     if json:
@@ -57,11 +57,11 @@ def follow(
     ] = False,
 ) -> None:
     """Keep the followers in sync, one stream each, until Ctrl-C."""
+    settings = Invocation.of(context).settings
     from cdc.run.failures import told
     from cdc.run.follow import follow as run
     from cdc.run.pipeline import chosen, spark_session
 
-    settings = Invocation.of(context).settings
     names = chosen(settings, follower or [])
     with told("following"):
         run(settings, lambda: spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
@@ -78,6 +78,8 @@ def submit(
     print_only: Annotated[bool, typer.Option("--print", help="Print the command and do nothing.")] = False,
 ) -> None:
     """Run `cdc follow` through spark-submit, on any master."""
+    own = Invocation.of(context)
+    settings = own.settings
     import shlex
     from pathlib import Path
 
@@ -85,15 +87,14 @@ def submit(
     from cdc.run.submit import Submission, archive
     from cdc.run.submit import submit as run
 
-    own = Invocation.of(context)
-    names = chosen(own.settings, follower or [])
+    names = chosen(settings, follower or [])
     arguments = ["--config", str(own.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
     arguments += ["--until-caught-up"] if until_caught_up else []
-    job = Submission(master or own.settings.spark.master, arguments, packages)
+    job = Submission(master or settings.spark.master, arguments, packages)
     if print_only:
-        output.data(shlex.join(job.command(own.settings, archive(Path(own.settings.pipeline.state) / "submit"))))
+        output.data(shlex.join(job.command(settings, archive(Path(settings.pipeline.state) / "submit"))))
         return
-    raise typer.Exit(run(own.settings, job))
+    raise typer.Exit(run(settings, job))
 
 
 def verify(
@@ -104,12 +105,12 @@ def verify(
     json: Json = False,
 ) -> None:
     """Compare source and followers row by row at one LSN; exit code 5 when they differ."""
+    settings = Invocation.of(context).settings
     from cdc.core.errors import DivergenceError, PreconditionError
     from cdc.run.failures import told
     from cdc.run.pipeline import chosen, spark_session
     from cdc.run.verify import verify as run
 
-    settings = Invocation.of(context).settings
     names = chosen(settings, follower or [])
     with told("the comparison"):
         report = run(settings, spark_session(settings, "verify"), names, wait, keys)

@@ -26,10 +26,10 @@ def status(
     json: Json = False,
 ) -> None:
     """Show tables, positions and lags of source, slot, log and followers, and the connector with its tasks."""
+    settings = Invocation.of(context).settings
     from cdc.run.pipeline import fed_followers
     from cdc.run.status import Collector
 
-    settings = Invocation.of(context).settings
     found = Collector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
         output.as_json(found.as_json())
