@@ -1,5 +1,6 @@
 """Kafka Connect's REST interface, as far as capture needs it: idempotent, patient while its group rebalances."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,8 +8,12 @@ import httpx
 import stamina
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.https import REMEDY, distrust, trusted
 
 PATIENCE_SECONDS = 60.0
+
+# it warns of every attempt that is to be repeated, while a rebalance is nothing that a person has to know of
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class _Rebalancing(Exception):
@@ -20,7 +25,7 @@ class ConnectClient:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self._url, timeout=30)
+        self._http = httpx.Client(base_url=self._url, timeout=30, verify=trusted())
 
     def __enter__(self) -> "ConnectClient":
         return self
@@ -83,10 +88,15 @@ class ConnectClient:
         except _Rebalancing as error:
             raise UnreachableError(f"Kafka Connect {self._url} keeps rebalancing", "try again") from error
         except httpx.HTTPError as error:
-            raise UnreachableError(
-                f"Kafka Connect {self._url} does not answer: {error}", "check connect.url; is it running?"
-            ) from error
+            raise self._unanswered(error) from error
         raise AssertionError("unreachable")
+
+    def _unanswered(self, error: httpx.HTTPError) -> CdcError:
+        if why := distrust(error):
+            return PreconditionError(f"the certificate of Kafka Connect {self._url} is not trusted ({why})", REMEDY)
+        return UnreachableError(
+            f"Kafka Connect {self._url} does not answer: {error}", "check connect.url; is it running?"
+        )
 
     def _once(self, method: str, path: str, body: object) -> Any:
         answer = self._http.request(method, path, json=body)

@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from cdc.local.fetch.artifacts import Artifact, locked, split
 from cdc.local.fetch.cache import cache_folder, open_folder
-from cdc.local.fetch.registry import context, download, intact
+from cdc.local.fetch.registry import download, intact, opened
 from cdc.local.progress import SILENT, Progress
 
 OFTEN_MISSING: Final = "org.apache.spark:spark-token-provider-kafka"
@@ -73,12 +73,12 @@ def _missing(artifacts: Sequence[Artifact], folder: Path) -> list[Artifact]:
 def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: Progress) -> None:
     if not artifacts:
         return
-    registry = context(folder, progress)
     progress.downloading(part, sum(artifact.size for artifact in artifacts))
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
-        for done in [pool.submit(download, artifact, registry, progress) for artifact in artifacts]:
-            done.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with opened(folder, progress) as registry:
+        pool = ThreadPoolExecutor(_AT_ONCE)
+        try:
+            for done in [pool.submit(download, artifact, registry) for artifact in artifacts]:
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
     progress.downloaded()

@@ -2,24 +2,69 @@
 
 import errno
 import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import httpx
 import stamina
-from jgo.maven import MavenContext, PythonResolver
 
 from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.local.fetch.artifacts import Artifact, split
+from cdc.https import REMEDY, distrust, trusted
+from cdc.local.fetch.artifacts import Artifact
 from cdc.local.progress import Progress
 
 REGISTRY_VARIABLE: Final = "CDC_REGISTRY"
+_ATTEMPTS: Final = 4
+_TIMEOUT: Final = 30.0
+_BUSY: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
+
+# it warns of every attempt that is to be repeated; the registry's own `stumbled` tells that once
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class DamagedError(OSError):
     """What arrived is not what was locked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A Maven registry at `url`, and the cache folder that it is seen through; serves several threads."""
+
+    url: str
+    http: httpx.Client
+    cache: Path
+    progress: Progress
+    _untold: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def host(self) -> str:
+        """Its name for people: the address may hold a password."""
+        return httpx.URL(self.url).netloc.decode()
+
+    def stumbled(self) -> None:
+        """Tell that it is asked again, once for all downloads together."""
+        if self._untold.acquire(blocking=False):
+            self.progress.step("registry", f"{self.host} does not answer as it should, trying again")
+
+
+@contextmanager
+def opened(cache: Path, progress: Progress) -> Iterator[Registry]:
+    """The registry as a source of downloads, for as long as the context lasts."""
+    with httpx.Client(verify=trusted(), timeout=_TIMEOUT, follow_redirects=True) as http:
+        yield Registry(address().rstrip("/"), http, cache, progress)
+
+
+def address() -> str:
+    """The registry that CDC_REGISTRY names, or the public one."""
+    from jgo.constants import MAVEN_CENTRAL_URL  # slow to import, and most runs fetch nothing
+
+    return os.environ.get(REGISTRY_VARIABLE) or MAVEN_CENTRAL_URL
 
 
 def intact(path: Path, artifact: Artifact) -> bool:
@@ -33,66 +78,83 @@ def intact(path: Path, artifact: Artifact) -> bool:
         return False
 
 
-def context(cache: Path, progress: Progress) -> MavenContext:
-    """The registry, seen through the cache folder `cache`; CDC_REGISTRY names another one than the public."""
+def download(artifact: Artifact, registry: Registry) -> Path:
+    """Fetch `artifact` into the registry's cache and give its path, whatever was there before.
 
-    @contextmanager
-    def callback(_filename: str, _size: int) -> Iterator[Callable[[int], None]]:
-        yield progress.received
-
-    mirror = os.environ.get(REGISTRY_VARIABLE)
-    return MavenContext(
-        resolver=PythonResolver(progress_callback=callback),
-        repo_cache=cache,
-        remote_repos={"registry": mirror.rstrip("/")} if mirror else None,
-        timeout=30,
-    )
-
-
-def download(artifact: Artifact, registry: MavenContext, progress: Progress) -> Path:
-    """Fetch `artifact` into the registry's cache and give its path.
-
-    A file that is there already is taken for damaged and fetched again. UnreachableError after some
-    attempts without the locked bytes, PreconditionError when the disk is full; neither leaves a file.
+    UnreachableError after some attempts without the locked bytes, or where the registry's certificate is not
+    believed; PreconditionError when the disk is full. Neither leaves a file.
     """
-    path = registry.repo_cache / artifact.path
+    path = registry.cache / artifact.path
     try:
-        _attempt(artifact, registry, path, progress)
-    except DamagedError as failure:
-        raise UnreachableError(
-            f"{artifact.coordinate} arrived with another checksum than the locked one",
-            "try again; if it stays so, the registry or a proxy before it changes files",
-        ) from failure
-    except (OSError, RuntimeError) as failure:
-        if isinstance(failure, OSError) and failure.errno == errno.ENOSPC:
-            raise PreconditionError(
-                f"the disk that holds {registry.repo_cache} is full while fetching {artifact.coordinate}",
-                "free space, or set CDC_CACHE to a folder on another disk",
-            ) from failure
-        raise UnreachableError(
-            f"cannot fetch {artifact.coordinate} ({type(failure).__name__})",
-            f"check the network, or set {REGISTRY_VARIABLE} to a registry that can be reached; what came is kept",
-        ) from failure
+        for attempt in stamina.retry_context(on=_worth_repeating, attempts=_ATTEMPTS, timeout=120):
+            with attempt:
+                if attempt.num > 1:
+                    registry.stumbled()
+                _attempt(artifact, registry, path)
+    except (OSError, httpx.HTTPError, httpx.InvalidURL) as failure:
+        raise _told(artifact, registry, failure) from failure
     return path
 
 
+def _told(artifact: Artifact, registry: Registry, failure: Exception) -> PreconditionError | UnreachableError:
+    if isinstance(failure, DamagedError):
+        return UnreachableError(
+            f"{artifact.coordinate} arrived with another checksum than the locked one",
+            "try again; if it stays so, the registry or a proxy before it changes files",
+        )
+    if isinstance(failure, OSError) and failure.errno == errno.ENOSPC:
+        return PreconditionError(
+            f"the disk that holds {registry.cache} is full while fetching {artifact.coordinate}",
+            "free space, or set CDC_CACHE to a folder on another disk",
+        )
+    if why := distrust(failure):
+        return UnreachableError(
+            f"cannot fetch {artifact.coordinate}: the certificate of {registry.host} is not trusted ({why})", REMEDY
+        )
+    return UnreachableError(
+        f"cannot fetch {artifact.coordinate} from {registry.host} ({_reason(failure)})",
+        f"check the network, or set {REGISTRY_VARIABLE} to a registry that can be reached; what came is kept",
+    )
+
+
+def _reason(failure: Exception) -> str:
+    if isinstance(failure, httpx.HTTPStatusError):
+        return f"HTTP {failure.response.status_code}"
+    return type(failure).__name__
+
+
 def _worth_repeating(failure: Exception) -> bool:
-    return isinstance(failure, OSError) and failure.errno != errno.ENOSPC
+    if isinstance(failure, httpx.HTTPStatusError):
+        return failure.response.is_server_error or failure.response.status_code in _BUSY
+    if isinstance(failure, httpx.TransportError):
+        return distrust(failure) is None
+    return isinstance(failure, DamagedError)
 
 
-@stamina.retry(on=_worth_repeating, attempts=4, timeout=120)
-def _attempt(artifact: Artifact, registry: MavenContext, path: Path, progress: Progress) -> None:
-    group, name, version, classifier = split(artifact.coordinate)
-    # jgo writes straight to the final path, so what a killed download left would pass for the artifact
-    path.unlink(missing_ok=True)
+def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
+    """One download, written beside `path` and put there once it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.part")
     try:
-        registry.project(group, name).at_version(version).artifact(classifier).resolve()
-        if not intact(path, artifact):
+        _receive(artifact, registry, partial)
+        if not intact(partial, artifact):
             raise DamagedError(artifact.coordinate)
+        partial.replace(path)
     except BaseException:
-        progress.received(-_size(path))
-        path.unlink(missing_ok=True)
+        registry.progress.received(-_size(partial))
+        partial.unlink(missing_ok=True)
         raise
+
+
+def _receive(artifact: Artifact, registry: Registry, partial: Path) -> None:
+    with (
+        registry.http.stream("GET", f"{registry.url}/{artifact.path.as_posix()}") as answer,
+        partial.open("wb") as file,
+    ):
+        answer.raise_for_status()
+        for chunk in answer.iter_bytes():
+            file.write(chunk)
+            registry.progress.received(len(chunk))
 
 
 def _size(path: Path) -> int:

@@ -1,0 +1,123 @@
+"""What a registry that fails, damages or is not trusted leads to: few requests, no half file, one line."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cdc.core.errors import UnreachableError
+from cdc.local.fetch.artifacts import Artifact
+from cdc.local.fetch.registry import REGISTRY_VARIABLE, download, opened
+from cdc.local.progress import Silent
+from tests.core.https_server import Answers, authority_file, https, known_by_nobody
+
+__all__ = ["https"]
+
+JAR = b"the jar" * 1000
+THING = Artifact("org.example:thing:1.0", hashlib.sha256(JAR).hexdigest(), len(JAR))
+WHERE = f"/{THING.path.as_posix()}"
+Fetch = Callable[[], Path]
+
+
+class Heard(Silent):
+    """What was told, and how many bytes came."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.came = 0
+
+    def step(self, part: str, what: str) -> None:
+        self.steps.append(f"{part}: {what}")
+
+    def received(self, count: int) -> None:
+        self.came += count
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def fetch(https: Answers, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetch:
+    """Fetches the thing from a registry whose authority the environment names."""
+    monkeypatch.setenv("SSL_CERT_FILE", authority_file(https, tmp_path))
+    monkeypatch.setenv(REGISTRY_VARIABLE, https.url)
+
+    def run() -> Path:
+        with opened(tmp_path / "jars", heard) as registry:
+            return download(THING, registry)
+
+    return run
+
+
+def left_behind(folder: Path) -> list[Path]:
+    return [path for path in (folder / "jars").rglob("*") if path.is_file()]
+
+
+def test_what_comes_whole_lies_where_maven_puts_it(https: Answers, fetch: Fetch, heard: Heard, tmp_path: Path) -> None:
+    https.put(WHERE, (200, JAR))
+    assert fetch() == tmp_path / "jars" / THING.path
+    assert left_behind(tmp_path) == [tmp_path / "jars" / THING.path]
+    assert fetch().read_bytes() == JAR
+    assert (heard.came, heard.steps) == (2 * len(JAR), [])
+
+
+def test_a_registry_that_stumbles_is_asked_again_and_told_of_once(https: Answers, fetch: Fetch, heard: Heard) -> None:
+    https.put(WHERE, (503, b""), (200, JAR[:-1]), (200, JAR))
+    assert fetch().read_bytes() == JAR
+    host = https.url.removeprefix("https://")
+    assert heard.steps == [f"registry: {host} does not answer as it should, trying again"]
+    assert heard.came == len(JAR)
+
+
+def test_what_the_registry_does_not_have_is_asked_for_once(https: Answers, fetch: Fetch, tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match=r"cannot fetch org.example:thing:1.0 from localhost:\d+ \(HTTP 404\)"):
+        fetch()
+    assert (https.asked, left_behind(tmp_path)) == ([WHERE], [])
+
+
+def test_what_stays_damaged_is_no_file(https: Answers, fetch: Fetch, heard: Heard, tmp_path: Path) -> None:
+    https.put(WHERE, (200, JAR[::-1]))
+    with pytest.raises(UnreachableError, match="another checksum"):
+        fetch()
+    assert (heard.came, left_behind(tmp_path)) == (0, [])
+
+
+def test_a_certificate_that_is_not_trusted_is_asked_for_once(
+    fetch: Fetch, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known_by_nobody(monkeypatch, tmp_path)
+    with pytest.raises(UnreachableError, match=r"certificate of localhost:\d+ is not trusted \(.+\) → .*SSL_CERT_FILE"):
+        fetch()
+    assert heard.steps == []
+
+
+def test_a_password_in_the_address_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heard: Heard) -> None:
+    monkeypatch.setenv(REGISTRY_VARIABLE, "http://me:canary@127.0.0.1:9/repository")
+    with opened(tmp_path, heard) as registry, pytest.raises(UnreachableError) as failed:
+        download(THING, registry)
+    assert "canary" not in f"{failed.value} {heard.steps}"
+
+
+def test_a_registry_that_does_not_answer_is_two_lines_and_the_error(tmp_path: Path) -> None:
+    """Eight downloads at once, four attempts each: what is repeated is told once."""
+    environment = {**os.environ, "CDC_CACHE": str(tmp_path / "cache"), REGISTRY_VARIABLE: "http://127.0.0.1:9"}
+    ran = subprocess.run(
+        [sys.executable, "-m", "cdc", "up", "--only", "kafka"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
+    fetching, again, error = ran.stderr.splitlines()
+    assert ran.returncode == UnreachableError.exit_code
+    assert fetching.startswith("kafka: fetching")
+    assert again == "registry: 127.0.0.1:9 does not answer as it should, trying again"
+    assert error.startswith("error: cannot fetch org.")
+    assert not list((tmp_path / "cache").rglob("*.jar*"))
