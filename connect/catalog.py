@@ -1,6 +1,8 @@
 """Tables as Postgres's catalog describes them, read into `cdc.core.table.Table`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from psycopg import Connection
@@ -59,81 +61,127 @@ SELECT a.attrelid AS oid, a.attname::text AS name, t.typname::text AS type, t.ty
 """
 
 
+class TablesRefusedError(PreconditionError):
+    """Some tables cannot be followed; `refusals` has every reason of every one of them."""
+
+    def __init__(self, refusals: Iterable[PreconditionError], offer: str = "") -> None:
+        self.refusals = tuple(refusals)
+        super().__init__("\n".join(map(str, self.refusals)))
+        self.offer = offer
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(map(str, self.refusals))
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """Tables that can be followed, in the order in which they were named, and why the others cannot.
+
+    Those that are not there at all are `missing`, too.
+    """
+
+    tables: Sequence[Table]
+    refusals: Mapping[TableName, Sequence[PreconditionError]]
+    missing: Set[TableName]
+
+
 def describe(connection: Connection, names: Sequence[TableName]) -> list[Table]:
     """Read the tables, in the order of `names`.
 
-    Raises PreconditionError, naming the table and what to do, for one that is not there or cannot be followed.
+    Raises TablesRefusedError for those that are not there or cannot be followed: what is wrong and what to do.
     """
+    examined = examine(connection, names)
+    if examined.refusals:
+        raise TablesRefusedError(chain.from_iterable(examined.refusals.values()))
+    return list(examined.tables)
+
+
+def examine(connection: Connection, names: Sequence[TableName]) -> Examined:
+    """Read the tables, and find all that keeps any of them from being followed."""
     with connection.cursor(row_factory=dict_row) as cursor:
         found = cursor.execute(_RELATIONS, ([n.schema for n in names], [n.table for n in names])).fetchall()
         relations = {TableName(row["schema"], row["table"]): row for row in found}
-        missing = [name for name in names if name not in relations]
-        if missing:
-            raise PreconditionError(f"no table {_listed(missing)} in the source", "correct source.tables")
-        oids = [relations[name]["oid"] for name in names]
+        oids = [relation["oid"] for relation in relations.values()]
         columns = cursor.execute(_COLUMNS, (oids,)).fetchall()
-    return [_table(name, relations[name], columns) for name in names]
+    each = {name: _examined(name, relations[name], columns) if name in relations else _missing(name) for name in names}
+    return Examined(
+        [found for found in each.values() if isinstance(found, Table)],
+        {name: found for name, found in each.items() if not isinstance(found, Table)},
+        set(names) - relations.keys(),
+    )
 
 
-def _listed(names: Iterable[TableName]) -> str:
-    return ", ".join(str(name) for name in names)
+def _missing(name: TableName) -> list[PreconditionError]:
+    return [PreconditionError(f"no table {name} in the source", "correct source.tables")]
 
 
-def _table(name: TableName, relation: dict[str, Any], attributes: list[dict[str, Any]]) -> Table:
+def _examined(
+    name: TableName, relation: dict[str, Any], attributes: list[dict[str, Any]]
+) -> Table | list[PreconditionError]:
+    """The table, or all that keeps it from being followed."""
     own = [a for a in attributes if a["oid"] == relation["oid"]]
-    _refuse_relation(name, relation)
-    _refuse_names(name, [a["name"] for a in own])
-    table = Table(name, tuple(_column(name, a) for a in own), tuple(relation["key"]))
-    _refuse_key(table, own)
-    return table
+    columns = [_column(name, a) for a in own]
+    fit = {column.name: column for column in columns if isinstance(column, Column)}
+    key = tuple(relation["key"] or ())
+    refusals = [
+        *_relation_refusals(name, relation),
+        *_name_refusals(name, [a["name"] for a in own]),
+        *(column for column in columns if isinstance(column, PreconditionError)),
+        *_key_refusals(name, [fit[column] for column in key if column in fit], own),
+    ]
+    return refusals or Table(name, tuple(fit.values()), key)
 
 
-def _refuse_relation(name: TableName, relation: dict[str, Any]) -> None:
+def _relation_refusals(name: TableName, relation: dict[str, Any]) -> Iterator[PreconditionError]:
     if relation["relkind"] != "r":
-        raise PreconditionError(f"{name} is no ordinary table", "name the tables behind it, or leave it out")
+        yield PreconditionError(f"{name} is no ordinary table", "name the tables behind it, or leave it out")
+        return
     if relation["relpersistence"] != "p":
-        raise PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
+        yield PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
     if not relation["key"]:
-        raise PreconditionError(f"{name} has no primary key", "add one, or leave it out of source.tables")
-    if not relation["key_immediate"]:
-        raise PreconditionError(f"the primary key of {name} is deferrable", "make it NOT DEFERRABLE")
+        yield PreconditionError(f"{name} has no primary key", "add one, or leave it out of source.tables")
+    elif not relation["key_immediate"]:
+        yield PreconditionError(f"the primary key of {name} is deferrable", "make it NOT DEFERRABLE")
     if relation["identity"] not in ("d", "f") and not relation["key_identity"]:
-        raise PreconditionError(
+        yield PreconditionError(
             f"the replica identity of {name} is not its primary key", "ALTER TABLE … REPLICA IDENTITY DEFAULT"
         )
 
 
-def _refuse_names(name: TableName, columns: Sequence[str]) -> None:
+def _name_refusals(name: TableName, columns: Sequence[str]) -> Iterator[PreconditionError]:
     """Debezium takes no two columns that differ by case only, Delta's merge no backtick."""
     lowered = [column.lower() for column in columns]
     for column in columns:
         if "`" in column or lowered.count(column.lower()) > 1:
-            raise PreconditionError(
+            yield PreconditionError(
                 f"column {column} of {name} has a backtick in its name, or another differs from it by case only",
                 "rename it, or leave the table out",
             )
 
 
-def _refuse_key(table: Table, attributes: list[dict[str, Any]]) -> None:
+def _key_refusals(
+    name: TableName, key: Sequence[Column], attributes: list[dict[str, Any]]
+) -> Iterator[PreconditionError]:
     loose = {a["name"] for a in attributes if a["loose"]}
-    for column in table.key_columns:
+    for column in key:
         if column.kind not in KEY_KINDS:
-            what = f"key column {column.name} of {table.name} is {column.kind}, whose equal values differ as text"
-            raise PreconditionError(what, "use a key of another type")
+            what = f"key column {column.name} of {name} is {column.kind}, whose equal values differ as text"
+            yield PreconditionError(what, "use a key of another type")
         if column.name in loose:
-            what = f"key column {column.name} of {table.name} has a nondeterministic collation"
-            raise PreconditionError(what, "use a deterministic one for the key")
+            what = f"key column {column.name} of {name} has a nondeterministic collation"
+            yield PreconditionError(what, "use a deterministic one for the key")
 
 
-def _column(table: TableName, attribute: dict[str, Any]) -> Column:
+def _column(table: TableName, attribute: dict[str, Any]) -> Column | PreconditionError:
     name, type_name = attribute["name"], attribute["type"]
     if attribute["generated"]:
-        raise PreconditionError(f"column {name} of {table} is generated and not in the log", "leave the table out")
+        return PreconditionError(f"column {name} of {table} is generated and not in the log", "leave the table out")
     if type_name == "numeric":
         return _numeric(name, attribute["modifier"])
     kind = Kind.ENUM if attribute["typtype"] == "e" else KINDS.get(type_name)
     if kind is None:
-        raise PreconditionError(
+        return PreconditionError(
             f"column {name} of {table} has type {type_name}, which is not supported yet",
             "leave the table out of source.tables",
         )

@@ -9,12 +9,18 @@ from cdc.core.table import TableName
 from connect.settings import SourceSettings
 
 
-def check(connection: Connection, source: SourceSettings, tables: Sequence[TableName]) -> None:
-    """Raise PreconditionError for the first thing that capture would later fail on."""
+def check(connection: Connection, source: SourceSettings) -> None:
+    """Raise PreconditionError for the first thing that capture would later fail on, whatever the tables."""
     _wal_level(connection)
     _role(connection, source)
-    for table in tables:
-        _readable(connection, source, table)
+
+
+def unreadable(
+    connection: Connection, source: SourceSettings, tables: Sequence[TableName]
+) -> dict[TableName, PreconditionError]:
+    """What keeps the role from reading some of these tables, which are there."""
+    found = {table: _unreadable(connection, source, table) for table in tables}
+    return {table: refusal for table, refusal in found.items() if refusal}
 
 
 def check_free_slot(connection: Connection) -> None:
@@ -45,19 +51,20 @@ def _role(connection: Connection, source: SourceSettings) -> None:
         raise PreconditionError(f"role {source.user} has no right to replicate", alter)
 
 
-def _readable(connection: Connection, source: SourceSettings, table: TableName) -> None:
+def _unreadable(connection: Connection, source: SourceSettings, table: TableName) -> PreconditionError | None:
     name = sql.Identifier(table.schema, table.table)
     role = sql.Identifier(source.user)
     if not _one(connection, "SELECT has_schema_privilege(%s, 'USAGE')", table.schema):
         grant = sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(table.schema), role)
-        raise PreconditionError(f"role {source.user} may not use schema {table.schema}", grant.as_string(connection))
+        return PreconditionError(f"role {source.user} may not use schema {table.schema}", grant.as_string(connection))
     if not _one(connection, "SELECT has_table_privilege(%s, 'SELECT')", name.as_string(connection)):
         grant = sql.SQL("GRANT SELECT ON {} TO {}").format(name, role)
-        raise PreconditionError(f"role {source.user} may not read {table}", grant.as_string(connection))
+        return PreconditionError(f"role {source.user} may not read {table}", grant.as_string(connection))
     if _one(connection, "SELECT row_security_active(%s)", name.as_string(connection)):
-        raise PreconditionError(
+        return PreconditionError(
             f"row level security hides rows of {table} from role {source.user}", "use a role with BYPASSRLS"
         )
+    return None
 
 
 def _one(connection: Connection, query: str, *values: object) -> object:

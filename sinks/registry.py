@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from cdc.core.table import Table
 from cdc.log.settings import LogSettings
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
@@ -42,3 +43,11 @@ def fed_follower(
             from sinks.latest.follower import LatestFollower
 
             return LatestFollower(spark, log, naming.pipeline, naming.follower)
+
+
+def check_table(settings: FollowerSettings, table: Table) -> None:
+    """Raise PreconditionError for a table that can be captured, but that this kind of follower cannot hold."""
+    if isinstance(settings, SearchSettings):
+        from sinks.search import layout
+
+        layout.check_table(table)

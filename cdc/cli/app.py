@@ -15,7 +15,6 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import DEFAULT_CONFIG, Invocation
-from cdc.config.errors import InvalidSettingsError
 from cdc.core.errors import CdcError
 
 Register = Callable[[typer.Typer], None]
@@ -52,13 +51,8 @@ def build(verbs: Iterable[Register]) -> typer.Typer:
 
 def report(error: Exception) -> int:
     """Print what went wrong, one line a problem, and return the exit code."""
-    if isinstance(error, InvalidSettingsError):
-        for problem in error.problems:
-            output.say(f"error: {_one_line(problem)}")
-        return error.exit_code
     if isinstance(error, CdcError):
-        output.say(f"error: {_one_line(error)}")
-        return error.exit_code
+        return _report_ours(error)
     if isinstance(error, typer.TyperException):
         output.say(f"error: {_one_line(error.format_message())} → {_help_for(error)}")
         return USAGE
@@ -69,6 +63,14 @@ def report(error: Exception) -> int:
     output.say(f"error: unexpected, a bug of cdc or a case it does not know: {told}")
     output.say("run with --debug for the traceback")
     return UNEXPECTED
+
+
+def _report_ours(error: CdcError) -> int:
+    for line in error.lines:
+        output.say(f"error: {_one_line(line)}")
+    if error.offer:
+        output.say(error.offer)
+    return error.exit_code
 
 
 def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:

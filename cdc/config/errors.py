@@ -25,3 +25,7 @@ class InvalidSettingsError(ConfigurationError):
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(sorted(set(problems)))
         super().__init__("\n".join(map(str, self.problems)))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(map(str, self.problems))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -96,14 +97,18 @@ def _parts(values: TemplateValues) -> dict[str, str]:
     names = ("name", "host", "dbname", "user", "sslmode", "bootstrap", "connect_url", "lake", "search_url")
     texts = {name: _scalar(escape(getattr(values, name))) for name in names}
     numbers = {name: str(getattr(values, name)) for name in ("port", "partitions", "replication_factor")}
-    tables = "\n".join(f"    - {_scalar(escape(str(TableName.parse(table))))}" for table in values.tables)
     return {
         **texts,
         **numbers,
         "password": _scalar(values.password),
-        "tables": tables,
+        "tables": table_lines(map(TableName.parse, values.tables)),
         "capture": _capture(values),
     }
+
+
+def table_lines(names: Iterable[TableName]) -> str:
+    """The items of `source.tables`, as they stand in the file."""
+    return "\n".join(f"    - {_scalar(escape(str(name)))}" for name in names)
 
 
 def _capture(values: TemplateValues) -> str:

@@ -11,6 +11,8 @@ class CdcError(Exception):
     """
 
     exit_code: ClassVar[int] = 3
+    offer: str = ""
+    """Text to copy, of several lines perhaps, that is shown below what went wrong."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
@@ -19,6 +21,11 @@ class CdcError(Exception):
 
     def __str__(self) -> str:
         return f"{self.what} → {self.remedy}" if self.remedy else self.what
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What went wrong, one line each where it is more than one thing."""
+        return (str(self),)
 
 
 class ConfigurationError(CdcError):

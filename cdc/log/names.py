@@ -16,13 +16,23 @@ def change_topic(prefix: str, table: TableName) -> str:
 
 def check_apart(topic_of: Callable[[str, TableName], str], prefix: str, names: Iterable[TableName]) -> None:
     """Raises PreconditionError when two tables would share a topic: topics know fewer characters than Postgres."""
+    for refusal in sharing(topic_of, prefix, names).values():
+        raise refusal
+
+
+def sharing(
+    topic_of: Callable[[str, TableName], str], prefix: str, names: Iterable[TableName]
+) -> dict[TableName, PreconditionError]:
+    """The tables whose topic one before them has already."""
     topics: dict[str, TableName] = {}
+    refusals: dict[TableName, PreconditionError] = {}
     for name in names:
-        topic = topic_of(prefix, name)
-        if topics.setdefault(topic, name) != name:
-            raise PreconditionError(
-                f"{topics[topic]} and {name} would share the topic {topic}", "leave one out, or rename it"
+        first = topics.setdefault(topic := topic_of(prefix, name), name)
+        if first != name:
+            refusals[name] = PreconditionError(
+                f"{first} and {name} would share the topic {topic}", "leave one out, or rename it"
             )
+    return refusals
 
 
 def transaction_topic(prefix: str) -> str:

@@ -21,13 +21,14 @@ from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.kafka_client import Admin
+from cdc.run.acceptance import accepted
 from cdc.run.feed_stream import lacking, resumed
 from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted, watched
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
 from cdc.run.progress import Bars
 from cdc.run.schema_check import check_schema, followed
-from connect import catalog, connector, marker, publication, readiness, registration, slot, source, topics
+from connect import connector, marker, publication, readiness, registration, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
 from sinks.lake.feed import LakeFeed
@@ -74,8 +75,8 @@ def bootstrap(
     Checks everything that can be checked before it makes anything. Raises CdcError with what is wrong.
     """
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
-        tables = catalog.describe(connection, settings.tables)
-        readiness.check(connection, settings.source, settings.tables)
+        readiness.check(connection, settings.source)
+        tables = accepted(connection, settings)
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
         check_schema(settings, followed(settings))

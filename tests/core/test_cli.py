@@ -14,6 +14,7 @@ from cdc.__main__ import main
 from cdc.cli import app, output
 from cdc.cli.invocation import Invocation
 from cdc.core import errors
+from connect.catalog import TablesRefusedError
 
 Captured = pytest.CaptureFixture[str]
 
@@ -57,6 +58,18 @@ def failing(error: BaseException) -> list[app.Register]:
 def test_exit_codes(error: BaseException, code: int, line: str, capfd: Captured) -> None:
     assert app.run(["boom"], failing(error)) == code
     assert capfd.readouterr().err.rstrip("\n") == line
+
+
+def test_several_reasons_are_a_line_each_and_the_offer_is_to_copy(capsys: Captured) -> None:
+    reasons = [errors.PreconditionError("a has\nno key", "add one"), errors.PreconditionError("no table b")]
+    assert app.run(["boom"], failing(TablesRefusedError(reasons, "source:\n  tables:\n    - c"))) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "error: a has no key → add one",
+        "error: no table b",
+        "source:",
+        "  tables:",
+        "    - c",
+    ]
 
 
 def test_what_is_unexpected_is_two_lines(capsys: Captured) -> None:

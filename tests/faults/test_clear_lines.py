@@ -21,7 +21,14 @@ THINGS = "public.things"
 @dataclass(frozen=True)
 class Ended:
     code: int
-    line: str
+    lines: list[str]
+
+    @property
+    def line(self) -> str:
+        """The only one."""
+        assert len(self.lines) == 1, self.lines
+        assert self.lines[0].startswith("error: ")
+        return self.lines[0]
 
 
 @pytest.fixture
@@ -31,13 +38,17 @@ def pipeline(make_pipeline: MakePipeline) -> Pipeline:
 
 def bootstrap(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ended:
     """Run `cdc bootstrap`; it has to end with one line, and leave nothing behind in the source."""
+    ended = ends(pipeline, monkeypatch, capsys)
+    assert ended.line
+    return ended
+
+
+def ends(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ended:
+    """Run `cdc bootstrap`, which has to end."""
     for name, value in pipeline.environ.items():
         monkeypatch.setenv(name, value)
     code = main(["--config", str(pipeline.config), "bootstrap"])
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1, lines
-    assert lines[0].startswith("error: ")
-    return Ended(code, lines[0])
+    return Ended(code, capsys.readouterr().err.splitlines())
 
 
 def nothing_was_made(pipeline: Pipeline) -> bool:
@@ -125,9 +136,49 @@ def test_tables_that_would_share_a_topic(
 ) -> None:
     pipeline.run('CREATE TABLE "odd things" (id int PRIMARY KEY)', "CREATE TABLE odd_things (id int PRIMARY KEY)")
     pipeline.configure("- public.things", "- public.odd things\n    - public.odd_things")
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = ends(pipeline, monkeypatch, capsys)
     assert ended.code == 3
-    assert "public.odd things and public.odd_things would share the topic" in ended.line
+    error, *offer = ended.lines
+    assert error.startswith("error: public.odd things and public.odd_things would share the topic")
+    assert offer == ["these would be accepted:", "source:", "  tables:", '    - "public.odd things"']
+    assert nothing_was_made(pipeline)
+
+
+def test_all_that_keeps_tables_from_being_followed_is_told_at_once(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.run(
+        "CREATE TABLE keyless (spans int4range, tags text[])",
+        'CREATE TABLE documents (id int PRIMARY KEY, _source text, "two words" text)',
+        'CREATE TABLE "true" (id int PRIMARY KEY)',
+        "CREATE TABLE odd_things (id interval PRIMARY KEY)",
+        'CREATE TABLE "odd things" (id numeric PRIMARY KEY)',
+    )
+    named = ("gone", "keyless", "documents", "odd_things", "odd things", "true")
+    pipeline.configure("- public.things", "\n    - ".join(["- public.things", *(f"public.{name}" for name in named)]))
+    ended = ends(pipeline, monkeypatch, capsys)
+    assert ended.code == 3
+    assert ended.lines == [
+        "error: no table public.gone in the source → correct source.tables",
+        "error: public.keyless has no primary key → add one, or leave it out of source.tables",
+        *(
+            f"error: column {column} of public.keyless has type {kind}, which is not supported yet"
+            " → leave the table out of source.tables"
+            for column, kind in (("spans", "int4range"), ("tags", "_text"))
+        ),
+        "error: public.documents: OpenSearch keeps the name _source for itself → rename the column, or leave it out",
+        "error: column id of public.odd_things has type interval, which is not supported yet"
+        " → leave the table out of source.tables",
+        "error: key column id of public.odd things is numeric, whose equal values differ as text"
+        " → use a key of another type",
+        f"error: public.odd_things and public.odd things would share the topic {pipeline.settings.log.prefix}"
+        ".public.odd_things → leave one out, or rename it",
+        "these would be accepted:",
+        "source:",
+        "  tables:",
+        "    - public.things",
+        "    - public.true",
+    ]
     assert nothing_was_made(pipeline)
 
 
