@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from cdc.core.errors import RefusedError
-from cdc.run.progress import Advance, Bars
+from cdc.run.progress import FIRST_ROWS, Advance, Bars
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +22,9 @@ WIDEST = 100_000
 
 SECONDS_BETWEEN_LINES = 10.0
 """How often progress is told where there is no terminal."""
+
+SECONDS_OF_SILENCE = 2.0
+"""After how long without a row it is told what is waited for, where there is no terminal."""
 
 
 def data(text: str) -> None:
@@ -112,21 +115,26 @@ def _rich_progress() -> "Progress":
 
 @dataclass(frozen=True, slots=True)
 class TerminalBars:
-    """Bars that move."""
+    """Bars that move, once rows flow."""
 
     bars: "Progress"
 
     @contextmanager
-    def bar(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        task = self.bars.add_task(name, total=total, rate="")
+    def bar(self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS) -> Iterator[Advance]:
+        task = self.bars.add_task(name, total=total, start=False, rate=f"waiting for {waiting_for}")
 
         def advance(rows: int) -> None:
+            self.bars.start_task(task)
             self.bars.advance(task, rows)
             speed = next((t.speed for t in self.bars.tasks if t.id == task), None)
             self.bars.update(task, rate=f"{speed:,.0f}/s" if speed else "")
 
         yield advance
-        self.bars.update(task, total=next(t.completed for t in self.bars.tasks if t.id == task))
+        done = next(t.completed for t in self.bars.tasks if t.id == task)
+        self.bars.start_task(task)
+        self.bars.update(task, total=done)
+        if not done:
+            self.bars.update(task, rate="no rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,48 +143,72 @@ class PlainBars:
 
     every: float
     clock: Callable[[], float]
+    silence: float = SECONDS_OF_SILENCE
 
     @contextmanager
-    def bar(self, name: str, total: int | None = None) -> Iterator[Advance]:
+    def bar(self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS) -> Iterator[Advance]:
         bar = PlainBar(name, total, self.every, self.clock, self.clock())
-        yield bar.advance
+        waiting = threading.Timer(self.silence, bar.wait, (waiting_for,))
+        waiting.daemon = True
+        waiting.start()
+        try:
+            yield bar.advance
+        finally:
+            waiting.cancel()
         bar.end()
 
 
 @dataclass(slots=True)
 class PlainBar:
+    """One bar as lines: its rate is that of the rows since `started`, `base` of which were there then."""
+
     name: str
     total: int | None
     every: float
     clock: Callable[[], float]
-    started: float
+    began: float
     told: float | None = None
+    waited: bool = False
+    started: float | None = None
+    base: int = 0
     done: int = 0
     lock: Any = field(default_factory=threading.Lock)
+
+    def wait(self, what: str) -> None:
+        """Say what the first row waits for, unless it is there; the rate is then that of the rows behind it."""
+        with self.lock:
+            if not self.done:
+                self.waited = True
+                say(f"{self.name}: waiting for {what}")
 
     def advance(self, rows: int) -> None:
         with self.lock:
             self.done += rows
             now = self.clock()
-            if now - (self.told or self.started) >= self.every:
+            if self.started is None:
+                self.started, self.base = (now, self.done) if self.waited else (self.began, 0)
+            if now - (self.told or self.began) >= self.every:
                 self.told = now
                 say(self.line(now - self.started))
 
     def end(self) -> None:
         """The last word; nothing of short work whose length nobody knew."""
-        if self.told is not None or self.total is not None:
-            seconds = self.clock() - self.started
-            say(f"{self.name}: {self.done:,} rows in {seconds:,.0f} s{self._rate(seconds)}")
+        if self.told is None and self.total is None and not self.waited:
+            return
+        seconds = self.clock() - self.began
+        done = f"{self.done:,} rows in {seconds:,.0f} s{_rate(self.done, seconds)}" if self.done else "no rows"
+        say(f"{self.name}: {done}")
 
     def line(self, seconds: float) -> str:
-        """`public.orders: 120,000 of 1,000,000 rows, 25,000/s, 35 s left`."""
+        """`public.orders: 120,000 of 1,000,000 rows, 25,000/s, 35 s left`, `seconds` after the rows began to flow."""
         whole = f" of {self.total:,}" if self.total is not None else ""
-        ahead = max((self.total or 0) - self.done, 0)
-        left = f", {ahead * seconds / self.done:,.0f} s left" if ahead and self.done else ""
-        return f"{self.name}: {self.done:,}{whole} rows{self._rate(seconds)}{left}"
+        ahead, flowed = max((self.total or 0) - self.done, 0), self.done - self.base
+        left = f", {ahead * seconds / flowed:,.0f} s left" if ahead and flowed else ""
+        return f"{self.name}: {self.done:,}{whole} rows{_rate(flowed, seconds)}{left}"
 
-    def _rate(self, seconds: float) -> str:
-        return f", {self.done / seconds:,.0f}/s" if seconds > 0 else ""
+
+def _rate(rows: int, seconds: float) -> str:
+    return f", {rows / seconds:,.0f}/s" if rows and seconds > 0 else ""
 
 
 def fields(values: Mapping[str, object]) -> None:

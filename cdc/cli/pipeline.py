@@ -8,6 +8,11 @@ from cdc.cli import output
 from cdc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from cdc.config.settings import PipelineSettings
     from cdc.run.verify import Report
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -27,10 +32,9 @@ def bootstrap(context: typer.Context, json: Json = False) -> None:
     from cdc.core.position import format_lsn
     from cdc.run.bootstrap import bootstrap as run
     from cdc.run.failures import told
-    from cdc.run.pipeline import spark_session
 
     with output.progress() as bars, told("the bootstrap"):
-        outcome = run(settings, lambda: spark_session(settings, "bootstrap"), output.say, bars)
+        outcome = run(settings, _starter(settings, "bootstrap"), output.say, bars)
     if json:
         output.as_json(
             {
@@ -60,11 +64,11 @@ def follow(
     settings = Invocation.of(context).settings
     from cdc.run.failures import told
     from cdc.run.follow import follow as run
-    from cdc.run.pipeline import chosen, spark_session
+    from cdc.run.pipeline import chosen
 
     names = chosen(settings, follower or [])
     with told("following"):
-        run(settings, lambda: spark_session(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+        run(settings, _starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(
@@ -108,12 +112,12 @@ def verify(
     settings = Invocation.of(context).settings
     from cdc.core.errors import DivergenceError, PreconditionError
     from cdc.run.failures import told
-    from cdc.run.pipeline import chosen, spark_session
+    from cdc.run.pipeline import chosen
     from cdc.run.verify import verify as run
 
     names = chosen(settings, follower or [])
     with told("the comparison"):
-        report = run(settings, spark_session(settings, "verify"), names, wait, keys)
+        report = run(settings, _starter(settings, "verify")(), names, wait, keys)
     if json:
         output.as_json(report.as_json())
     else:
@@ -122,6 +126,14 @@ def verify(
         raise DivergenceError("followers differ from the source", "see the keys above")
     if not report.equal:
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
+
+
+def _starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
+    """How a verb starts Spark, once it has checked what can be checked without; what takes long in it is said."""
+    from cdc.cli.fetch_progress import Lines
+    from cdc.run.pipeline import spark_session
+
+    return lambda: spark_session(settings, verb, progress=Lines())
 
 
 def show_report(report: "Report") -> None:

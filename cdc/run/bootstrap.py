@@ -26,7 +26,7 @@ from cdc.run.feed_stream import lacking, resumed
 from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted, watched
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
-from cdc.run.progress import Bars
+from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.schema_check import check_schema, followed
 from connect import connector, marker, publication, readiness, registration, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
@@ -228,7 +228,7 @@ def _copy(
     spark, rows = required(work.spark), keeper.estimated_rows
     for table in tables:
         folder = lake_of(work.settings).folder(table.name)
-        with work.bars.bar(str(table.name), rows[table.name] or None) as advance:
+        with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
             watch = watched(spark, advance, rows[table.name])
             files = copy_table(spark, readers, table, keeper.pages[table.name], folder, watch)
         follower.load(table, files, bookmark)
@@ -253,5 +253,5 @@ def _load_fed(work: _Work) -> dict[str, list[TableName]]:
 @contextmanager
 def _watched_fill(bars: Bars, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
     count = partial(follower.written, table)
-    with bars.bar(f"{name} {table}", rows) as advance, counted(count, advance, rows):
+    with bars.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, counted(count, advance, rows):
         yield

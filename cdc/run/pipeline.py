@@ -13,6 +13,7 @@ from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, RefusedError
 from cdc.local.fetch.jars import spark_jars
+from cdc.local.progress import SILENT, Progress
 from cdc.run import session
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
@@ -23,15 +24,21 @@ SUBMITTED = "CDC_SUBMITTED"
 """Set in the environment of a driver under `spark-submit`: master and class path are there already."""
 
 
-def spark_session(settings: PipelineSettings, name: str, *, brief: bool = False) -> SparkSession:
-    """The session of one verb, `brief` as `Launch` has it; under `spark-submit`, the one that it was submitted with."""
+def spark_session(
+    settings: PipelineSettings, name: str, *, brief: bool = False, progress: Progress = SILENT
+) -> SparkSession:
+    """The session of one verb, `brief` as `Launch` has it; under `spark-submit`, the one that it was submitted with.
+
+    `progress` is told of jars that have to be fetched, and that Spark starts.
+    """
     spark = settings.spark
     title = f"cdc {name} {settings.pipeline.name}"
     conf = {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **spark.conf}
     if SUBMITTED in os.environ:
         return session.submitted(title, conf)
     log = Path(settings.pipeline.state) / "logs" / "spark.log"
-    jars = [str(jar) for jar in spark_jars()]
+    jars = [str(jar) for jar in spark_jars(progress=progress)]
+    progress.step("spark", f"starting, with {spark.master}")
     return session.build(title, session.Launch(spark.master, spark.driver_memory, jars, log, brief), conf)
 
 

@@ -1,17 +1,15 @@
 """The command line's shell: one line an error, exit codes, data and talk apart, a quick start."""
 
-import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 
 from cdc.__main__ import main
-from cdc.cli import app, output
+from cdc.cli import app
 from cdc.cli.invocation import Invocation
 from cdc.core import errors
 from connect.catalog import TablesRefusedError
@@ -232,65 +230,3 @@ def test_a_reader_may_leave_early() -> None:
 
 def python_path() -> dict[str, str]:
     return {"PYTHONPATH": ":".join(filter(None, [str(Path(app.__file__).parents[2]), *sys.path]))}
-
-
-def test_json_is_one_line_in_a_fixed_order(capsys: Captured) -> None:
-    output.as_json({"b": Path("x"), "a": ["é", None]})
-    assert capsys.readouterr().out == '{"a":["é",null],"b":"x"}\n'
-
-
-def test_tables_are_not_cut_without_a_terminal(capsys: Captured) -> None:
-    output.table(["table", "rows"], [["public." + "x" * 200, 5], ["[red]a[/red]", None]])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert "x" * 200 in lines[1]
-    assert lines[2].startswith("[red]a[/red]")
-
-
-def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: Captured) -> None:
-    now = iter([0.0, 1.0, 10.0, 11.0, 20.0, 20.0])
-    with (
-        output.progress(every=10.0, clock=lambda: next(now)) as bars,
-        bars.bar("public.orders", 4001) as advance,
-    ):
-        for _ in range(4):
-            advance(1000)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.splitlines() == [
-        "public.orders: 2,000 of 4,001 rows, 200/s, 10 s left",
-        "public.orders: 4,000 of 4,001 rows, 200/s, 0 s left",
-        "public.orders: 4,000 rows in 20 s, 200/s",
-    ]
-
-
-def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with output.progress() as bars, bars.bar("public.orders", 2000) as advance:
-        advance(1000)
-        advance(1000)
-    assert "2,000 rows" in terminal.getvalue()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def answering(answer: str) -> Callable[[], None]:
-    def ask() -> None:
-        sys.stdin = Terminal(answer)
-        output.confirm("Drop it?", yes=False)
-
-    return ask
-
-
-def test_confirm(monkeypatch: pytest.MonkeyPatch) -> None:
-    output.confirm("Drop it?", yes=True)
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    with pytest.raises(errors.RefusedError, match="--yes"):
-        output.confirm("Drop it?", yes=False)
-    answering("y\n")()
-    with pytest.raises(errors.RefusedError, match="not confirmed"):
-        answering("n\n")()
