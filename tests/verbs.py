@@ -36,7 +36,7 @@ def problems(pipeline: Pipeline) -> list[str]:
 
 def verified(pipeline: Pipeline, spark: SparkSession) -> Report:
     settings = pipeline.settings
-    return verify(settings, spark, tuple(settings.followers), patience=LIMIT_SECONDS, most=10)
+    return verify(settings, lambda: spark, tuple(settings.followers), patience=LIMIT_SECONDS, most=10)
 
 
 class Following:

@@ -1,5 +1,6 @@
 """`cdc up`, `cdc down`, `cdc parts`: the real parts as local processes."""
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,20 +57,35 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
 def down(
     context: typer.Context,
     only: Only = None,
-    wipe: Annotated[bool, typer.Option("--wipe", help="Remove their data as well.")] = False,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Remove their data as well; lakes stay.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Stop the local parts; no process of them is left."""
+    from cdc.cli.kept import lakes
     from cdc.local import parts as local
 
     home = local_home(context)
+    kept = [_shown(lake) for lake in lakes(home, Invocation.of(context).config)] if wipe else []
     if wipe:
-        output.confirm(f"remove all data of the local parts in {_short(home.path)}?", yes=yes)
+        stays = f" (not the lakes: {', '.join(kept)})" if kept else ""
+        output.confirm(f"remove all data of the local parts in {_short(home.path)}{stays}?", yes=yes)
     stopped = local.down(home, _chosen(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     if wipe:
         local.wipe(home)
-        output.say("data removed")
+        output.say(f"removed the data, ports, passwords and logs of the local parts in {_short(home.path)}")
+        _tell_kept(kept)
+
+
+def _tell_kept(lakes: list[str]) -> None:
+    """Say what is left, and what to do about it."""
+    from cdc.local.fetch.cache import cache_folder
+
+    for lake in lakes:
+        output.say(
+            f"kept the lake {lake} → rm -r {shlex.quote(lake)}, if it was copied from the Postgres that is gone now"
+        )
+    output.say(f"kept the configurations, and the downloads in {cache_folder()}")
 
 
 def parts(context: typer.Context, json: Json = False) -> None:
@@ -95,6 +111,10 @@ def _chosen(only: list[str] | None) -> "list[Part] | None":
     if unknown:
         raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Part)}")
     return [Part(name) for name in only] if only else None
+
+
+def _shown(lake: str) -> str:
+    return lake if "://" in lake else _short(Path(lake))
 
 
 def _short(path: Path) -> str:

@@ -104,7 +104,10 @@ def submit(
 def verify(
     context: typer.Context,
     follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the followers to reach the source.")] = 120.0,
+    wait: Annotated[
+        float | None,
+        typer.Option(help="Seconds to wait for followers to reach the source; else 120, if they are followed here."),
+    ] = None,
     keys: Annotated[int, typer.Option(help="At most so many differing keys are named, a table.")] = 20,
     json: Json = False,
 ) -> None:
@@ -117,7 +120,7 @@ def verify(
 
     names = chosen(settings, follower or [])
     with told("the comparison"):
-        report = run(settings, _starter(settings, "verify")(), names, wait, keys)
+        report = run(settings, _starter(settings, "verify"), names, wait, keys)
     if json:
         output.as_json(report.as_json())
     else:

@@ -16,7 +16,7 @@ from cdc.core.position import Lsn, format_lsn
 from cdc.log.changes import ChangeReader
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.feed_stream import FeedStream
-from cdc.run.history_check import check_history
+from cdc.run.history_check import check_history, check_log
 from cdc.run.lake_stream import LakeStream, Progress
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
 from cdc.run.schema_check import check_schema, followed
@@ -49,6 +49,7 @@ def follow(
     with ExitStack() as held:
         for name in names:
             held.enter_context(lease(settings, name))
+        check_log(settings)
         if until_caught_up:
             _check_fed(settings, names)
         _check_source(settings, say)

@@ -1,9 +1,33 @@
-"""Is what the lake holds the past of the source that the configuration names?"""
+"""Has the lake a copy to go on from, and is it the past of the source and the log that the configuration names?"""
+
+from contextlib import suppress
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.position import Bookmark
+from cdc.core.errors import HistoryLostError, UnreachableError
+from cdc.core.position import Bookmark, Position
+from cdc.log.kafka_client import Reader
+from cdc.log.names import transaction_topic
+from cdc.log.transactions import check_position
 from cdc.run.pipeline import delta_follower
 from connect import source
+
+
+def check_copied(settings: PipelineSettings) -> Position:
+    """The lake's position; raises HistoryLostError when it has none, since nothing was ever copied."""
+    position = delta_follower(None, settings).position()
+    if position is None:
+        raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
+    return position
+
+
+def check_log(settings: PipelineSettings) -> None:
+    """Raise HistoryLostError when there is no copy, or when the log no longer holds the lake's position.
+
+    A log that does not answer is waited for later.
+    """
+    position = check_copied(settings)
+    with suppress(UnreachableError), Reader(settings.log) as reader:
+        check_position(reader, transaction_topic(settings.log.prefix), position)
 
 
 def check_history(settings: PipelineSettings) -> None:

@@ -23,6 +23,9 @@ from sinks.registry import Naming, fed_follower
 SUBMITTED = "CDC_SUBMITTED"
 """Set in the environment of a driver under `spark-submit`: master and class path are there already."""
 
+LOOK_SECONDS = 0.5
+"""Longer than somebody who only looks holds a lease."""
+
 
 def spark_session(
     settings: PipelineSettings, name: str, *, brief: bool = False, progress: Progress = SILENT
@@ -74,17 +77,34 @@ def lease(settings: PipelineSettings, follower: str) -> Iterator[None]:
 
     Across machines, Delta's own conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer.
     """
-    folder = Path(settings.pipeline.state) / "leases" / settings.pipeline.name
-    folder.mkdir(parents=True, exist_ok=True)
-    holder = folder / f"{follower}.json"
+    lock, holder = _lease_files(settings, follower)
+    lock.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(folder / f"{follower}.lock", timeout=0):
+        with FileLock(lock, timeout=LOOK_SECONDS):
             holder.write_text(json.dumps({"pid": os.getpid()}))
             yield
     except Timeout:
         raise RefusedError(
             f"follower {follower} is already being followed by process {_holder(holder)}", "stop that one first"
         ) from None
+
+
+def attended(settings: PipelineSettings, follower: str) -> bool:
+    """Does anybody on this machine hold the follower's lease? Looking takes it for a moment; `lease` waits longer."""
+    lock, _ = _lease_files(settings, follower)
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _lease_files(settings: PipelineSettings, follower: str) -> tuple[Path, Path]:
+    """The lock, and the note of who holds it."""
+    folder = Path(settings.pipeline.state) / "leases" / settings.pipeline.name
+    return folder / f"{follower}.lock", folder / f"{follower}.json"
 
 
 def _holder(file: Path) -> str:

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.compare import Comparison, Side, compare, side
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.core.transaction import Run
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_between, ends_of
+from cdc.log.transactions import ends_between
+from cdc.run.arrival import check_attended, wait
+from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import check_schema, followed
 from connect import catalog, registration, slot, source
@@ -25,7 +25,6 @@ from snapshots.copy import SnapshotSource
 from snapshots.keeper import Kept, filenodes, kept
 from snapshots.read import source_rows
 
-POLL_SECONDS = 0.5
 MOVED = "moved"
 
 
@@ -76,17 +75,29 @@ class Readback:
     rows: Callable[[Table], DataFrame]
 
 
-def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str], patience: float, most: int) -> Report:
+def verify(
+    settings: PipelineSettings,
+    start_spark: Callable[[], SparkSession],
+    names: Sequence[str],
+    patience: float | None,
+    most: int,
+) -> Report:
     """Compare these followers with a snapshot of the source, when they have everything up to its LSN.
 
-    Raises PreconditionError when one does not get there within `patience` seconds.
+    Spark starts once everything else is checked. Raises PreconditionError when a follower does not get there within
+    `patience` seconds; without any, as soon as it is known that nobody brings it there.
     """
-    followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
+    check_copied(settings)
     check_schema(settings, followed(settings))
     src = settings.source
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
         tables = catalog.describe(connection, settings.tables)
+        if patience is None:
+            positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
+            check_attended(settings, positions, source.current_lsn(connection))
+        spark = start_spark()
+        followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
         before = filenodes(connection, settings.tables)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
@@ -99,44 +110,18 @@ def verify(settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
             readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
             truth = _Truth(settings, spark, readers, keeper, lsn, most, held)
             found = {
-                name: truth.verdicts(each, _wait(settings, name, each, lsn, patience), tables)
+                name: truth.verdicts(each, wait(settings, name, each.position, lsn, patience), tables)
                 for name, each in followers.items()
             }
     return Report(lsn, found)
 
 
-def _readbacks(settings: PipelineSettings, spark: SparkSession) -> dict[str, Readback]:
+def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, Readback]:
+    """The followers by name; without Spark, only to be asked where they stand."""
     lake = delta_follower(spark, settings)
     feed = LakeFeed(spark, lake_of(settings))
     fed = {name: Readback(f.position, f.rows) for name, f in fed_followers(spark, settings).items()}
     return {settings.delta[0]: Readback(lake.position, feed.rows), **fed}
-
-
-def _wait(settings: PipelineSettings, name: str, follower: Readback, lsn: Lsn, patience: float) -> Position:
-    """Wait until the follower has everything that committed up to `lsn`."""
-    deadline = time.monotonic() + patience
-    while True:
-        position = follower.position()
-        if position is not None and (position.lsn > lsn or _lacks(settings, position, lsn) == 0):
-            return position
-        if time.monotonic() > deadline:
-            where = format_lsn(position.lsn) if position else "no position"
-            raise PreconditionError(
-                f"follower {name} is at {where} and has not reached {format_lsn(lsn)} in {patience:.0f} s",
-                "is `cdc follow` running?",
-            )
-        time.sleep(POLL_SECONDS)
-
-
-def _lacks(settings: PipelineSettings, position: Position, lsn: Lsn) -> int | None:
-    """How many changes up to `lsn` the follower lacks; None while the log itself has not passed it."""
-    topic = transaction_topic(settings.log.prefix)
-    with Reader(settings.log) as reader:
-        records = reader.read(topic, 0, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
-        ends = ends_of(topic, ((record.offset, record.value) for record in records))
-    if not ends or ends[-1].lsn <= lsn:
-        return None
-    return sum(Run((end,)).changes(map(str, settings.tables)) for end in ends if end.lsn <= lsn)
 
 
 @dataclass(frozen=True, slots=True)

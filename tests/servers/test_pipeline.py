@@ -1,18 +1,21 @@
 """The whole path on real parts: Postgres, Debezium, Kafka, Spark, Delta, OpenSearch, and the latest log."""
 
 import random
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cdc.cli.output import say
-from cdc.core.errors import RefusedError
+from cdc.core.errors import PreconditionError, RefusedError
 from cdc.run.follow import follow
-from cdc.run.pipeline import lease
+from cdc.run.pipeline import fed_followers, lease
+from cdc.run.status import Collector
 from cdc.run.verify import verify
-from tests.pipelines import MakePipeline
+from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
 from tests.verbs import booted, caught_up, following, verified
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -53,7 +56,7 @@ def test_verification_names_what_differs(make_pipeline: MakePipeline, spark: Spa
     spark.sql(f"DELETE FROM delta.`{lake}/public/orders` WHERE id = 8")
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id = 9")
     caught_up(pipeline, spark)
-    found = verify(pipeline.settings, spark, ("lake",), patience=60, most=10)
+    found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, most=10)
     verdict = found.followers["lake"][pipeline.settings.tables[0]].comparison
     assert verdict is not None
     assert (verdict.differing, verdict.missing, verdict.extra) == (1, 1, 0)
@@ -61,6 +64,38 @@ def test_verification_names_what_differs(make_pipeline: MakePipeline, spark: Spa
         ("7", "differing", ("total", "note")),
         ("8", "missing", ()),
     }
+
+
+class SparkStarts(Exception):
+    """All that is checked without Spark has been."""
+
+
+def starts() -> NoReturn:
+    raise SparkStarts
+
+
+def test_a_verification_that_nobody_follows_says_so_at_once(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    booted(pipeline, spark)
+    settings = pipeline.settings
+    with pytest.raises(SparkStarts):
+        verify(settings, starts, tuple(settings.followers), None, 10)
+    pipeline.run("UPDATE orders SET customer = 'x' WHERE id IN (9, 10)")
+    until(lambda: lags(pipeline) == {"lake": 2, "search": 2, "latest": 2}, "the log has both changes")
+    with pytest.raises(PreconditionError, match="follower lake lacks 2 changes and nobody follows it on this machine"):
+        verify(settings, starts, tuple(settings.followers), None, 10)
+    with lease(settings, "search"), pytest.raises(SparkStarts):
+        verify(settings, starts, ("search",), None, 10)
+    with pytest.raises(SparkStarts):
+        verify(settings, starts, ("search",), 5.0, 10)
+    with pytest.raises(PreconditionError, match=r"follower search is at \S+ and has not reached \S+ in 5 s"):
+        verify(settings, lambda: spark, ("search",), 5.0, 10)
+
+
+def lags(pipeline: Pipeline) -> dict[str, int | None]:
+    settings = pipeline.settings
+    found = Collector(settings, lambda: fed_followers(None, settings)).collect()
+    return {name: state.lag.changes if state.lag else None for name, state in found.followers.items()}
 
 
 def test_a_second_follow_of_one_follower_is_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:

@@ -112,7 +112,7 @@ def _live(
             caught_up = following.catch_up(PATIENCE_SECONDS)
             note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
         with steps.step("verify", "cdc verify: every follower and Postgres, row by row, at one LSN"):
-            report = verify(on.settings, spark, names, PATIENCE_SECONDS, KEYS_NAMED)
+            report = verify(on.settings, lambda: spark, names, PATIENCE_SECONDS, KEYS_NAMED)
             note("every row is the same" if report.equal else "not everything is the same")
     note("the followers have stopped, each after its last whole batch")
     return written, caught_up, report

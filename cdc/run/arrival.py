@@ -1,0 +1,89 @@
+"""Has a follower everything that committed up to an LSN, and is anybody bringing it there?"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import PreconditionError
+from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.transaction import Run
+from cdc.log.kafka_client import Reader
+from cdc.log.names import transaction_topic
+from cdc.log.transactions import ends_of
+from cdc.run.pipeline import attended
+
+POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 120.0
+"""How long is waited for a follower that somebody keeps in sync."""
+
+Where = Callable[[], Position | None]
+"""Asks a follower where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """How many changes up to an LSN are in the log and not in a follower; `whole` once the log has passed the LSN."""
+
+    changes: int
+    whole: bool
+
+
+def check_attended(settings: PipelineSettings, followers: Mapping[str, Where], lsn: Lsn) -> None:
+    """Raise PreconditionError for a follower that lacks changes up to `lsn` while nobody follows it on this machine."""
+    for name, where in followers.items():
+        # whoever follows may end when it has caught up: so first who, then where
+        if not attended(settings, name):
+            _check_not_behind(settings, name, where(), lsn)
+
+
+def wait(settings: PipelineSettings, name: str, where: Where, lsn: Lsn, patience: float | None) -> Position:
+    """Wait until the follower has everything that committed up to `lsn`; where it stands then.
+
+    Raises PreconditionError after `patience` seconds; without any, after PATIENCE_SECONDS, and at once when it is
+    behind and nobody follows it.
+    """
+    longest = PATIENCE_SECONDS if patience is None else patience
+    deadline = time.monotonic() + longest
+    while True:
+        position = where()
+        if position is not None and _has(settings, position, lsn):
+            return position
+        if patience is None:
+            check_attended(settings, {name: where}, lsn)
+        if time.monotonic() > deadline:
+            raise PreconditionError(
+                f"follower {name} is {_told(position)} and has not reached {format_lsn(lsn)} in {longest:.0f} s",
+                "is `cdc follow` running?",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _has(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:
+    if position.lsn > lsn:
+        return True
+    ahead = _ahead(settings, position, lsn)
+    return ahead.whole and not ahead.changes
+
+
+def _check_not_behind(settings: PipelineSettings, name: str, position: Position | None, lsn: Lsn) -> None:
+    lacks = _ahead(settings, position, lsn).changes if position else None
+    if lacks != 0:
+        what = "holds nothing yet" if lacks is None else f"lacks {lacks:,} change{'' if lacks == 1 else 's'}"
+        raise PreconditionError(
+            f"follower {name} {what} and nobody follows it on this machine",
+            "run `cdc follow`, or say how long to wait for another machine's with --wait",
+        )
+
+
+def _ahead(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Ahead:
+    topic = transaction_topic(settings.log.prefix)
+    with Reader(settings.log) as reader:
+        records = reader.read(topic, 0, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
+        ends = ends_of(topic, ((record.offset, record.value) for record in records))
+    lacking = sum(Run((end,)).changes(map(str, settings.tables)) for end in ends if end.lsn <= lsn)
+    return _Ahead(lacking, bool(ends) and ends[-1].lsn > lsn)
+
+
+def _told(position: Position | None) -> str:
+    return f"at {format_lsn(position.lsn)}" if position else "at no position"

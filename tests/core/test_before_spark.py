@@ -1,0 +1,74 @@
+"""What can be known without Spark is said before Spark starts; who follows what is asked of the leases."""
+
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from cdc.__main__ import main
+from cdc.config.file import load
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import HistoryLostError
+from cdc.run.follow import follow
+from cdc.run.pipeline import attended, lease
+from cdc.run.verify import verify
+from tests.waiting import until
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> PipelineSettings:
+    """A pipeline that was never bootstrapped, and whose parts do not run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CDC_CONFIG", raising=False)
+    monkeypatch.setenv("CDC_SOURCE_PASSWORD", "x")
+    assert main(["init"]) == 0
+    capsys.readouterr()
+    return load(tmp_path / "cdc.yaml")
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError("Spark was started")
+
+
+@pytest.mark.parametrize("verb", [["follow"], ["follow", "--until-caught-up"], ["follow", "-f", "search"], ["verify"]])
+def test_there_must_be_a_copy(verb: list[str], settings: PipelineSettings, capsys: Captured) -> None:
+    assert main(verb) == HistoryLostError.exit_code
+    assert capsys.readouterr().err == "error: the lake has no copy to go on from → run `cdc bootstrap` first\n"
+
+
+def test_spark_is_not_started_for_that(settings: PipelineSettings) -> None:
+    with pytest.raises(HistoryLostError, match="no copy"):
+        follow(settings, no_spark, ("lake",), print)
+    with pytest.raises(HistoryLostError, match="no copy"):
+        verify(settings, no_spark, ("lake",), None, 10)
+
+
+def test_a_follower_is_attended_while_its_lease_is_held(settings: PipelineSettings) -> None:
+    assert not attended(settings, "lake")
+    with lease(settings, "lake"):
+        assert attended(settings, "lake")
+        assert not attended(settings, "search")
+    assert not attended(settings, "lake")
+
+
+def test_looking_keeps_nobody_from_a_lease(settings: PipelineSettings) -> None:
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            attended(settings, "lake")
+
+    with lease(settings, "lake"):
+        looking = threading.Thread(target=look)
+        looking.start()
+    try:
+        for _ in range(20):
+            with lease(settings, "lake"):
+                pass
+    finally:
+        ended.set()
+        looking.join()
+    until(lambda: not attended(settings, "lake"), "nobody holds it")
