@@ -95,7 +95,10 @@ def _global_options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Postgres to Delta tables and a search index, in commit order."""
+    """Postgres to Delta tables, a search index and a compacted log, in commit order.
+
+    `cdc demo` shows all of it. With a Postgres of your own: `cdc init`, `cdc bootstrap`, `cdc follow`.
+    """
     if version:
         _print_version()
         raise typer.Exit

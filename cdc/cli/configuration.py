@@ -56,7 +56,7 @@ def check(context: typer.Context) -> None:
 
 
 def render(context: typer.Context) -> None:
-    """Print the configuration with references resolved and defaults filled in, without secrets."""
+    """Print the configuration resolved and complete, without secrets."""
     from cdc.config.file import render as rendered
 
     output.data(rendered(Invocation.of(context).settings).rstrip("\n"))

@@ -34,7 +34,10 @@ def local_home(context: typer.Context) -> "Home":
 
 
 def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
-    """Start Postgres, Kafka, Kafka Connect and OpenSearch here, without Docker, and wait until they answer."""
+    """Start the local parts, and wait until they answer.
+
+    Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, as processes of yours, without Docker.
+    """
     from cdc.cli.fetch_progress import told
     from cdc.local import parts as local
 
@@ -60,7 +63,10 @@ def down(
     wipe: Annotated[bool, typer.Option("--wipe", help="Remove their data as well; lakes stay.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Stop the local parts; no process of them is left."""
+    """Stop the local parts; no process of them is left.
+
+    Their data stays, unless it is to be wiped; the lakes stay even then, and are named.
+    """
     from cdc.cli.kept import lakes
     from cdc.local import parts as local
 

@@ -1,4 +1,4 @@
-"""`cdc bootstrap` and `cdc follow`: bring the followers into being, and keep them in sync."""
+"""`cdc bootstrap`, `cdc follow`, `cdc submit`, `cdc verify`: copy, keep in sync, here or on a cluster, and prove it."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +27,11 @@ def register(app: typer.Typer) -> None:
 
 
 def bootstrap(context: typer.Context, json: Json = False) -> None:
-    """Prepare the source, start capture, and take the initial snapshot into the followers."""
+    """Start capture, and take the first copy into the followers.
+
+    Whatever keeps it from that is told before anything is made. Run again, it goes on where it was, and copies the
+    tables that were named since.
+    """
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
     from cdc.run.bootstrap import bootstrap as run
@@ -60,7 +64,10 @@ def follow(
         bool, typer.Option("--until-caught-up", help="Stop when the followers have what the source has now.")
     ] = False,
 ) -> None:
-    """Keep the followers in sync, one stream each, until Ctrl-C."""
+    """Keep the followers in sync, one stream each, until Ctrl-C.
+
+    A part that goes away is waited for. Kill it at any time and start it again: nothing is lost or doubled.
+    """
     settings = Invocation.of(context).settings
     from cdc.run.failures import told
     from cdc.run.follow import follow as run
@@ -81,7 +88,10 @@ def submit(
     ] = False,
     print_only: Annotated[bool, typer.Option("--print", help="Print the command and do nothing.")] = False,
 ) -> None:
-    """Run `cdc follow` through spark-submit, on any master."""
+    """Run `cdc follow` through spark-submit, on any master.
+
+    The driver runs here; the workers must reach the log, the lake and the index.
+    """
     own = Invocation.of(context)
     settings = own.settings
     import shlex
@@ -111,7 +121,10 @@ def verify(
     keys: Annotated[int, typer.Option(help="At most so many differing keys are named, a table.")] = 20,
     json: Json = False,
 ) -> None:
-    """Compare source and followers row by row at one LSN; exit code 5 when they differ."""
+    """Compare source and followers row by row, at one LSN.
+
+    A follower that is behind is waited for while somebody follows it. Exit code 5 when rows differ.
+    """
     settings = Invocation.of(context).settings
     from cdc.core.errors import DivergenceError, PreconditionError
     from cdc.run.failures import told

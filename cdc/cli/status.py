@@ -25,7 +25,11 @@ def status(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show tables, positions and lags of source, slot, log and followers, and the connector with its tasks."""
+    """Show how everything stands: tables, positions, lags, connector.
+
+    Asked of the parts themselves, without Spark. Where something is wrong, it is said, and the exit code is that of the
+    first problem.
+    """
     settings = Invocation.of(context).settings
     from cdc.run.pipeline import fed_followers
     from cdc.run.status import Collector

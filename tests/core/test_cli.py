@@ -103,6 +103,15 @@ def test_help_without_a_verb(capsys: Captured) -> None:
     assert "Usage: cdc" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("group", [[], ["config"], ["demo"]])
+def test_every_verb_is_said_in_one_line_that_fits(group: list[str], capsys: Captured) -> None:
+    assert main([*group, "--help"]) == 0
+    _, _, listed = capsys.readouterr().out.partition("Commands:\n")
+    verbs = [line.split(maxsplit=1) for line in listed.splitlines()]
+    assert all(len(verb) == 2 and verb[1].endswith(".") and not verb[1].endswith("...") for verb in verbs), verbs
+    assert verbs
+
+
 def test_the_configuration_has_one_line_a_problem(folder: Path, capsys: Captured) -> None:
     (folder / "cdc.yaml").write_text("version: 2\npipeline: {name: shop}\nconect: {}\n")
     assert main(["config", "check"]) == 2

@@ -16,6 +16,7 @@ from cdc.local.parts import Endpoints, Home, Part, down, up, wipe
 from cdc.run.history_check import check_history
 from cdc.run.pipeline import delta_follower
 from connect import source
+from tests.waiting import until
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))
 
@@ -91,4 +92,5 @@ def promote(settings: PipelineSettings, home: Home) -> None:
     signal.touch(mode=0o666)
     up(home, {Part.POSTGRES})
     with psycopg.connect(source.conninfo(settings.source), autocommit=True) as connection:
-        assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
+        # it answers questions before recovery has ended
+        until(lambda: connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,), "it is promoted")
