@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 __all__ = ["kafka_bootstrap", "make_pipeline", "search_url", "servers"]
 
 
+FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "faults": ("spark", "servers")}
+"""What every test of a folder may ask for, whatever its fixtures say."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by what it asks for, so that `-m "not spark and not servers"` are those that take seconds."""
+    here = Path(__file__).parent
+    for item in items:
+        asked = {"spark", "servers"} & set(getattr(item, "fixturenames", ()))
+        folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
+        for need in sorted(asked.union(FOLDERS.get(folder, ()))):
+            item.add_marker(need)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from cdc.local.fetch.jars import spark_jars
