@@ -66,7 +66,7 @@ class TablesRefusedError(PreconditionError):
 
     def __init__(self, refusals: Iterable[PreconditionError], offer: str = "") -> None:
         self.refusals = tuple(refusals)
-        super().__init__("\n".join(map(str, self.refusals)))
+        super().__init__("; ".join(map(str, self.refusals)))
         self.offer = offer
 
     @property
