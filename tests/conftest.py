@@ -5,10 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from cdc.local.parts import Home, down, wipe
 from tests.pipelines import make_pipeline
 from tests.servers_fixture import kafka_bootstrap, search_url, servers
+
+# a test's time says more of the machine than of the code
+settings.register_profile("no clock", deadline=None)
+settings.load_profile("no clock")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

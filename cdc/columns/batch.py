@@ -1,66 +1,107 @@
-"""A batch as a follower of the log takes it in: whole transactions, and the decoded changes of every table."""
+"""A batch as the lake takes it in: whole transactions, and the changes of every table that they touch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
 
-from cdc.columns.names import Changes
-from cdc.core.change import Place
-from cdc.core.table import TableName
-from cdc.core.transaction import TransactionEnd
+from cdc.columns.changes import Changes, Integers, RefusedMessage
+from cdc.columns.ends import Ends
+from cdc.columns.fold import Net, fold
+from cdc.columns.key_bits import KeyBits
+from cdc.core.table import Table, TableName
 
-MARKER = "ended_by"
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """Rows that are in a file of the table's folder already: its path there, what is known of it, the rows' keys."""
+
+    path: str
+    size: int
+    rows: int
+    statistics: str
+    keys: KeyBits
+
+
+@dataclass(frozen=True, slots=True)
+class TableEffect:
+    """What a batch does to a table: rows that are written already, and the net effect that is still to be written.
+
+    No key is in both.
+    """
+
+    net: Net
+    written: Sequence[WrittenRows] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return self.net.is_empty and not self.written
+
+
+class ChangeBatch(Protocol):
+    """Whole transactions in commit order, and what they do to each table."""
+
+    @property
+    def ends(self) -> Ends:
+        """The transactions' ENDs."""
+
+    @property
+    def tables(self) -> Collection[TableName]:
+        """The tables that the transactions touch, of those that are followed."""
+
+    def refused(self, table: TableName) -> Sequence[RefusedMessage]:
+        """The table's messages that are no changes; with one of them, nothing of the batch can be applied to it."""
+
+    def effect(self, table: Table, after: int) -> TableEffect:
+        """The effect on a table of the transactions whose END is behind the offset `after`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """One table's part of a batch.
+    """One table's part of a batch: changes of the batch's transactions, their ENDs' offsets, and what is no change."""
 
-    `decoded`: columns of `Changes` but RANK, refusals among them, maybe changes of transactions outside the batch too.
-    `truncates`: where the table was truncated. `refused`: how many messages are no changes. `moves`: some key may have
-    changed. `redelivered`: some change may be there twice.
-    """
-
-    decoded: DataFrame
-    truncates: tuple[Place, ...] = ()
-    refused: int = 0
-    moves: bool = True
-    redelivered: bool = True
+    changes: Changes
+    ranks: Integers
+    refused: Sequence[RefusedMessage] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeBatch:
-    """Whole transactions in commit order and, for every table that they touch, its changes."""
+class DecodedBatch:
+    """A `ChangeBatch` whose changes are here, each table's with the place of its transaction."""
 
-    ends: tuple[TransactionEnd, ...]
-    tables: Mapping[TableName, TableChanges]
+    ends: Ends
+    changes: Mapping[TableName, TableChanges]
 
+    @property
+    def tables(self) -> Collection[TableName]:
+        return self.changes.keys()
 
-def ranked(changes: TableChanges, ends: Sequence[TransactionEnd]) -> DataFrame:
-    """The decoded changes of these transactions only, with their RANK; refusals without a transaction stay."""
-    ranks = rank_frame(changes.decoded.sparkSession, ends)
-    own = F.col(Changes.TX_ID).eqNullSafe(F.col(MARKER))
-    joined = changes.decoded.join(F.broadcast(ranks), own, "left").where(
-        F.col(Changes.RANK).isNotNull() | F.col(Changes.TX_ID).isNull()
-    )
-    once = joined.dropDuplicates([Changes.TX_ID, Changes.TOTAL_ORDER]) if changes.redelivered else joined
-    return once.drop(MARKER)
+    def refused(self, table: TableName) -> Sequence[RefusedMessage]:
+        return self.changes[table].refused
 
-
-def after_truncate(ranked_changes: DataFrame, place: Place | None) -> DataFrame:
-    """Without the TRUNCATEs and what the last of them, at `place`, took away."""
-    kept = ranked_changes.where(~F.col(Changes.OP).eqNullSafe("t"))
-    if place is None:
-        return kept
-    here = F.struct(F.col(Changes.RANK), F.col(Changes.TOTAL_ORDER))
-    there = F.struct(F.lit(place.rank).cast("long"), F.lit(place.total_order).cast("long"))
-    return kept.where(F.col(Changes.RANK).isNull() | (here > there))
+    def effect(self, table: Table, after: int) -> TableEffect:
+        own = self.changes[table.name]
+        late = own.ranks > after
+        changes = own.changes if late.all() else own.changes.take(np.flatnonzero(late))
+        return TableEffect(fold(changes, own.ranks[late]))
 
 
-def rank_frame(spark: SparkSession, ends: Sequence[TransactionEnd]) -> DataFrame:
-    """The ENDs as a frame: `ended_by` is the transaction's id, RANK its END's offset."""
-    columns = {MARKER: [end.tx_id for end in ends], Changes.RANK.value: [end.offset for end in ends]}
-    return spark.createDataFrame(pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}))
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Which transactions belong to a batch, and where: their ids in ascending order, and the offsets of their ENDs."""
+
+    tx_ids: Integers
+    offsets: Integers
+
+    @classmethod
+    def of(cls, ends: Ends) -> "Ranks":
+        order = np.argsort(ends.tx_id, kind="stable")
+        return cls(ends.tx_id[order], ends.offset[order])
+
+    def places(self, tx_ids: Integers) -> Integers:
+        """The offset of each transaction's END, -1 for one that is not in the batch."""
+        if not len(self.tx_ids):
+            return np.full(len(tx_ids), -1)
+        at = np.minimum(np.searchsorted(self.tx_ids, tx_ids), len(self.tx_ids) - 1)
+        return np.where(self.tx_ids[at] == tx_ids, self.offsets[at], -1)

@@ -1,181 +1,299 @@
-"""Messages in, changes out: Debezium's envelope read by the table's own columns.
+"""Messages in, changes out: Debezium's envelope, read by the table's own columns.
 
-Total: every message but a tombstone becomes one row, a change or a refusal with its reason. `from_json` alone turns
-what it does not understand into null, so every value is read as text first and cast afterwards: text that is there and
-has no value after the cast is a refusal.
+Total: every message but a tombstone becomes a change or a refusal with its reason. The messages are decoded by types
+made for the table, all at once; only where that fails is the one message looked into that is to blame.
 """
 
-import base64
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
 
-from pyspark.sql import Column as Col
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdc.columns.names import Changes, Message, within
-from cdc.columns.spark_types import TOASTABLE, key_type, row_type, spark_type
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.changes import Changes, Decoded, Integers, Mask, Op, RefusedMessage
+from cdc.columns.key_bits import KeyBits, empty, key_bits
+from cdc.columns.wire import wire
+from cdc.core.refusal import Refusal
 from cdc.core.table import Column, Kind, Table
 
-OLD_KEY_HEADER = "__debezium.oldkey"
-"""On the create that a changed key causes: the key as it was (Debezium, "Primary key updates")."""
+TOASTABLE = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL})
+"""Kinds of variable width: only they can be stored out of line (Postgres manual, "TOAST")."""
 
-RAW = {"raw_key": Message.KEY, "raw_value": Message.VALUE}
-"""What is kept of a message that is no change; null for a change."""
-
-NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
-"""What Debezium writes for a numeric that is no number, and what Postgres does."""
-
-MICROS_A_SECOND = 1_000_000
-POSTGRES_DAYS = (-2_440_953, 2_145_040_000)
-POSTGRES_MICROS = (-210_900_000_000_000_000, 9_223_371_000_000_000_000)
-"""From 4713 BC on; what lies beyond is infinity, or has overflowed on its way (since 1970)."""
+_OPS = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
+_UNFIT = (ValueError, OverflowError, TypeError, pa.ArrowException)
+"""What a conversion raises for a value that its column cannot hold."""
 
 
-def decode(messages: DataFrame, table: Table, placeholder: str) -> DataFrame:
-    """Decode messages of one table's topic (columns of `Message`, headers included) to `Changes`.
-
-    `placeholder` is the connector's `unavailable.value.placeholder`. Topic, partition, offset, and the raw key and
-    value of refusals, stay beside the change.
-    """
-    raw = messages.where(F.col(Message.VALUE).isNotNull()).select(
-        *(F.col(name) for name in (Message.TOPIC, Message.PARTITION, Message.OFFSET)),
-        *(F.col(source).alias(name) for name, source in RAW.items()),
-        F.from_json(F.col(Message.VALUE).cast("string"), _envelope(table)).alias("e"),
-        F.from_json(F.col(Message.KEY).cast("string"), _texts(table.key)).alias("k"),
-        F.from_json(_old_key(), _texts(table.key)).alias("o"),
-    )
-    judged = raw.select("*", *_order(), *_content(table, placeholder)).select(
-        "*", _refusal(table, placeholder).alias(Changes.REFUSAL)
-    )
-    refused = F.col(Changes.REFUSAL).isNotNull()
-    return judged.drop("e", "k", "o").withColumns({name: F.when(refused, F.col(name)) for name in RAW})
+class _Source(msgspec.Struct, gc=False):
+    txId: int
 
 
-def changes_only(decoded: DataFrame) -> DataFrame:
-    """Decoded messages without the refusals, and without what only a refusal needs."""
-    return decoded.where(F.col(Changes.REFUSAL).isNull()).drop(*RAW)
+class _Transaction(msgspec.Struct, gc=False):
+    total_order: int
 
 
-def _texts(names: tuple[str, ...]) -> T.StructType:
-    return T.StructType([T.StructField(name, T.StringType()) for name in names])
+class _Head(msgspec.Struct, gc=False):
+    """What tells where a message belongs, whatever else is wrong with it."""
+
+    source: _Source
 
 
-def _envelope(table: Table) -> T.StructType:
-    transaction = T.StructType([T.StructField("total_order", T.LongType())])
-    source = T.StructType([T.StructField("txId", T.LongType())])
-    return T.StructType(
-        [
-            T.StructField("op", T.StringType()),
-            T.StructField("source", source),
-            T.StructField("transaction", transaction),
-            T.StructField("after", T.MapType(T.StringType(), T.StringType())),
-        ]
-    )
+class _Loose(msgspec.Struct, gc=False):
+    """A row of whatever columns."""
+
+    after: dict[str, msgspec.Raw] | None = None
 
 
-def _old_key() -> Col:
-    matching = F.filter(F.col(Message.HEADERS), lambda header: header["key"] == OLD_KEY_HEADER)
-    return F.get(matching, F.lit(0))["value"].cast("string")
+class _Refused(Exception):
+    """This message is no change, for this reason."""
 
 
-def _order() -> list[Col]:
-    return [
-        F.col("e.source.txId").alias(Changes.TX_ID),
-        F.col("e.transaction.total_order").alias(Changes.TOTAL_ORDER),
-        F.col("e.op").alias(Changes.OP),
-    ]
+_NO_CHANGE = (msgspec.MsgspecError, UnicodeDecodeError, _Refused)
+_Message = tuple[int, Any, Any, Any]
+"""A decoded message: its place among the messages, its envelope, its key, and the key that its row had before."""
 
 
-def _content(table: Table, placeholder: str) -> list[Col]:
-    key = F.struct(*(_value(within("k", c.name), c).alias(c.name) for c in table.key_columns))
-    old = F.struct(*(_value(within("o", c.name), c).alias(c.name) for c in table.key_columns))
-    after = F.struct(*(_sent_value(c, placeholder).alias(c.name) for c in table.columns))
-    has_row = F.col("e.after").isNotNull()
-    unsent = F.array_compact(F.array(*(F.when(_is_unsent(c, placeholder), F.lit(c.name)) for c in _toastable(table))))
-    return [
-        F.when(F.col("e.op") != "t", key).cast(key_type(table)).alias(Changes.KEY),
-        F.when(has_row, after).cast(row_type(table)).alias(Changes.ROW),
-        F.when(has_row, unsent).cast("array<string>").alias(Changes.UNSENT),
-        F.when(F.col("o").isNotNull() & (F.col("e.op") == "c"), old).cast(key_type(table)).alias(Changes.MOVED_FROM),
-    ]
+class Decoder:
+    """Reads the messages of one table; `placeholder` is the connector's `unavailable.value.placeholder`."""
+
+    def __init__(self, table: Table, placeholder: str) -> None:
+        self._table = table
+        self._placeholder = placeholder
+        self._fields = {name: f"c{number}" for number, name in enumerate(table.column_names)}
+        row = _struct("Row", table.columns, self._fields)
+        envelope = msgspec.defstruct(
+            "Envelope",
+            [("op", str), ("source", _Source), ("transaction", _Transaction), ("after", row | None, None)],
+            gc=False,
+        )
+        self._envelope: Callable[[bytes], Any] = msgspec.json.Decoder(envelope).decode
+        self._key: Callable[[bytes], Any] = msgspec.json.Decoder(_struct("Key", table.key_columns, self._fields)).decode
+        self._head = msgspec.json.Decoder(_Head).decode
+
+    def decode(self, messages: pa.Table) -> Decoded:
+        """Decode messages of the table's topic (columns of `MESSAGES`)."""
+        found, refused = self._parsed(messages)
+        while True:
+            try:
+                changes = self._changes(found, messages)
+            except _UNFIT as error:
+                unfit = self._unfit(found, messages)
+                if not unfit:
+                    raise AssertionError(f"{self._table.name}: no message is to blame") from error
+                refused += unfit.values()
+                found = [message for message in found if message[0] not in unfit]
+                continue
+            return Decoded(changes, _integers([message[0] for message in found]), tuple(refused))
+
+    def _parsed(self, messages: pa.Table) -> tuple[list[_Message], list[RefusedMessage]]:
+        columns = [messages[name].to_pylist() for name in ("key", "value", "old_key")]
+        try:
+            return list(map(self._message, range(len(messages)), *columns)), []
+        except _NO_CHANGE:
+            return self._one_by_one(messages, *columns)
+
+    def _one_by_one(
+        self, messages: pa.Table, *columns: Sequence[bytes | None]
+    ) -> tuple[list[_Message], list[RefusedMessage]]:
+        found, refused = [], []
+        for at, (key, value, old_key) in enumerate(zip(*columns, strict=True)):
+            try:
+                found.append(self._message(at, key, value or b"", old_key))
+            except _NO_CHANGE as error:
+                refused.append(self._refusal(messages, at, self._reason(error, key, value or b"")))
+        return found, refused
+
+    def _message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> _Message:
+        envelope = self._envelope(value)
+        op = envelope.op
+        if (op == "u" or op == "c") and key is not None and envelope.after is not None:  # noqa: PLR1714 - the hot path
+            former = self._key(old_key) if old_key is not None and op == "c" else None
+            return at, envelope, self._key(key), former
+        return at, envelope, self._key_without_row(envelope, key), None
+
+    def _key_without_row(self, envelope: Any, key: bytes | None) -> Any:
+        """The key of a delete, None of a TRUNCATE; raises _Refused for what should have a row."""
+        if envelope.op not in _OPS:
+            raise _Refused(f"unknown operation {envelope.op[:20]!r}")
+        if envelope.op in "cu" and envelope.after is None:
+            raise _Refused("no row")
+        if envelope.op in "dt" and envelope.after is not None:
+            raise _Refused("a row where none may be")
+        if envelope.op == "t":
+            return None
+        if key is None:
+            raise _Refused("no key")
+        return self._key(key)
+
+    def _changes(self, found: Sequence[_Message], messages: pa.Table) -> Changes:
+        at, envelopes, keys, former = zip(*found, strict=True) if found else ((), (), (), ())
+        after = list(map(attrgetter("after"), envelopes))
+        key_columns = self._key_columns(keys)
+        rows, unsent = self._rows(after)
+        _same_key(key_columns, rows, after)
+        has_former = np.array([key is not None for key in former], np.bool_)
+        op = np.array([_OPS[envelope.op] for envelope in envelopes], np.uint8)
+        moves_on = np.asarray(messages["moves_on"].fill_null(False)).take(_integers(at))
+        return Changes(
+            _integers([envelope.source.txId for envelope in envelopes]),
+            _integers([envelope.transaction.total_order for envelope in envelopes]),
+            op,
+            self._bits(key_columns, op != Op.TRUNCATE),
+            key_columns,
+            rows,
+            unsent,
+            self._bits(self._key_columns(former), has_former) if has_former.any() else _no_keys(len(found)),
+            has_former,
+            moves_on & (op == Op.DELETE),
+        )
+
+    def _key_columns(self, keys: Sequence[Any]) -> pa.Table:
+        columns = self._table.key_columns
+        arrays = [self._column(column, keys) for column in columns]
+        for column, array in zip(columns, arrays, strict=True):
+            if array.null_count > keys.count(None):
+                raise ValueError(f"key column {column.name} is null")
+        return pa.table(arrays, names=[column.name for column in columns])
+
+    def _rows(self, rows: Sequence[Any]) -> tuple[pa.Table, dict[str, Mask]]:
+        unsent: dict[str, Mask] = {}
+        arrays = []
+        for column in self._table.columns:
+            values = _values(rows, self._fields[column.name])
+            if column.kind in TOASTABLE and column.name not in self._table.key:
+                values = self._without_placeholder(column, values, unsent)
+            arrays.append(wire(column).to_arrow(values, column))
+        return pa.Table.from_arrays(arrays, schema=arrow_schema(self._table)), unsent
+
+    def _without_placeholder(self, column: Column, values: list[Any], unsent: dict[str, Mask]) -> list[Any]:
+        stands = self._placeholder.encode() if column.kind is Kind.BYTES else self._placeholder
+        if stands not in values:
+            return values
+        unsent[column.name] = np.array([value == stands for value in values], np.bool_)
+        return [None if value == stands else value for value in values]
+
+    def _column(self, column: Column, structs: Sequence[Any]) -> pa.Array:
+        return wire(column).to_arrow(_values(structs, self._fields[column.name]), column)
+
+    def _bits(self, columns: pa.Table, there: Mask) -> KeyBits:
+        """The keys' bits; zeros where there is no key."""
+        if there.all():
+            return key_bits(self._table.key_columns, columns.columns)
+        found = key_bits(self._table.key_columns, columns.filter(pa.array(there)).columns)
+        bits = _no_keys(len(there))
+        bits.high[there], bits.low[there] = found.high, found.low
+        return bits
+
+    def _unfit(self, found: Sequence[_Message], messages: pa.Table) -> dict[int, RefusedMessage]:
+        """The messages that hold a value which its column cannot have, by their place, each with its reason."""
+        refused = {}
+        for message in found:
+            try:
+                self._check(message)
+            except _Refused as error:
+                refused[message[0]] = self._refusal(messages, message[0], str(error))
+        return refused
+
+    def _check(self, message: _Message) -> None:
+        """Raises _Refused when the message alone is unfit."""
+        _, envelope, key, former = message
+        for what, columns, struct in (
+            ("key column", self._table.key_columns, key),
+            ("former key column", self._table.key_columns, former),
+            ("column", self._table.columns, envelope.after),
+        ):
+            for column in columns if struct is not None else ():
+                self._check_value(f"{what} {column.name}", column, getattr(struct, self._fields[column.name]))
+        self._check_same_key(envelope.after, key)
+
+    def _check_same_key(self, row: Any, key: Any) -> None:
+        for field in (self._fields[name] for name in self._table.key) if row is not None else ():
+            if getattr(row, field) != getattr(key, field):
+                raise _Refused("its key is not that of its row")
+
+    def _check_value(self, what: str, column: Column, value: Any) -> None:
+        if value is None:
+            if what.endswith(f"key column {column.name}"):
+                raise _Refused(f"{what}: no {column.kind}")
+            return
+        if value in (self._placeholder, self._placeholder.encode()):
+            return
+        try:
+            wire(column).to_arrow([value], column)
+        except _UNFIT as error:
+            raise _Refused(f"{what}: no {column.kind}") from error
+
+    def _reason(self, error: Exception, key: bytes | None, value: bytes) -> str:
+        """Half a sentence, without values of the message."""
+        if isinstance(error, _Refused):
+            return str(error)
+        row, own_key = _names(value, _Loose, "after"), _names(key, dict[str, msgspec.Raw])
+        if row is not None and (told := _differing("its columns", row, self._table.column_names)):
+            return told
+        if own_key is not None and (told := _differing("its key columns", own_key, self._table.key)):
+            return told
+        return f"no change event: {error}"
+
+    def _refusal(self, messages: pa.Table, at: int, reason: str) -> RefusedMessage:
+        [row] = messages.slice(at, 1).to_pylist()
+        refusal = Refusal(row["topic"], row["partition"], row["offset"], reason)
+        return RefusedMessage(refusal, row["key"], row["value"], self._transaction_of(row["value"]))
+
+    def _transaction_of(self, value: bytes) -> int | None:
+        try:
+            return int(self._head(value).source.txId)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
 
 
-def _toastable(table: Table) -> list[Column]:
-    return [c for c in table.columns if c.kind in TOASTABLE and c.name not in table.key]
+def _names(text: bytes | None, shape: Any, field: str = "") -> list[str] | None:
+    """The names in a JSON object, or in its `field`; None where there is no such thing."""
+    try:
+        found = msgspec.json.decode(text or b"null", type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    found = getattr(found, field) if field else found
+    return None if found is None else list(found)
 
 
-def _is_unsent(column: Column, placeholder: str) -> Col:
-    sent_as = base64.b64encode(placeholder.encode()).decode() if column.kind is Kind.BYTES else placeholder
-    return within("e.after", column.name) == F.lit(sent_as)
+def _differing(what: str, sent: Sequence[str], own: Sequence[str]) -> str | None:
+    """How the names that were sent differ from the table's own, if they do."""
+    came, went = (", ".join(name for name in a if name not in b) for a, b in ((sent, own), (own, sent)))
+    return f"{what} have changed: more [{came}], less [{went}]" if came or went else None
 
 
-def _sent_value(column: Column, placeholder: str) -> Col:
-    text = within("e.after", column.name)
-    if column.kind not in TOASTABLE:
-        return _value(text, column)
-    return _value(F.when(~_is_unsent(column, placeholder), text), column)
+def _struct(name: str, columns: Sequence[Column], fields: dict[str, str]) -> Any:
+    """A type with exactly these columns: one that is missing, and one that is new, is an error."""
+    own = [(fields[column.name], wire(column).sent_as | None) for column in columns]
+    renamed = {field: column for column, field in fields.items()}
+    return msgspec.defstruct(name, own, rename=renamed, forbid_unknown_fields=True, gc=False)
 
 
-def _value(text: Col, column: Column) -> Col:
-    """The value that Debezium wrote as `text`; null where it is none."""
-    match column.kind:
-        case Kind.BYTES:
-            return F.try_to_binary(text, F.lit("base64"))
-        case Kind.DATE:
-            days = text.try_cast("int")
-            return F.when(days.between(*POSTGRES_DAYS), F.date_from_unix_date(days))
-        case Kind.TIMESTAMP:
-            micros = text.try_cast("long")
-            return F.when(micros.between(*POSTGRES_MICROS), F.timestamp_micros(micros)).cast("timestamp_ntz")
-        case Kind.NUMERIC:
-            return F.coalesce(*(F.when(text == sent, F.lit(value)) for sent, value in NOT_NUMBERS.items()), text)
-        case Kind.TIME:
-            return _time_of_day(text.try_cast("long"))
-        case _:
-            return text.try_cast(spark_type(column))
+def _same_key(keys: pa.Table, rows: pa.Table, after: Sequence[Any]) -> None:
+    """Raise ValueError unless the key of every row is that of its message."""
+    if None not in after and all(keys[name].equals(rows[name]) for name in keys.column_names):
+        return
+    has_row = pa.array([row is not None for row in after], pa.bool_())
+    for name in keys.column_names:
+        same = pc.fill_null(pc.equal(keys[name], rows[name]), False)
+        if not pc.all(pc.or_(same, pc.invert(has_row))).as_py():
+            raise ValueError(f"a row has another {name} than its key")
 
 
-def _time_of_day(micros: Col) -> Col:
-    seconds = (micros / MICROS_A_SECOND).cast("long")
-    text = F.format_string(
-        "%02d:%02d:%02d.%06d",
-        (seconds / 3600).cast("long"),
-        (seconds / 60).cast("long") % 60,
-        seconds % 60,
-        micros % MICROS_A_SECOND,
-    )
-    return F.when(micros.isNotNull(), text)
+def _values(structs: Sequence[Any], field: str) -> list[Any]:
+    get: Callable[[Any], Any] = attrgetter(field)
+    if None in structs:
+        return [None if struct is None else get(struct) for struct in structs]
+    return list(map(get, structs))
 
 
-def _refusal(table: Table, placeholder: str) -> Col:
-    """The first reason why the message is no change, null when it is one."""
-    op, has_row = F.col(Changes.OP), F.col("e.after").isNotNull()
-    reasons = [
-        F.when(F.col(Changes.TX_ID).isNull() | F.col(Changes.TOTAL_ORDER).isNull(), F.lit("no change event")),
-        F.when(op.isNull() | ~op.isin("c", "u", "d", "t"), F.lit("unknown operation")),
-        F.when(op.isin("c", "u") & ~has_row, F.lit("no row")),
-        _other_columns(table),
-        *(_bad_key(column) for column in table.key_columns),
-        *(_bad_value(column, placeholder) for column in table.columns),
-    ]
-    return F.coalesce(*reasons)
+def _integers(values: Sequence[int]) -> Integers:
+    return np.array(values, np.int64)
 
 
-def _other_columns(table: Table) -> Col:
-    """A row of other columns than the table had when it was copied."""
-    sent, own = F.map_keys("e.after"), F.array(*map(F.lit, table.column_names))
-    came, went = (F.array_join(F.array_except(*pair), ", ") for pair in ((sent, own), (own, sent)))
-    told = F.concat(F.lit("its columns have changed: more ["), came, F.lit("], less ["), went, F.lit("]"))
-    return F.when(F.col("e.after").isNotNull() & (F.array_sort(sent) != F.array_sort(own)), told)
-
-
-def _bad_key(column: Column) -> Col:
-    missing = (F.col(Changes.OP) != "t") & within(Changes.KEY, column.name).isNull()
-    return F.when(missing, F.lit(f"key column {column.name}: no {column.kind}"))
-
-
-def _bad_value(column: Column, placeholder: str) -> Col:
-    sent = within("e.after", column.name).isNotNull()
-    if column.kind in TOASTABLE:
-        sent = sent & ~_is_unsent(column, placeholder)
-    return F.when(sent & within(Changes.ROW, column.name).isNull(), F.lit(f"column {column.name}: no {column.kind}"))
+def _no_keys(length: int) -> KeyBits:
+    return KeyBits(np.zeros(length, np.uint64), np.zeros(length, np.uint64)) if length else empty()

@@ -1,26 +1,38 @@
-"""What follows the lake takes in: whole rows by key, from Delta's change feed, where unsent values are resolved."""
+"""What follows the lake takes in: whole rows by key, from what the lake's commits say they changed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.names import Feed, quoted
-from cdc.columns.spark_types import key_type, row_type
+from cdc.columns.key_bits import KeyBits, joined, key_bits
 from cdc.core.follower import Follower
 from cdc.core.table import Table, TableName
 
-CHANGE_TYPE = "_change_type"
-COMMIT_VERSION = "_commit_version"
+
+@dataclass(frozen=True, slots=True)
+class FeedRows:
+    """Changes of one table, at most one a key: `rows` (all columns) are there now, `gone` (key columns) no more."""
+
+    rows: pa.Table
+    gone: pa.Table
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.rows.nbytes + self.gone.nbytes)
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows + self.gone.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class FeedBatch:
-    """The effect of one or more cuts: for every table that changed, columns of `Feed`, one row a key."""
+    """The effect of one or more cuts: for every table that changed, its changes in parts that share no key."""
 
-    tables: Mapping[TableName, DataFrame]
+    tables: Mapping[TableName, Iterable[FeedRows]]
 
 
 class Readable(Protocol):
@@ -31,7 +43,8 @@ class Readable(Protocol):
 
 
 class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
-    """A follower behind the lake: it takes in `Feed` frames, and its rows can be read back and perhaps counted."""
+    """A follower behind the lake: it takes in copies as frames of the table's columns, and changes as `FeedBatch`es;
+    its rows can be read back and perhaps counted."""
 
     def close(self) -> None:
         """Let go of connections; the next call opens them again."""
@@ -50,26 +63,29 @@ def required(spark: SparkSession | None) -> SparkSession:
     return spark
 
 
-def newest(change_feed: DataFrame, table: Table) -> DataFrame:
-    """Delta's change feed of some versions in, the last state of every changed key out (`Feed`).
+def newest(versions: Sequence[FeedRows], table: Table) -> FeedRows:
+    """The changes of successive versions as one: the last state of every key.
 
-    A version that replaces a whole table has a key's old row as a delete and its new one as an insert: the row wins.
+    Where a version has a key's old row gone and its new one there, the row wins.
     """
-    key = F.struct(*(F.col(quoted(name)) for name in table.key)).cast(key_type(table))
-    row = F.struct(*(F.col(quoted(name)) for name in table.column_names)).cast(row_type(table))
-    gone = F.col(CHANGE_TYPE) == "delete"
-    last = Window.partitionBy(Feed.KEY).orderBy(F.desc(COMMIT_VERSION), "gone")
-    return (
-        change_feed.where(F.col(CHANGE_TYPE) != "update_preimage")
-        .select(key.alias(Feed.KEY), F.when(~gone, row).alias(Feed.ROW), gone.alias("gone"), COMMIT_VERSION)
-        .select("*", F.row_number().over(last).alias("nth"))
-        .where("nth = 1")
-        .select(*(F.col(name) for name in Feed))
-    )
+    if len(versions) == 1:
+        return versions[0]
+    rows = pa.concat_tables([version.rows for version in versions])
+    gone = pa.concat_tables([version.gone for version in versions])
+    keys = joined([_keys(rows, table), _keys(gone, table)])
+    ages = [np.repeat(np.arange(len(versions)), [len(side) for side in sides]) for sides in _sides(versions)]
+    age = np.concatenate([ages[0] * 2 + 1, ages[1] * 2])
+    order = np.lexsort((age, keys.low, keys.high))
+    sorted_keys = keys.take(order)
+    differs = (sorted_keys.high[1:] != sorted_keys.high[:-1]) | (sorted_keys.low[1:] != sorted_keys.low[:-1])
+    last = order[np.flatnonzero(np.append(differs, True))] if len(order) else order
+    kept_rows, kept_gone = np.sort(last[last < len(rows)]), np.sort(last[last >= len(rows)]) - len(rows)
+    return FeedRows(rows.take(pa.array(kept_rows)), gone.take(pa.array(kept_gone)))
 
 
-def copied(rows: DataFrame, table: Table) -> DataFrame:
-    """A table's rows as a feed that puts every one of them."""
-    key = F.struct(*(F.col(quoted(name)) for name in table.key)).cast(key_type(table))
-    row = F.struct(*(F.col(quoted(name)) for name in table.column_names)).cast(row_type(table))
-    return rows.select(key.alias(Feed.KEY), row.alias(Feed.ROW))
+def _sides(versions: Sequence[FeedRows]) -> tuple[list[pa.Table], list[pa.Table]]:
+    return [version.rows for version in versions], [version.gone for version in versions]
+
+
+def _keys(rows: pa.Table, table: Table) -> KeyBits:
+    return key_bits(table.key_columns, [rows[name] for name in table.key])

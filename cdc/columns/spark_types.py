@@ -17,9 +17,6 @@ _SPARK_TYPES: dict[Kind, T.DataType] = {
     Kind.TIMESTAMPTZ: T.TimestampType(),
 }
 
-TOASTABLE = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL})
-"""Kinds of variable width: only they can be stored out of line (Postgres manual, "TOAST")."""
-
 
 def spark_type(column: Column) -> T.DataType:
     """The type a follower's table has for this column; kinds without one of their own are text."""
@@ -30,7 +27,3 @@ def spark_type(column: Column) -> T.DataType:
 
 def row_type(table: Table) -> T.StructType:
     return T.StructType([T.StructField(c.name, spark_type(c)) for c in table.columns])
-
-
-def key_type(table: Table) -> T.StructType:
-    return T.StructType([T.StructField(c.name, spark_type(c)) for c in table.key_columns])

@@ -77,7 +77,7 @@ def positions(
 ) -> dict[str, Callable[[], Position | None]]:
     """How these followers are asked where they stand."""
     fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
-    everyone = {settings.delta[0]: delta_follower(spark, settings).position, **fed}
+    everyone = {settings.delta[0]: delta_follower(settings).position, **fed}
     return {name: everyone[name] for name in names}
 
 

@@ -79,7 +79,8 @@ def client_options(log: LogSettings) -> dict[str, Any]:
 
 
 @contextmanager
-def _reported(log: LogSettings) -> Iterator[None]:
+def reported(log: LogSettings) -> Iterator[None]:
+    """Raise what kafka-python raises as a CdcError."""
     try:
         yield
     except KafkaError as error:
@@ -102,7 +103,7 @@ class Admin:
 
     def __init__(self, log: LogSettings) -> None:
         self._log = log
-        with _reported(log):
+        with reported(log):
             self._client = KafkaAdminClient(**client_options(log))
 
     def __enter__(self) -> "Admin":
@@ -113,7 +114,7 @@ class Admin:
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Those of these topics that are there, with their partition counts."""
-        with _reported(self._log):
+        with reported(self._log):
             existing = set(self._client.list_topics())
             wanted = [name for name in names if name in existing]
             found = self._client.describe_topics(wanted) if wanted else []
@@ -122,7 +123,7 @@ class Admin:
     def create(self, topics: Sequence[Topic]) -> None:
         """Make the topics; one that is there already stays as it is."""
         for topic in topics:
-            with _reported(self._log):
+            with reported(self._log):
                 self._create(topic)
 
     def _create(self, topic: Topic) -> None:
@@ -136,7 +137,7 @@ class Admin:
         """Delete those of these topics that are there."""
         present = list(self.topics(names))
         if present:
-            with _reported(self._log):
+            with reported(self._log):
                 self._client.delete_topics(present)
 
 
@@ -145,7 +146,7 @@ class Reader:
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
         self._log = log
-        with _reported(log):
+        with reported(log):
             self._consumer = KafkaConsumer(
                 **client_options(log),
                 isolation_level="read_committed" if committed else "read_uncommitted",
@@ -165,7 +166,7 @@ class Reader:
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions of a topic, none when there is no such topic."""
-        with _reported(self._log):
+        with reported(self._log):
             return sorted(self._consumer.partitions_for_topic(topic) or ())
 
     def beginning(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
@@ -179,7 +180,7 @@ class Reader:
     def _bounds(self, topics: Sequence[str], ask: Any) -> dict[str, dict[int, int]]:
         places = [TopicPartition(topic, p) for topic in topics for p in self.partitions(topic)]
         bounds: dict[str, dict[int, int]] = {topic: {} for topic in topics}
-        with _reported(self._log):
+        with reported(self._log):
             for place, offset in (ask(places) if places else {}).items():
                 bounds[place.topic][place.partition] = offset
         return bounds
@@ -192,7 +193,7 @@ class Reader:
         place = TopicPartition(topic, partition)
         if start >= end:
             return
-        with _reported(self._log):
+        with reported(self._log):
             self._consumer.assign([place])
             self._consumer.seek(place, start)
             reached, moved = start, time.monotonic()
@@ -219,7 +220,7 @@ class TransactionalWriter:
         self._id = transactional_id
         self._failure: Exception | None = None
         self._buffered = 0
-        with _reported(log):
+        with reported(log):
             self._producer = KafkaProducer(
                 **client_options(log),
                 transactional_id=transactional_id,

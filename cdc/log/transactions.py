@@ -1,34 +1,38 @@
 """The transaction topic: where the order of commits stands, and whether a follower's position is still in it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from cdc.columns.ends import Ends, UnreadableEvent, read_ends
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
-from cdc.core.refusal import Refusal
-from cdc.core.transaction import TransactionEnd, parse_end
+from cdc.core.transaction import TransactionEnd
 from cdc.log.kafka_client import Reader
 
 LAST_MESSAGES = 200
 """Messages of the transaction topic that are read to find the last END, where no follower is behind."""
 
 
-def ends_of(topic: str, messages: Iterable[tuple[int, bytes | None]]) -> list[TransactionEnd]:
-    """The ENDs among messages (offset and value, in order); raises PreconditionError for one that is no event."""
-    ends: list[TransactionEnd] = []
-    for offset, value in messages:
-        found = parse_end(topic, offset, value)
-        if isinstance(found, Refusal):
-            raise PreconditionError(f"the order of commits cannot be read: {found}", f"only Debezium may write {topic}")
-        if found is not None:
-            ends.append(found)
-    return ends
+def ends_of(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
+    """The ENDs among messages, in order; raises PreconditionError for one that is no event."""
+    try:
+        return read_ends(topic, offsets, values)
+    except UnreadableEvent as error:
+        raise PreconditionError(
+            f"the order of commits cannot be read: {error.refusal}", f"only Debezium may write {topic}"
+        ) from None
+
+
+def ends_in(reader: Reader, topic: str, start: int, stop: int) -> Ends:
+    """The ENDs at the offsets start ≤ offset < stop. Raises as `ends_of` and `Reader.read` do."""
+    records = list(reader.read(topic, 0, start, stop))
+    return ends_of(topic, [record.offset for record in records], [record.value for record in records])
 
 
 def last_end(reader: Reader, topic: str) -> TransactionEnd | None:
     """The newest END, if there is one among the last messages."""
     first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
-    records = reader.read(topic, 0, max(first, end - LAST_MESSAGES), end)
-    return next(reversed(ends_of(topic, ((record.offset, record.value) for record in records))), None)
+    ends = ends_in(reader, topic, max(first, end - LAST_MESSAGES), end)
+    return ends.last if len(ends) else None
 
 
 def check_position(reader: Reader, topic: str, position: Position) -> None:
@@ -50,15 +54,14 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
     _compare(reader, topic, position, remedy)
 
 
-def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> list[TransactionEnd]:
+def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
     """The ENDs of commits above `after`, up to and with the one of `until`.
 
     Raises HistoryLostError when the topic no longer holds the first of them.
     """
     start = _first_above(reader, topic, after, until.end_offset)
-    records = reader.read(topic, 0, start, until.end_offset + 1)
-    ends = ends_of(topic, ((record.offset, record.value) for record in records))
-    return [end for end in ends if end.lsn > after]
+    ends = ends_in(reader, topic, start, until.end_offset + 1)
+    return ends.where(ends.lsn > after)
 
 
 def _first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int:
@@ -79,16 +82,15 @@ def _first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int:
 
 def _first_end(reader: Reader, topic: str, start: int, until: int) -> TransactionEnd | None:
     for record in reader.read(topic, 0, start, until + 1):
-        found = ends_of(topic, [(record.offset, record.value)])
-        if found:
-            return found[0]
+        found = ends_of(topic, [record.offset], [record.value])
+        if len(found):
+            return found.last
     return None
 
 
 def _compare(reader: Reader, topic: str, position: Position, remedy: str) -> None:
-    here = reader.read(topic, 0, position.end_offset, position.end_offset + 1)
-    ends = ends_of(topic, ((record.offset, record.value) for record in here))
-    if not ends or (ends[0].lsn, ends[0].tx_id) != (position.lsn, position.tx_id):
+    ends = ends_in(reader, topic, position.end_offset, position.end_offset + 1)
+    if not len(ends) or (ends.last.lsn, ends.last.tx_id) != (position.lsn, position.tx_id):
         raise HistoryLostError(
             f"{topic} holds another event at offset {position.end_offset} than the commit at"
             f" {format_lsn(position.lsn)} that was applied",

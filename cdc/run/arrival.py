@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
-from cdc.core.transaction import Run
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_of
+from cdc.log.transactions import ends_in
 from cdc.run.pipeline import attended
 
 POLL_SECONDS = 0.5
@@ -79,10 +78,9 @@ def _check_not_behind(settings: PipelineSettings, name: str, position: Position 
 def _ahead(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Ahead:
     topic = transaction_topic(settings.log.prefix)
     with Reader(settings.log) as reader:
-        records = reader.read(topic, 0, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
-        ends = ends_of(topic, ((record.offset, record.value) for record in records))
-    lacking = sum(Run((end,)).changes(map(str, settings.tables)) for end in ends if end.lsn <= lsn)
-    return _Ahead(lacking, bool(ends) and ends[-1].lsn > lsn)
+        ends = ends_in(reader, topic, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
+    lacking = sum(ends.where(ends.lsn <= lsn).counts(map(str, settings.tables)).values())
+    return _Ahead(lacking, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
 
 
 def _told(position: Position | None) -> str:

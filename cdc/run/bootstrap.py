@@ -90,7 +90,7 @@ def bootstrap(
 def _check_named(settings: PipelineSettings) -> None:
     """Raise PreconditionError for a table that is followed and named no more: its changes would no longer be captured,
     while the cuts went on."""
-    left_out = [name for name in delta_follower(None, settings).bookmarks() if name not in settings.tables]
+    left_out = [name for name in delta_follower(settings).bookmarks() if name not in settings.tables]
     if left_out:
         raise PreconditionError(
             f"{', '.join(map(str, left_out))} is followed and not in source.tables",
@@ -100,7 +100,7 @@ def _check_named(settings: PipelineSettings) -> None:
 
 def _is_whole(settings: PipelineSettings) -> bool:
     """Has every table its copy, in the lake and in the followers behind it? Then Spark has nothing to do."""
-    lake = delta_follower(None, settings)
+    lake = delta_follower(settings)
     fed = fed_followers(None, settings).values()
     feed = LakeFeed(None, lake_of(settings))
     if lake.position() is None:
@@ -145,7 +145,7 @@ def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None
 
 
 def _fill(work: _Work) -> Outcome:
-    follower = delta_follower(work.spark, work.settings)
+    follower = delta_follower(work.settings)
     follower.prepare(work.tables)
     copied = _copy_missing(work, follower)
     follower.first_cut(int(time.time() * 1000))

@@ -1,19 +1,23 @@
-"""The stream that keeps a follower behind the lake in sync: cuts come in, their change feed is applied."""
+"""The stream that keeps a follower behind the lake in sync: cuts come in, what their commits changed is applied."""
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.lake_stream import Progress
-from sinks.lake.cuts import Cut, cut_of
+from sinks.lake.cuts import Cut
 from sinks.lake.feed import LakeFeed
+from sinks.lake.recent import RecentChanges
 
-CUTS_A_BATCH = 20
+CUTS_A_BATCH = 100
+"""So many cuts are applied as one, where what they changed is small."""
+TOGETHER_BYTES = 64 * 1024 * 1024
+"""Changes of one table up to this size, as the lake packs them, are small."""
+POLL_SECONDS = 0.1
+"""How often the lake is asked for cuts where another process writes it."""
 Watch = Callable[[TableName, int], AbstractContextManager[None]]
 
 
@@ -22,39 +26,46 @@ def _unwatched(name: TableName, rows: int) -> AbstractContextManager[None]:
 
 
 class FeedStream:
-    """Applies the table of cuts to one follower behind the lake; one call a micro-batch."""
+    """Applies cut by cut to one follower behind the lake; `recent` rings when this process makes one."""
 
     def __init__(
-        self,
-        follower: FedFollower,
-        feed: LakeFeed,
-        reached: Callable[[Progress], bool],
+        self, follower: FedFollower, feed: LakeFeed, recent: RecentChanges, reached: Callable[[Progress], bool]
     ) -> None:
         self._follower = follower
         self._feed = feed
+        self._recent = recent
         self._reached = reached
         self._cut = resumed(follower, feed)
 
-    def source(self, spark: SparkSession) -> DataFrame:
-        """The table of cuts, as a streaming frame."""
-        frame = spark.readStream.format("delta").option("maxFilesPerTrigger", 200).load(self._feed.cuts_folder)
-        return frame.where(F.col("end_offset") > self._cut.position.end_offset)
-
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        cuts = sorted((cut_of(row.asDict()) for row in frame.collect()), key=lambda cut: cut.position.end_offset)
-        fresh = [cut for cut in cuts if cut.position.end_offset > self._cut.position.end_offset]
-        for first in range(0, len(fresh), CUTS_A_BATCH):
-            if not self._apply(fresh[first : first + CUTS_A_BATCH][-1]):
+    def run(self, stopping: threading.Event) -> None:
+        """Go on from cut to cut until `stopping` is set, or somebody has seen enough; raises what ends it."""
+        heard = 0
+        while not stopping.is_set():
+            cuts = self._feed.newer(self._cut, CUTS_A_BATCH)
+            if not cuts:
+                heard = self._recent.wait(heard, POLL_SECONDS)
+            elif not self._apply(self._far_enough(cuts)):
                 return
 
+    def _far_enough(self, cuts: Sequence[Cut]) -> Cut:
+        """The furthest of these cuts up to which the changes are small; the first, where not even those are."""
+        tables = [table for table, _ in self._feed.tables(cuts[0])]
+        while len(cuts) > 1 and self._feed.packed_bytes(tables, self._cut, cuts[-1]) > TOGETHER_BYTES:
+            cuts = cuts[: len(cuts) // 2]
+        return cuts[-1]
+
     def _apply(self, until: Cut) -> bool:
+        if until.ids != self._cut.ids:
+            self._feed.forget()
         tables = self._feed.tables(until)
         _prepare(self._follower, tables)
         for table, bookmark in tables:
             before = self._cut.versions.get(str(table.name))
-            if before is None or before > until.versions[str(table.name)]:
+            same = until.same_table(str(table.name), self._cut)
+            if before is None or not same or before > until.versions[str(table.name)]:
                 self._follower.load(table, self._feed.copy(table, until), bookmark)
-        self._follower.apply(self._feed.batch([table for table, _ in tables], self._cut, until), until.position)
+        followed = [table for table, _ in tables if until.same_table(str(table.name), self._cut)]
+        self._follower.apply(self._feed.batch(followed, self._cut, until), until.position)
         self._cut = until
         return self._reached(Progress(until.position, 0))
 

@@ -12,18 +12,21 @@ from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
-from cdc.core.position import Lsn, format_lsn
-from cdc.log.changes import ChangeReader
+from cdc.core.position import Lsn, Position, format_lsn
+from cdc.log.runs import RunReader
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.feed_stream import FeedStream
 from cdc.run.history_check import check_history, check_log
-from cdc.run.lake_stream import LakeStream, Progress
+from cdc.run.lake_stream import LakeStream, Progress, Readers
+from cdc.run.large_runs import LargeRunReader
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
 from cdc.run.schema_check import check_schema, followed
-from cdc.run.streams import Runner, Stream
+from cdc.run.streams import Query, Runner, Stream
+from cdc.run.upkeep import kept_up
 from connect import registration, source
 from connect.connector import placeholder
 from sinks.lake.feed import LakeFeed
+from sinks.lake.recent import RecentChanges
 
 Say = Callable[[str], None]
 POLL_SECONDS, LOOK_SECONDS = 0.2, 10.0
@@ -122,12 +125,13 @@ class _Following:
         self._target = target
         self._say = say
         self._fed = fed_followers(spark, settings)
+        self._recent = RecentChanges()
 
     def run(self, name: str) -> CdcError | None:
         done = _Stop(self._stopping)
         with ExitStack() as held:
             start = self._starter(name, done, held)
-            failure = Runner(self._spark, name, self._settings.follow.trigger_seconds, start, done, self._say).run()
+            failure = Runner(name, start, done, self._say).run()
         if failure:
             self._say(f"{name} stopped: {failure}")
         if failure and name == self._settings.delta[0]:
@@ -141,17 +145,31 @@ class _Following:
         if name == self._settings.delta[0]:
             return lambda: self._lake_stream(reached, held)
         held.callback(self._fed[name].close)
-        feed = LakeFeed(self._spark, lake_of(self._settings))
-        return lambda: FeedStream(self._fed[name], feed, reached)
+        return lambda: FeedStream(self._fed[name], self._feed(), self._recent, reached)
 
-    def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> LakeStream:
+    def _feed(self) -> LakeFeed:
+        return LakeFeed(self._spark, lake_of(self._settings), self._recent)
+
+    def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> Query:
         s = self._settings
         held.close()
-        reader = ChangeReader(self._spark, s.log, placeholder(s.pipeline.name), parallel=s.delta[1].parallel_tables)
-        held.callback(reader.close)
-        follower = delta_follower(self._spark, s)
+        small = RunReader(s.log, placeholder(s.pipeline.name))
+        held.callback(small.close)
+        readers = Readers(small, LargeRunReader(self._spark, s.log, placeholder(s.pipeline.name), small))
+        follower = delta_follower(s, self._recent)
+        held.callback(follower.close)
         follower.prepare([])
-        return LakeStream(follower, reader, s.log, s.delta[1].batch_changes, reached)
+        held.enter_context(kept_up(follower, self._stand, self._say))
+        stream = LakeStream(follower, readers, s.log, s.delta[1], reached)
+        return Query(self._spark, s.delta[0], s.follow.trigger_seconds, stream)
+
+    def _stand(self) -> list[Position] | None:
+        """Where the followers behind the lake stand; None while one does not answer, since it may need any cut."""
+        try:
+            positions = [follower.position() for follower in fed_followers(None, self._settings).values()]
+        except CdcError:
+            return None
+        return [position for position in positions if position is not None]
 
     def _reached(self, name: str, progress: Progress, done: "_Stop") -> bool:
         if progress.changes:

@@ -14,7 +14,7 @@ from connect import source
 
 def check_copied(settings: PipelineSettings) -> Position:
     """The lake's position; raises HistoryLostError when it has none, since nothing was ever copied."""
-    position = delta_follower(None, settings).position()
+    position = delta_follower(settings).position()
     if position is None:
         raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
     return position
@@ -35,7 +35,7 @@ def check_history(settings: PipelineSettings) -> None:
 
     Only a copy knows its timeline; the position's is not kept, so it is measured by the source's end alone.
     """
-    lake = delta_follower(None, settings)
+    lake = delta_follower(settings)
     bookmarks, position = lake.bookmarks(), lake.position()
     if not bookmarks:
         return

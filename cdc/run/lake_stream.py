@@ -1,26 +1,31 @@
 """The stream that keeps the lake in sync: ENDs come in, runs of whole transactions are applied."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.columns.batch import ChangeBatch
+from cdc.columns import ends as columns
+from cdc.columns.ends import Ends, cut_runs, unapplied
 from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import BEFORE_LOG, Bookmark, Position
+from cdc.core.position import BEFORE_LOG, Bookmark, Offsets, Position
 from cdc.core.table import Table, TableName
-from cdc.core.transaction import Run, TransactionEnd, cut_runs, unapplied
-from cdc.log.changes import ChangeReader
 from cdc.log.kafka_client import Reader
-from cdc.log.names import transaction_topic
+from cdc.log.names import change_topic, transaction_topic
+from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transactions import check_position, ends_between, ends_of
+from cdc.run.large_runs import LargeRunReader, ReadLargeRun
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.settings import DeltaSettings
 
-ENDS_A_TRIGGER = 20_000
+BEGIN = '{"status":"BEGIN"'
+"""What every second message of the transaction topic begins with: it need not leave the JVM."""
+MESSAGES_A_CHANGE = 2
+"""At most so many messages of the transaction topic for one change of a batch: a BEGIN and an END."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,14 @@ class Progress:
 
     position: Position
     changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """How a run is read: by the driver itself, or by a Spark job."""
+
+    small: RunReader
+    large: LargeRunReader
 
 
 class LakeStream:
@@ -40,47 +53,59 @@ class LakeStream:
     def __init__(
         self,
         follower: DeltaFollower,
-        reader: ChangeReader,
+        readers: "Readers",
         log: LogSettings,
-        budget: int,
+        settings: DeltaSettings,
         reached: Callable[[Progress], bool],
     ) -> None:
         self._follower = follower
-        self._reader = reader
+        self._readers = readers
         self._log = log
-        self._budget = budget
+        self._settings = settings
+        self._budget = settings.batch_changes
         self._reached = reached
         self._topic = transaction_topic(log.prefix)
         self._position = self._start()
         self._ahead = follower.furthest()
-        self._held: list[TransactionEnd] = []
+        self._held: list[Ends] = []
 
     def source(self, spark: SparkSession) -> DataFrame:
-        """The messages of the transaction topic behind the position, as a streaming frame."""
-        options = following(self._log, self._topic, self._position.end_offset + 1, ENDS_A_TRIGGER)
-        return spark.readStream.format("kafka").options(**options).load().select(Message.OFFSET, Message.VALUE)
+        """The messages of the transaction topic behind the position, as a streaming frame without BEGINs."""
+        most = self._budget * MESSAGES_A_CHANGE
+        options = following(self._log, self._topic, self._position.end_offset + 1, most)
+        messages = spark.readStream.format("kafka").options(**options).load().select(Message.OFFSET, Message.VALUE)
+        text = F.col(Message.VALUE).cast("string")
+        return messages.where(text.isNull() | ~text.startswith(BEGIN))
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        rows = frame.orderBy(F.col(Message.OFFSET)).collect()
-        self._held += ends_of(self._topic, ((row[Message.OFFSET], _bytes(row[Message.VALUE])) for row in rows))
-        if not self._held or self._held[-1].offset < self._ahead:
+        rows = frame.toArrow()
+        if rows.num_rows:
+            # one partition, read in order: sorting would cost a second Spark job
+            values = rows[Message.VALUE].to_pylist()
+            self._held.append(ends_of(self._topic, rows[Message.OFFSET].to_pylist(), values))
+        if not self._held or self._held[-1].offset[-1] < self._ahead:
             return
-        ends, self._held = self._held, []
+        ends, self._held = columns.joined(self._held), []
         self._admit()
         for run in cut_runs(unapplied(ends, self._position), self._budget, self._ahead):
             if not self._apply(run):
                 return
 
-    def _apply(self, run: Run) -> bool:
+    def _apply(self, run: Ends) -> bool:
         tables = self._follower.tables()
-        read = self._reader.read(run, tables, self._position.next_offsets)
-        try:
-            position = run.position(self._position.generation, read.next_offsets)
-            self._follower.apply(read.batch, position)
-        finally:
-            read.release()
+        changes = sum(run.counts(str(table.name) for table in tables).values())
+        read = self._read(run, tables, changes)
+        position = run.position(self._position.generation, read.next_offsets)
+        self._follower.apply(read.batch, position)
         self._position, self._ahead = position, BEFORE_LOG
-        return self._reached(Progress(position, run.changes(str(table.name) for table in tables)))
+        return self._reached(Progress(position, changes))
+
+    def _read(self, run: Ends, tables: Sequence[Table], changes: int) -> ReadRun | ReadLargeRun:
+        start = self._position.next_offsets
+        if changes <= self._settings.small_run_changes:
+            return self._readers.small.read(run, tables, start)
+        topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}
+        return self._readers.large.read(run, self._follower.wanted(run, topics), start)
 
     def _admit(self) -> None:
         """Tables that were copied meanwhile: what the position has passed since their copy comes first."""
@@ -94,15 +119,11 @@ class LakeStream:
         with Reader(self._log) as reader:
             ends = ends_between(reader, self._topic, since, self._position)
         tables = [table for table in self._follower.tables() if table.name in late]
+        offsets: Offsets = {}
         for run in cut_runs(ends, self._budget):
-            self._read_and(self._follower.catch_up, run, tables)
-
-    def _read_and(self, apply: Callable[[ChangeBatch], None], run: Run, tables: list[Table]) -> None:
-        read = self._reader.read(run, tables, {})
-        try:
-            apply(read.batch)
-        finally:
-            read.release()
+            read = self._readers.small.read(run, tables, offsets)
+            offsets = read.next_offsets
+            self._follower.catch_up(read.batch)
 
     def _start(self) -> Position:
         position = self._follower.position()
@@ -111,7 +132,3 @@ class LakeStream:
         with Reader(self._log) as reader:
             check_position(reader, self._topic, position)
         return position
-
-
-def _bytes(value: bytearray | None) -> bytes | None:
-    return None if value is None else bytes(value)

@@ -17,6 +17,7 @@ from cdc.local.progress import SILENT, Progress
 from cdc.run import session
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
+from sinks.lake.recent import RecentChanges
 from sinks.lake.settings import DeltaSettings
 from sinks.registry import Naming, fed_follower
 
@@ -49,8 +50,10 @@ def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
     return Lake(settings.delta[1].path, settings.pipeline.name, generation)
 
 
-def delta_follower(spark: SparkSession | None, settings: PipelineSettings) -> DeltaFollower:
-    return DeltaFollower(spark, settings.delta[1], lake_of(settings))
+def delta_follower(settings: PipelineSettings, recent: RecentChanges | None = None) -> DeltaFollower:
+    """The lake's follower; `recent` is told what it writes."""
+    indexes = Path(settings.pipeline.state) / "index" / settings.pipeline.name
+    return DeltaFollower(settings.delta[1], lake_of(settings), indexes, recent)
 
 
 def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dict[str, FedFollower]:

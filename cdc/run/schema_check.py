@@ -11,7 +11,7 @@ from connect import catalog, publication, source
 
 def followed(settings: PipelineSettings) -> list[Table]:
     """The tables that the lake has, of those that are named."""
-    return [table for table in delta_follower(None, settings).tables() if table.name in settings.tables]
+    return [table for table in delta_follower(settings).tables() if table.name in settings.tables]
 
 
 def check_schema(settings: PipelineSettings, tables: Sequence[Table]) -> None:

@@ -8,21 +8,22 @@ from typing import Any, TypeVar
 
 from psycopg import Connection, sql
 
+from cdc.columns.ends import Ends, of_values
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
+from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.kafka_client import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import LAST_MESSAGES, ends_of
+from cdc.log.transactions import LAST_MESSAGES, ends_in
 from cdc.run.pipeline import lake_of
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
-from sinks.lake import layout
 from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.feed import LakeFeed
 
 EXACT_BELOW = 1_000_000
 """Tables that the planner thinks smaller are counted, larger ones estimated unless asked otherwise."""
@@ -116,7 +117,7 @@ class Collector:
         fed = self._asked(self._fed) or {}
         positions = {self._settings.delta[0]: cut.position if cut else None}
         positions |= {name: self._position(name, each) for name, each in fed.items()}
-        ends = self._asked(partial(self._recent_ends, positions.values())) or []
+        ends = self._asked(partial(self._recent_ends, positions.values())) or of_values([])
         connector = self._asked(self._connector)
         counts = {name: self._counts(each) for name, each in fed.items()} | {self._settings.delta[0]: self._held(cut)}
         behind = _Behind(self._settings, lsn, ends)
@@ -124,7 +125,7 @@ class Collector:
             name: FollowerState(position, counts[name], behind.lag(position), self._silent.get(name))
             for name, position in positions.items()
         }
-        return Status(lsn, rows, state, ends[-1] if ends else None, connector, followers, tuple(self._problems))
+        return Status(lsn, rows, state, ends.last if len(ends) else None, connector, followers, tuple(self._problems))
 
     def _asked(self, ask: Callable[[], T]) -> T | None:
         try:
@@ -166,14 +167,14 @@ class Collector:
             self._note(failed)
         return {"name": name, "state": parts[0]["state"], "tasks": [task["state"] for task in parts[1:]]}
 
-    def _recent_ends(self, positions: Iterable[Position | None]) -> list[TransactionEnd]:
+    def _recent_ends(self, positions: Iterable[Position | None]) -> Ends:
         """The ENDs that some follower may lack: those behind the last of them, and the newest where none is behind."""
         topic = transaction_topic(self._settings.log.prefix)
         known = [at.end_offset for at in positions if at is not None]
         with Reader(self._settings.log) as reader:
             first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
             start = max(first, min([*known, end - LAST_MESSAGES]))
-            return ends_of(topic, ((r.offset, r.value) for r in reader.read(topic, 0, start, end)))
+            return ends_in(reader, topic, start, end)
 
     def _held(self, cut: Cut | None) -> dict[str, int | None]:
         tables = self._settings.tables
@@ -192,17 +193,17 @@ class _Behind:
 
     settings: PipelineSettings
     lsn: Lsn | None
-    ends: Sequence[TransactionEnd]
+    ends: Ends
 
     def lag(self, position: Position | None) -> Lag | None:
         """How far this position is behind; None where position or source are not known."""
         if self.lsn is None or position is None:
             return None
         tables = set(map(str, self.settings.tables))
-        unapplied = [end for end in self.ends if end.offset > position.end_offset]
-        changes = sum(count for end in unapplied for table, count in end.counts.items() if table in tables)
-        waiting = [end for end in unapplied if tables & end.counts.keys()]
-        seconds = max(time.time() - waiting[0].committed_ms / 1000, 0.0) if waiting else 0.0
+        unapplied = self.ends.where(self.ends.offset > position.end_offset)
+        changes = sum(unapplied.counts(tables).values())
+        waiting = next((end for end in unapplied.values() if tables & end.counts.keys()), None)
+        seconds = max(time.time() - waiting.committed_ms / 1000, 0.0) if waiting else 0.0
         return Lag(changes, max(self.lsn - position.lsn, 0), seconds)
 
 
@@ -219,10 +220,7 @@ def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> in
 def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) -> int | None:
     if cut is None or str(table) not in cut.versions:
         return None
-    folder = lake_of(settings).folder(table)
-    if layout.open_table(folder) is None:
-        raise HistoryLostError(f"{table} is gone from the lake {settings.delta[1].path}", "run `cdc bootstrap` again")
-    return layout.row_count(folder, cut.versions[str(table)])
+    return LakeFeed(None, lake_of(settings)).row_count(table, cut)
 
 
 def _idle(state: str) -> bool:

@@ -20,7 +20,14 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
 
 
 class Stream(Protocol):
-    """One follower's stream, from its position on: a streaming source and what to do with each micro-batch."""
+    """One follower's stream, from its position on."""
+
+    def run(self, stopping: threading.Event) -> None:
+        """Follow until `stopping` is set; a batch at hand is brought to its end. Raises what ends it."""
+
+
+class MicroBatches(Protocol):
+    """A streaming source, and what to do with each of its micro-batches."""
 
     def source(self, spark: SparkSession) -> DataFrame: ...
 
@@ -34,9 +41,7 @@ class Runner:
     `start` builds the stream anew from the follower's position; `say` is told when the stream stumbles.
     """
 
-    spark: SparkSession
     name: str
-    trigger_seconds: float
     start: Callable[[], Stream]
     stopping: threading.Event
     say: Callable[[str], None]
@@ -59,54 +64,68 @@ class Runner:
         return None
 
     def _once(self) -> CdcError | None:
-        checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-")
         try:
-            stream = _Guarded(self.name, self.start(), self.stopping)
-            return self._watch(stream, self._query(stream, checkpoint))
+            self.start().run(self.stopping)
         except CdcError as error:
             return error
         except Exception as error:  # noqa: BLE001 - a stream that ends in silence looks like one that has nothing to do
             return ours(f"follower {self.name}", error)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A `Stream` that Spark's Structured Streaming drives, looking for messages every so many seconds."""
+
+    spark: SparkSession
+    name: str
+    trigger_seconds: float
+    batches: MicroBatches
+
+    def run(self, stopping: threading.Event) -> None:
+        checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-")
+        guarded = _Guarded(self.name, self.batches, stopping)
+        try:
+            self._watch(guarded, self._started(guarded, checkpoint), stopping)
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
-    def _query(self, stream: "_Guarded", checkpoint: str) -> StreamingQuery:
-        writer = stream.source(self.spark).writeStream.queryName(self.name).foreachBatch(stream)
-        timed = writer.trigger(processingTime=f"{self.trigger_seconds} seconds")
+    def _started(self, guarded: "_Guarded", checkpoint: str) -> StreamingQuery:
+        writer = self.batches.source(self.spark).writeStream.queryName(self.name).foreachBatch(guarded)
+        timed = writer.trigger(processingTime=f"{round(self.trigger_seconds * 1000)} milliseconds")
         return timed.option("checkpointLocation", checkpoint).start()
 
-    def _watch(self, stream: "_Guarded", query: StreamingQuery) -> CdcError | None:
+    def _watch(self, guarded: "_Guarded", query: StreamingQuery, stopping: threading.Event) -> None:
+        error: Exception | None
         try:
-            while query.isActive and not self.stopping.wait(0.2):
+            while query.isActive and not stopping.wait(0.2):
                 pass
-            stream.idle.wait()
+            guarded.idle.wait()
             query.stop()
             error = query.exception()
         except StreamingQueryException as raised:
             error = raised
-        return stream.failure or (ours(f"follower {self.name}", error) if error else None)
+        if guarded.failure or error:
+            raise guarded.failure or ours(f"follower {self.name}", error or RuntimeError())
 
 
 class _Guarded:
     """Keeps what a micro-batch raised: Spark hands on only its text."""
 
-    def __init__(self, name: str, stream: Stream, stopping: threading.Event) -> None:
+    def __init__(self, name: str, batches: MicroBatches, stopping: threading.Event) -> None:
         self._name = name
-        self._stream = stream
+        self._batches = batches
         self._stopping = stopping
         self.failure: CdcError | None = None
         self.idle = threading.Event()
         self.idle.set()
-
-    def source(self, spark: SparkSession) -> DataFrame:
-        return self._stream.source(spark)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         if self._stopping.is_set():
             return
         self.idle.clear()
         try:
-            self._stream(frame, batch_id)
+            self._batches(frame, batch_id)
         except CdcError as error:
             self.failure = error
             raise

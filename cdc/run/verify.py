@@ -118,7 +118,7 @@ def verify(
 
 def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, Readback]:
     """The followers by name; without Spark, only to be asked where they stand."""
-    lake = delta_follower(spark, settings)
+    lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
     fed = {name: Readback(f.position, f.rows) for name, f in fed_followers(spark, settings).items()}
     return {settings.delta[0]: Readback(lake.position, feed.rows), **fed}
@@ -165,4 +165,4 @@ def _moved(settings: PipelineSettings, table: TableName, lsn: Lsn, position: Pos
     topic = transaction_topic(settings.log.prefix)
     with Reader(settings.log) as reader:
         ends = ends_between(reader, topic, lsn, position)
-    return sum(end.counts.get(str(table), 0) for end in ends)
+    return ends.counts([str(table)]).get(str(table), 0)

@@ -3,49 +3,46 @@
 import json
 from collections.abc import Sequence
 
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake import Schema as DeltaSchema
-from deltalake.transaction import AddAction
-
-from cdc.columns.spark_types import row_type
+from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
+from cdc.core.errors import RefusedError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table
-from sinks.lake.layout import SOURCE_PROPERTY, TABLE_PROPERTY, Lake, open_table
+from sinks.lake import layout
+from sinks.lake.delta_log import Conflict, DeltaLog
+from sinks.lake.delta_state import Action, DataFile, State, now_ms
+from sinks.lake.layout import SOURCE_PROPERTY, TABLE_PROPERTY, Lake
 
-PROPERTIES = {
-    "delta.enableChangeDataFeed": "true",
-    "delta.enableDeletionVectors": "true",
-    "delta.checkpointInterval": "50",
-}
-
+PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+FEATURES = ("deletionVectors", "changeDataFeed")
 
 CopiedFiles = Sequence[CopiedFile]
 
 
 def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
     """Make the copy the table's content, with its bookmark in the same commit."""
-    folder = lake.folder(table.name)
-    if open_table(folder) is None:
-        _create(folder, table, bookmark)
-    delta = DeltaTable(folder)
-    delta.create_write_transaction(
-        [_added(file) for file in copy],
-        mode="overwrite",
-        schema=delta.schema(),
-        commit_properties=CommitProperties(app_transactions=[Transaction(lake.bookmark_id, bookmark.lsn)]),
-    )
+    storage = lake.table(table.name)
+    storage.make()
+    log, now = layout.owned(lake, table.name), now_ms()
+    actions = _description(table, bookmark, log)
+    if log is not None:
+        actions += [file.removed(now) for file in log.state.files.values()]
+    actions += [_data_file(file, now).added() for file in copy]
+    actions.append({"txn": {"appId": lake.bookmark_id, "version": bookmark.lsn, "lastUpdated": now}})
+    try:
+        (log or DeltaLog(storage, State())).commit(actions, "COPY")
+    except Conflict:
+        raise RefusedError(f"another writer has written to {table.name}", "stop it, then bootstrap again") from None
 
 
-def _create(folder: str, table: Table, bookmark: Bookmark) -> None:
-    schema = DeltaSchema.from_json(row_type(table).json())
+def _description(table: Table, bookmark: Bookmark, log: DeltaLog | None) -> list[Action]:
     source = {"system_identifier": bookmark.system_identifier, "timeline": bookmark.timeline}
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SOURCE_PROPERTY: json.dumps(source)}
-    DeltaTable.create(
-        folder, schema, name=str(table.name), configuration=PROPERTIES | own, raise_if_key_not_exists=False
-    )
+    schema, name = arrow_schema(table), str(table.name)
+    if log is None:
+        return layout.made(name, schema, PROPERTIES | own, FEATURES)
+    return [layout.described_as(name, schema, {**log.state.configuration, **own}, log.state.table_id)]
 
 
-def _added(file: CopiedFile) -> AddAction:
-    """Statistics of rows only (Delta protocol, "Per-file Statistics"); bounds come with the first OPTIMIZE."""
-    return AddAction(file.path, file.bytes, {}, 0, True, json.dumps({"numRecords": file.rows}))
+def _data_file(file: CopiedFile, now: int) -> DataFile:
+    return DataFile(file.path, file.bytes, file.rows, file.statistics or json.dumps({"numRecords": file.rows}), now)

@@ -6,38 +6,49 @@ followers behind it.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+import pyarrow.compute as pc
 
 from cdc.core.errors import RefusedError
 from cdc.core.position import Position
-from sinks.lake.layout import Lake, open_table
+from sinks.lake.delta_state import DataFile, State
+from sinks.lake.layout import Lake
+from sinks.lake.own_table import OwnTable
 
 FOLDER = "cuts"
-TIDY_EVERY, TIDY_BYTES, KEPT_HOURS = 200, 4 * 1024 * 1024, 168
 _SHIFT = 1
 """The first cut is before offset 0, and a `txn` version is not negative."""
 SCHEMA = pa.schema(
     [
-        pa.field("end_offset", pa.int64(), nullable=False),
-        pa.field("lsn", pa.int64(), nullable=False),
-        pa.field("committed_at", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("position", pa.string(), nullable=False),
-        pa.field("versions", pa.string(), nullable=False),
+        pa.field("end_offset", pa.int64()),
+        pa.field("lsn", pa.int64()),
+        pa.field("committed_at", pa.timestamp("us", "UTC")),
+        pa.field("position", pa.string()),
+        pa.field("versions", pa.string()),
+        pa.field("ids", pa.string()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Every table's Delta version at one position, and when the last transaction in it committed."""
+    """Every table's Delta version at one position, and when the last transaction in it committed.
+
+    `ids` are those of the Delta tables: one that was made anew has other versions under the same name.
+    """
 
     position: Position
     committed_ms: int
     versions: Mapping[str, int]
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def same_table(self, name: str, other: "Cut") -> bool:
+        """Is the table of this name the same Delta table in both cuts? Cuts of older versions of ours have no ids."""
+        mine, theirs = self.ids.get(name), other.ids.get(name)
+        return mine is None or theirs is None or mine == theirs
 
     def as_record(self) -> dict[str, object]:
         return {
@@ -46,6 +57,7 @@ class Cut:
             "committed_at": datetime.fromtimestamp(self.committed_ms / 1000, UTC),
             "position": json.dumps(self.position.as_json()),
             "versions": json.dumps(dict(self.versions)),
+            "ids": json.dumps(dict(self.ids)),
         }
 
 
@@ -55,7 +67,8 @@ def cut_of(record: Mapping[str, object]) -> Cut:
     assert isinstance(committed, datetime)
     position = Position.from_json(json.loads(str(record["position"])))
     milliseconds = round(committed.replace(tzinfo=UTC).timestamp() * 1000)
-    return Cut(position, milliseconds, json.loads(str(record["versions"])))
+    ids = json.loads(str(record["ids"])) if record["ids"] else {}
+    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids)
 
 
 class Cuts:
@@ -64,24 +77,35 @@ class Cuts:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self.folder = lake.own_folder(FOLDER)
+        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
+        self._last: Cut | None = None
 
     def prepare(self) -> None:
         """Make the table if it is not there."""
-        if open_table(self.folder) is None:
-            DeltaTable.create(self.folder, SCHEMA, mode="ignore")
+        self._table.prepare()
 
     def last(self) -> Cut | None:
         """The newest cut, or None before the first."""
-        delta = open_table(self.folder)
-        offset = delta.transaction_version(self._lake.app_id) if delta else None
-        if delta is None or offset is None:
+        state = self._table.state()
+        offset = state.transactions.get(self._lake.app_id) if state else None
+        if state is None or offset is None:
             return None
-        return _found(delta, offset - _SHIFT)
+        if self._last is None or self._last.position.end_offset != offset - _SHIFT:
+            self._last = self._found(state, offset - _SHIFT)
+        return self._last
 
     def at(self, end_offset: int) -> Cut | None:
         """The cut at this END's offset, or None when there is none."""
-        delta = open_table(self.folder)
-        return _found(delta, end_offset) if delta else None
+        state = self._table.state()
+        return self._found(state, end_offset) if state else None
+
+    def newer(self, than: Cut, most: int) -> list[Cut]:
+        """The first cuts behind `than`, at most so many, in order."""
+        state, after = self._table.state(), than.position.end_offset
+        files = [file for file in state.files.values() if _bounds(file)[1] > after] if state else []
+        rows = self._table.rows(sorted(files, key=_bounds)[:most]).filter(pc.field("end_offset") > after)
+        first = pc.select_k_unstable(rows, most, [("end_offset", "ascending")])
+        return [cut_of(record) for record in rows.take(first).to_pylist()]
 
     def add(self, cut: Cut, after: Cut | None) -> None:
         """Commit a cut behind `after`; raises RefusedError when another writer was there first."""
@@ -90,23 +114,30 @@ class Cuts:
             raise RefusedError(
                 f"another writer has moved the lake {self._lake.path}", "stop the other `cdc follow`, then start again"
             )
-        version = Transaction(self._lake.app_id, cut.position.end_offset + _SHIFT)
-        write_deltalake(
-            self.folder,
-            pa.Table.from_pylist([cut.as_record()], SCHEMA),
-            mode="append",
-            commit_properties=CommitProperties(app_transactions=[version]),
-        )
-        self._tidy()
+        self._table.append([cut.as_record()], self._lake.app_id, cut.position.end_offset + _SHIFT)
+        self._last = cut
 
-    def _tidy(self) -> None:
-        """Now and then put the cuts' many small files together: whoever reads one opens them all."""
-        delta = DeltaTable(self.folder)
-        if delta.version() % TIDY_EVERY == 0:
-            delta.optimize.compact(target_size=TIDY_BYTES)
-            delta.vacuum(retention_hours=KEPT_HOURS, dry_run=False)
+    def maintain(self, hours: float, needed: int | None) -> None:
+        """Keep the table small: cuts go that are older than so many hours, unless they are behind the one at `needed`.
+
+        The newest cut always stays, and those from `needed` on, an END's offset where some follower stands.
+        """
+        last = self.last()
+        if last is None:
+            return
+        horizon = datetime.now(UTC) - timedelta(hours=hours)
+        since = last.position.end_offset if needed is None else min(needed, last.position.end_offset)
+        kept = (pc.field("committed_at") >= pa.scalar(horizon)) | (pc.field("end_offset") >= since)
+        self._table.maintain(hours, kept)
+
+    def _found(self, state: State, end_offset: int) -> Cut | None:
+        files = [file for file in state.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]
+        rows = self._table.rows(files).filter(pc.field("end_offset") == end_offset).to_pylist()
+        return cut_of(rows[-1]) if rows else None
 
 
-def _found(delta: DeltaTable, end_offset: int) -> Cut | None:
-    rows = delta.to_pyarrow_table(filters=[("end_offset", "=", end_offset)]).to_pylist()
-    return cut_of(rows[-1]) if rows else None
+def _bounds(file: DataFile) -> tuple[float, float]:
+    """The lowest and the highest END's offset in a file; anything, where it does not say."""
+    stats = json.loads(file.stats)
+    lowest, highest = (stats.get(side, {}).get("end_offset") for side in ("minValues", "maxValues"))
+    return (float("-inf") if lowest is None else lowest, float("inf") if highest is None else highest)

@@ -1,29 +1,47 @@
-"""The feed of the followers behind the lake: cut by cut, Delta's change feed from version to version."""
+"""The feed of the followers behind the lake: cut by cut, what the commits from version to version changed.
 
-from collections.abc import Sequence
+A commit of ours names its change data: the data file of its rows, which is change data as well, and a small file of
+deleted keys (Delta protocol, "Add CDC File"). Other commits are read as the protocol says: their change data, or the
+rows of the files that came and went.
+"""
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.feed import FeedBatch, copied, newest, required
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.feed import FeedBatch, FeedRows, newest, required
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks.lake import layout
+from sinks.lake import deletion_vectors, layout
 from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.data_files import CHANGE_TYPE
+from sinks.lake.delta_log import DeltaLog
+from sinks.lake.delta_state import Action, DataFile
 from sinks.lake.layout import Lake
+from sinks.lake.recent import RecentChanges
+from sinks.lake.storage import Storage
+
+PART_ROWS: Final = 50_000
+"""Rows of one version that are in memory at a time."""
 
 
 class LakeFeed:
     """Reads one lake for one follower behind it."""
 
-    def __init__(self, spark: SparkSession | None, lake: Lake) -> None:
+    def __init__(self, spark: SparkSession | None, lake: Lake, recent: RecentChanges | None = None) -> None:
         self._spark = spark
         self._lake = lake
+        self._recent = recent or RecentChanges()
         self._cuts = Cuts(lake)
-
-    @property
-    def cuts_folder(self) -> str:
-        return self._cuts.folder
+        self._logs: dict[str, DeltaLog] = {}
 
     def last(self) -> Cut:
         """The newest cut; raises HistoryLostError when the lake has none."""
@@ -42,45 +60,173 @@ class LakeFeed:
             )
         return cut
 
+    def newer(self, than: Cut, most: int) -> list[Cut]:
+        """The first cuts behind this one, at most so many, in order."""
+        return self._cuts.newer(than, most)
+
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
         """The tables that take part in a cut, with the bookmarks of their copies."""
         return [self._table(TableName.parse(name)) for name in cut.versions]
 
     def _table(self, name: TableName) -> tuple[Table, Bookmark]:
-        delta = layout.owned(self._lake, name)
-        table = layout.described(delta) if delta else None
-        bookmark = layout.bookmark(self._lake, delta) if delta else None
+        log = self._log(name)
+        table = layout.described(log.state) if log else None
+        bookmark = layout.bookmark(self._lake, log.state) if log else None
         if table is None or bookmark is None:
             raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
         return table, bookmark
+
+    def _log(self, name: TableName) -> DeltaLog | None:
+        """The table's log; opened anew once another table was put in its place."""
+        known = self._logs.get(str(name))
+        if known is not None:
+            known.refresh()
+            return known
+        found = layout.owned(self._lake, name)
+        if found is not None:
+            self._logs[str(name)] = found
+        return found
+
+    def forget(self) -> None:
+        """Read everything anew: a table may have been replaced."""
+        self._logs = {}
 
     def rows(self, table: Table) -> DataFrame:
         """A table of the lake as it stands at the newest cut."""
         versions = self.last().versions
         if str(table.name) not in versions:
             raise PreconditionError(f"{table.name} is in no cut of the lake yet", "run `cdc bootstrap`, then follow")
-        frame = required(self._spark).read.format("delta").option("versionAsOf", versions[str(table.name)])
-        return frame.load(self._lake.folder(table.name))
+        return self._at(table, versions[str(table.name)])
 
     def copy(self, table: Table, cut: Cut) -> DataFrame:
-        """A table's rows at a cut, as a `Feed` that puts all of them."""
-        rows = required(self._spark).read.format("delta").option("versionAsOf", cut.versions[str(table.name)])
-        return copied(rows.load(self._lake.folder(table.name)), table)
+        """A table's rows at a cut."""
+        return self._at(table, cut.versions[str(table.name)])
 
     def row_count(self, name: TableName, cut: Cut) -> int:
         """A table's rows at a cut."""
-        return layout.row_count(self._lake.folder(name), cut.versions[str(name)])
+        log = layout.owned(self._lake, name, cut.versions[str(name)])
+        if log is None:
+            raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
+        return log.state.live_rows
 
     def batch(self, tables: Sequence[Table], since: Cut, until: Cut) -> FeedBatch:
         """What changed in these tables after `since` up to `until`; tables that did not change are left out."""
-        found: dict[TableName, DataFrame] = {}
+        found: dict[TableName, Iterable[FeedRows]] = {}
         for table in tables:
             first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
             if first is not None and last is not None and first < last:
-                found[table.name] = self._changed(table, first + 1, last)
+                found[table.name] = self._changed(table, range(first + 1, last + 1))
         return FeedBatch(found)
 
-    def _changed(self, table: Table, first: int, last: int) -> DataFrame:
-        feed = required(self._spark).read.format("delta").option("readChangeFeed", "true")
-        versions = feed.option("startingVersion", first).option("endingVersion", last)
-        return newest(versions.load(self._lake.folder(table.name)), table)
+    def _at(self, table: Table, version: int) -> DataFrame:
+        frame = required(self._spark).read.format("delta").option("versionAsOf", version)
+        return frame.load(self._lake.folder(table.name))
+
+    def _changed(self, table: Table, versions: range) -> Iterator[FeedRows]:
+        """The changes of some versions, in parts that share no key: one version's own, or all folded as one."""
+        log = self._log(table.name)
+        if log is None:
+            raise HistoryLostError(f"{self._lake.folder(table.name)} is gone", "run `cdc bootstrap` again")
+        pieces = [piece for version in versions if (piece := self._version(table, log, version)).packed_bytes]
+        if len(pieces) > 1:
+            yield newest([_whole(piece, table) for piece in pieces], table)
+        for piece in pieces if len(pieces) == 1 else ():
+            yield from piece.parts()
+
+    def packed_bytes(self, tables: Sequence[Table], since: Cut, until: Cut) -> int:
+        """How much change data lies between two cuts, at most of any table."""
+        return max((self._packed(table, since, until) for table in tables), default=0)
+
+    def _packed(self, table: Table, since: Cut, until: Cut) -> int:
+        first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
+        log = self._log(table.name)
+        if first is None or last is None or log is None:
+            return 0
+        return sum(self._version(table, log, version).packed_bytes for version in range(first + 1, last + 1))
+
+    def _version(self, table: Table, log: DeltaLog, version: int) -> "_Version":
+        known = self._recent.get(log.state.table_id, version)
+        actions = [] if known else log.actions(version)
+        return _Version(table, self._lake.table(table.name), actions, version, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """One commit of one table: what it changed, in memory or in files."""
+
+    table: Table
+    storage: Storage
+    actions: Sequence[Action]
+    version: int
+    known: FeedRows | None
+
+    @property
+    def packed_bytes(self) -> int:
+        if self.known is not None:
+            return self.known.nbytes
+        if named := self._change_data():
+            return sum(size for _, size in named)
+        return sum(int(file["size"]) for _, file in self._moved())
+
+    def parts(self) -> Iterator[FeedRows]:
+        """The changes, part by part."""
+        if self.known is not None:
+            yield self.known
+        elif named := self._change_data():
+            for path, _ in named:
+                yield from self._read_changes(path)
+        else:
+            yield from self._replaced()
+
+    def _change_data(self) -> list[tuple[str, int]]:
+        return [(action["cdc"]["path"], int(action["cdc"]["size"])) for action in self.actions if "cdc" in action]
+
+    def _moved(self) -> list[tuple[str, dict[str, Any]]]:
+        """The files that came and went with other rows in them; compaction moves rows and changes none."""
+        return [
+            (kind, action[kind])
+            for action in self.actions
+            for kind in ("add", "remove")
+            if kind in action and action[kind].get("dataChange", True)
+        ]
+
+    def _read_changes(self, path: str) -> Iterator[FeedRows]:
+        file = pq.ParquetFile(self.storage.open(path))
+        for batch in file.iter_batches(PART_ROWS):
+            found = pa.Table.from_batches([batch])
+            kind = found[CHANGE_TYPE]
+            there = found.filter(pc.is_in(kind, pa.array(["insert", "update_postimage"])))
+            yield FeedRows(self._rows(there), found.filter(pc.equal(kind, "delete")).select(self.table.key))
+
+    def _replaced(self) -> Iterator[FeedRows]:
+        """Rows that went, then rows that came; a key that did both is there, so it is told last."""
+        gone = [self._live(file).select(self.table.key) for kind, file in self._moved() if kind == "remove"]
+        came = [self._rows(self._live(file)) for kind, file in self._moved() if kind == "add"]
+        schema = arrow_schema(self.table)
+        keys = pa.concat_tables([pa.schema([schema.field(n) for n in self.table.key]).empty_table(), *gone])
+        rows = pa.concat_tables([schema.empty_table(), *came])
+        before, after = FeedRows(schema.empty_table(), keys), FeedRows(rows, keys.slice(0, 0))
+        yield newest([before, after], self.table)
+
+    def _live(self, action: Mapping[str, Any]) -> pa.Table:
+        """The rows of a file that its vector leaves."""
+        file = DataFile.from_action({"stats": "{}", "size": 0, **action})
+        rows = pq.ParquetFile(self.storage.open(file.path)).read([*self.table.column_names])
+        if file.vector is None:
+            return rows
+        mask = np.ones(rows.num_rows, np.bool_)
+        mask[np.asarray(deletion_vectors.read(file.vector, self.storage).to_array(), np.int64)] = False
+        return rows.filter(pa.array(mask))
+
+    def _rows(self, found: pa.Table) -> pa.Table:
+        return found.select(self.table.column_names).cast(arrow_schema(self.table))
+
+
+def _whole(version: _Version, table: Table) -> FeedRows:
+    schema = arrow_schema(table)
+    parts = list(version.parts())
+    keys = pa.schema([schema.field(name) for name in table.key])
+    return FeedRows(
+        pa.concat_tables([schema.empty_table(), *(part.rows for part in parts)]),
+        pa.concat_tables([keys.empty_table(), *(part.gone.cast(keys) for part in parts)]),
+    )

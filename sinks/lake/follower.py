@@ -1,51 +1,70 @@
 """The Delta follower: one table a table of the source, and a cut after every batch."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
-
-from cdc.columns.batch import ChangeBatch, TableChanges, after_truncate, ranked
-from cdc.columns.collapse import collapse
-from cdc.columns.decode import changes_only
-from cdc.columns.feed import required
-from cdc.core.change import Place
-from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
+from cdc.columns.batch import ChangeBatch
+from cdc.columns.ends import Ends
+from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.core.transaction import TransactionEnd
-from sinks.lake import layout, refusals
+from sinks.lake import layout, refusals, upkeep, write
 from sinks.lake.copied_files import CopiedFiles, take_in
 from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.large_batch import Wanted
 from sinks.lake.layout import Lake
+from sinks.lake.live_table import LiveTable
+from sinks.lake.recent import RecentChanges
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.table_list import TableList
-from sinks.lake.write import Write, append, merge, replace, shape_of
+from sinks.lake.upkeep import Past
+
+IDLE_SECONDS = 300.0
+"""How often the upkeep looks at a table that does not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
     """A table as the follower has it: its copy's bookmark, and the last END applied to it."""
 
-    table: Table
+    live: LiveTable
     bookmark: Bookmark
     offset: int
 
-    def lacks(self, ends: Sequence[TransactionEnd]) -> list[TransactionEnd]:
-        return [end for end in ends if end.offset > self.offset and not self.bookmark.covers(end.lsn)]
+    @property
+    def table(self) -> Table:
+        return self.live.table
+
+    def is_in(self, cut: Cut) -> bool:
+        """Is it this very Delta table that the cut has, and not one of its name that was lost and copied anew?"""
+        name, id = str(self.table.name), self.live.state.table_id
+        return name in cut.versions and cut.ids.get(name, id) == id
+
+    def applied(self, ends: Ends) -> int:
+        """The offset of the last of these ENDs that the table has, by its copy or by a batch."""
+        covered = ends.offset[ends.lsn <= self.bookmark.lsn]
+        return max(self.offset, int(covered[-1]) if len(covered) else BEFORE_LOG)
 
 
 class DeltaFollower:
-    """A `Follower` of Parquet copies and `ChangeBatch`es."""
+    """A `Follower` of Parquet copies and `ChangeBatch`es.
 
-    def __init__(self, spark: SparkSession | None, settings: DeltaSettings, lake: Lake) -> None:
-        self._spark = spark
+    `indexes` is a folder of this machine for the indexes of keys; `recent` is told what was written.
+    """
+
+    def __init__(self, settings: DeltaSettings, lake: Lake, indexes: Path, recent: RecentChanges | None = None) -> None:
         self._settings = settings
         self._lake = lake
+        self._indexes = indexes
+        self._recent = recent or RecentChanges()
         self._cuts = Cuts(lake)
         self._table_list = TableList(lake)
+        self._tables: dict[TableName, LiveTable] = {}
         self._adopted: set[TableName] = set()
+        self._maintained: dict[TableName, tuple[int, float]] = {}
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Refuse what is not ours, and make the lake's own tables; a captured table's comes with its copy."""
@@ -56,8 +75,8 @@ class DeltaFollower:
 
     def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
         """Take the copied files in with one commit; whatever the table held before is replaced by it."""
-        layout.owned(self._lake, table.name)
         take_in(self._lake, table, copy, bookmark)
+        self._tables.pop(table.name, None)
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
         return {name: standing.bookmark for name, standing in self._standings().items()}
@@ -70,6 +89,16 @@ class DeltaFollower:
         cut = self._cuts.last()
         return cut.position if cut else None
 
+    def wanted(self, run: Ends, topics: Mapping[TableName, str]) -> list[Wanted]:
+        """What the tables lack of a run, by the topics that their changes are in; tables without any are left out."""
+        standings = self._standings().values()
+        counts = run.counts(str(standing.table.name) for standing in standings)
+        return [
+            Wanted(s.table, topics[s.table.name], counts[str(s.table.name)], s.applied(run), s.live.storage)
+            for s in standings
+            if str(s.table.name) in counts
+        ]
+
     def furthest(self) -> int:
         """The highest END offset that any table has: after a crash, further than the last cut."""
         return max((s.offset for s in self._standings().values()), default=BEFORE_LOG)
@@ -80,7 +109,8 @@ class DeltaFollower:
             return
         standings = self._taking_part(before)
         self._apply_tables(batch, standings, position.end_offset)
-        self._cuts.add(self._cut(standings, position, batch.ends[-1].committed_ms), before)
+        self._cuts.add(self._cut(standings, position, batch.ends.last.committed_ms), before)
+        self._recent.ring()
 
     def first_cut(self, committed_ms: int) -> None:
         """Mark the copies themselves as a cut, before any batch: it stands where the oldest of them does."""
@@ -102,7 +132,37 @@ class DeltaFollower:
     def catch_up(self, batch: ChangeBatch) -> None:
         """Apply a batch from before the position to the joining tables only; no cut comes of it."""
         standings = {name: s for name, s in self._standings().items() if name in self.joining()}
-        self._apply_tables(batch, standings, batch.ends[-1].offset)
+        self._apply_tables(batch, standings, int(batch.ends.offset[-1]))
+
+    def maintain(self, needed: Iterable[Position]) -> None:
+        """Keep the tables quick to read and their past short; followers behind stand at these cuts and read on.
+
+        May run beside `apply`, in another thread.
+        """
+        last = self._cuts.last()
+        if last is None:
+            return
+        cuts = [cut for at in needed if (cut := self._cuts.at(at.end_offset))]
+        hours = self._settings.history_hours
+        for name, live in list(self._tables.items()):
+            if not self._is_due(name, live):
+                continue
+            versions = [cut.versions[str(name)] for cut in (*cuts, last) if str(name) in cut.versions]
+            upkeep.maintain(live, Past(hours, min(versions, default=0)))
+        self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
+
+    def _is_due(self, name: TableName, live: LiveTable) -> bool:
+        """A table that nobody has written to is looked at now and then only: its past gets older."""
+        version, moment = self._maintained.get(name, (-1, float("-inf")))
+        due = live.state.version != version or time.monotonic() - moment > IDLE_SECONDS
+        if due:
+            self._maintained[name] = (live.state.version, time.monotonic())
+        return due
+
+    def close(self) -> None:
+        """Keep what the next process would have to find out again."""
+        for live in self._tables.values():
+            live.save_index(everything=True)
 
     def _taking_part(self, last: Cut | None) -> dict[TableName, _Standing]:
         standings = self._standings()
@@ -115,93 +175,65 @@ class DeltaFollower:
         return {
             name: standing
             for name, standing in standings.items()
-            if str(name) in last.versions or name in self._adopted or standing.bookmark.covers(passed)
+            if standing.is_in(last) or name in self._adopted or standing.bookmark.covers(passed)
         }
 
     def _cut(self, standings: Mapping[TableName, _Standing], position: Position, committed_ms: int) -> Cut:
-        reached = [name for name, standing in standings.items() if standing.bookmark.is_reached_by(position.lsn)]
-        return Cut(position, committed_ms, {str(name): self._version(name) for name in reached})
+        reached = {
+            str(name): standing.live.state
+            for name, standing in standings.items()
+            if standing.bookmark.is_reached_by(position.lsn)
+        }
+        versions = {name: state.version for name, state in reached.items()}
+        return Cut(position, committed_ms, versions, {name: state.table_id for name, state in reached.items()})
 
     def _standings(self) -> dict[TableName, _Standing]:
         return {s.table.name: s for s in map(self._standing, self._table_list.names()) if s}
 
     def _standing(self, name: TableName) -> _Standing | None:
-        delta = layout.owned(self._lake, name)
-        table = layout.described(delta) if delta else None
-        bookmark = layout.bookmark(self._lake, delta) if delta else None
-        if delta is None or table is None or bookmark is None:
+        live = self._tables.get(name) or self._opened(name)
+        mark = layout.bookmark(self._lake, live.state) if live else None
+        if live is None or mark is None:
             return None
-        offset = delta.transaction_version(self._lake.app_id)
-        return _Standing(table, bookmark, BEFORE_LOG if offset is None else offset)
+        offset = live.state.transactions.get(self._lake.app_id)
+        return _Standing(live, mark, BEFORE_LOG if offset is None else offset)
 
-    def _version(self, name: TableName) -> int:
-        delta = layout.open_table(self._lake.folder(name))
-        if delta is None:
-            raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
-        return int(delta.version())
+    def _opened(self, name: TableName) -> LiveTable | None:
+        log = layout.owned(self._lake, name)
+        table = layout.described(log.state) if log else None
+        if log is None or table is None:
+            return None
+        folder = self._indexes / layout.folder_name(name)
+        live = self._tables[name] = LiveTable(table, self._lake.table(name), log, folder)
+        return live
 
     def _apply_tables(self, batch: ChangeBatch, standings: Mapping[TableName, _Standing], version: int) -> None:
-        work = [(standings[name], changes) for name, changes in batch.tables.items() if name in standings]
+        touched = {name: standings[name] for name in batch.tables if name in standings}
+        for standing in touched.values():
+            standing.live.refresh()
+        work = [s for s in map(self._standing, touched) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
+        self._check_readable(batch, work)
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
-            futures = [threads.submit(self._apply_table, *item, batch.ends, version) for item in work]
+            futures = [threads.submit(self._apply_table, batch, standing, version) for standing in work]
             for future in futures:
                 future.result()
 
-    def _apply_table(
-        self, standing: _Standing, changes: TableChanges, ends: Sequence[TransactionEnd], version: int
-    ) -> None:
-        lacking = standing.lacks(ends)
-        if not lacking:
+    def _check_readable(self, batch: ChangeBatch, work: Iterable[_Standing]) -> None:
+        """Keep what cannot be read, and stop before anything of the batch is applied."""
+        for standing in work:
+            refused = batch.refused(standing.table.name)
+            if refused:
+                refusals.keep(self._lake, refused)
+                raise PreconditionError(
+                    f"{standing.table.name}: {len(refused)} messages cannot be read, first {refused[0].refusal}",
+                    f"they are kept in {self._lake.own_folder(refusals.FOLDER)}; nothing of the batch was applied",
+                )
+
+    def _apply_table(self, batch: ChangeBatch, standing: _Standing, version: int) -> None:
+        effect = batch.effect(standing.table, standing.applied(batch.ends))
+        if effect.is_empty:
             return
-        session = required(self._spark).newSession()
-        write = Write(self._lake.folder(standing.table.name), self._lake.app_id, version)
-        if _written(session, standing.table, changes, lacking, write, self._lake):
-            self._check_written(standing.table.name, version)
-
-    def _check_written(self, name: TableName, version: int) -> None:
-        delta = layout.owned(self._lake, name)
-        stands = delta.transaction_version(self._lake.app_id) if delta else None
-        if stands != version:
-            raise RefusedError(f"another writer moved {name} to offset {stands}", "stop the other `cdc follow`")
-
-
-def _written(
-    session: SparkSession,
-    table: Table,
-    changes: TableChanges,
-    ends: Sequence[TransactionEnd],
-    write: Write,
-    lake: Lake,
-) -> bool:
-    """Write one table's part of a batch; says whether there was anything to commit."""
-    truncated = _last_truncate(changes, ends)
-    mine = after_truncate(ranked(changes, ends), truncated)
-    if changes.refused:
-        _refuse(lake, table, mine)
-    net = collapse(changes_only(mine), table, moves=changes.moves).persist()
-    try:
-        shape = shape_of(net, table)
-        if truncated:
-            replace(net, table, write)
-        elif shape.rows == shape.fresh_rows > 0:
-            append(net, table, write)
-        elif shape.rows:
-            merge(session, net, table, shape, write)
-        return bool(truncated or shape.rows)
-    finally:
-        net.unpersist()
-
-
-def _last_truncate(changes: TableChanges, ends: Sequence[TransactionEnd]) -> Place | None:
-    ranks = {end.offset for end in ends}
-    return max((place for place in changes.truncates if place.rank in ranks), default=None)
-
-
-def _refuse(lake: Lake, table: Table, mine: DataFrame) -> None:
-    kept = refusals.keep(lake, refusals.refused(mine))
-    if not kept:
-        return
-    raise PreconditionError(
-        f"{table.name}: {len(kept)} messages cannot be read, first {kept[0]}",
-        f"they are kept in {lake.own_folder(refusals.FOLDER)}; nothing of the batch was applied to the table",
-    )
+        live = standing.live
+        changes = write.apply(live, effect, write.Position(self._lake.app_id, version))
+        if changes is not None:
+            self._recent.put(live.state.table_id, live.state.version, changes)

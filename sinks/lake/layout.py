@@ -7,20 +7,38 @@ the rows.
 
 import json
 import string
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import TableNotFoundError
 
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
+from sinks.lake.delta_log import DeltaLog
+from sinks.lake.delta_state import Action, State, now_ms
+from sinks.lake.storage import Folder, Storage
 
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"
 OWN = "_cdc"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
+
+_DELTA_TYPES: Mapping[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp_ntz",
+    pa.timestamp("us", "UTC"): "timestamp",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +51,18 @@ class Lake:
 
     def folder(self, name: TableName) -> str:
         """The table's folder: no name can leave the lake or meet another's."""
-        return f"{self.path.rstrip('/')}/{_encoded(name.schema)}/{_encoded(name.table)}"
+        return f"{self.path.rstrip('/')}/{folder_name(name)}"
 
     def own_folder(self, name: str) -> str:
         return f"{self.path.rstrip('/')}/{OWN}/{name}"
+
+    def table(self, name: TableName) -> Storage:
+        """The files of a table."""
+        return Folder(self.folder(name))
+
+    def own_table(self, name: str) -> Storage:
+        """The files of a table of the toolkit's own."""
+        return Folder(self.own_folder(name))
 
     @property
     def app_id(self) -> str:
@@ -49,48 +75,81 @@ class Lake:
         return f"{self.app_id}/bookmark"
 
 
-def open_table(folder: str) -> DeltaTable | None:
-    """The table in this folder as it stands now, or None."""
-    try:
-        return DeltaTable(folder)
-    except TableNotFoundError:
-        return None
-
-
-def described(delta: DeltaTable) -> Table | None:
+def described(state: State) -> Table | None:
     """The captured table that this one follows, or None when it is not ours."""
-    text = delta.metadata().configuration.get(TABLE_PROPERTY)
+    text = state.configuration.get(TABLE_PROPERTY)
     return Table.from_json(json.loads(text)) if text else None
 
 
-def bookmark(lake: Lake, delta: DeltaTable) -> Bookmark | None:
+def bookmark(lake: Lake, state: State) -> Bookmark | None:
     """The bookmark of the copy that the table stands on, or None while it has none."""
-    lsn = delta.transaction_version(lake.bookmark_id)
-    source = delta.metadata().configuration.get(SOURCE_PROPERTY)
+    lsn = state.transactions.get(lake.bookmark_id)
+    source = state.configuration.get(SOURCE_PROPERTY)
     if lsn is None or not source:
         return None
     return Bookmark.from_json({**json.loads(source), "lsn": Lsn(lsn)})
 
 
-def owned(lake: Lake, name: TableName) -> DeltaTable | None:
-    """The follower's own table of this name, None when there is none.
+def owned(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog | None:
+    """The log of the follower's own table of this name, now or at a version; None when there is no table.
 
     Raises PreconditionError when another table lies in its place.
     """
-    folder = lake.folder(name)
-    delta = open_table(folder)
-    if delta is None:
+    log = DeltaLog.open(lake.table(name), version)
+    if log is None:
         return None
-    found = described(delta)
+    found = described(log.state)
     if found is None or found.name != name:
-        raise PreconditionError(f"{folder} holds a table that is not this follower's", "choose another path for it")
-    return delta
+        raise PreconditionError(
+            f"{lake.folder(name)} holds a table that is not this follower's", "choose another path for it"
+        )
+    return log
 
 
-def row_count(folder: str, version: int) -> int:
-    """The rows of a table at one version, without Spark; what deletion vectors mark is not counted."""
-    query = QueryBuilder().register("rows", DeltaTable(folder, version=version))
-    return int(pa.table(query.execute("SELECT count(*) AS n FROM rows").read_all())["n"][0].as_py())
+def made(name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = ()) -> list[Action]:
+    """The actions that make a table: the features that it declares are those that it needs, so that all can read it."""
+    ntz = ["timestampNtz"] if any(kind == pa.timestamp("us") for kind in schema.types) else []
+    both = [*ntz, *(feature for feature in features if feature == "deletionVectors")]
+    writer_only = [feature for feature in features if feature not in both]
+    protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
+    if both or writer_only:
+        protocol = {"minReaderVersion": 3 if both else 1, "minWriterVersion": 7}
+        protocol |= {"readerFeatures": both} if both else {}
+        protocol |= {"writerFeatures": [*both, *writer_only]}
+    return [{"protocol": protocol}, described_as(name, schema, properties)]
+
+
+def described_as(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Action:
+    """The action that says what a table is."""
+    metadata = {
+        "id": id or str(uuid.uuid4()),
+        "name": name,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(delta_schema(schema), ensure_ascii=False),
+        "partitionColumns": [],
+        "createdTime": now_ms(),
+        "configuration": dict(properties),
+    }
+    return {"metaData": metadata}
+
+
+def delta_schema(schema: pa.Schema) -> dict[str, Any]:
+    """The schema as the log has it (Delta protocol, "Schema Serialization Format")."""
+    fields = [
+        {"name": field.name, "type": _delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def _delta_type(kind: pa.DataType) -> str:
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _DELTA_TYPES[kind]
+
+
+def folder_name(name: TableName) -> str:
+    """The table's place below a folder of many tables."""
+    return f"{_encoded(name.schema)}/{_encoded(name.table)}"
 
 
 def _encoded(name: str) -> str:

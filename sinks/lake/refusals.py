@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, write_deltalake
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from cdc.columns.names import Changes
-from cdc.core.refusal import Refusal
-from sinks.lake.layout import Lake, open_table
+from cdc.columns.changes import RefusedMessage
+from sinks.lake.layout import Lake
+from sinks.lake.own_table import OwnTable
 
 FOLDER = "refusals"
 SCHEMA = pa.schema(
@@ -26,32 +23,22 @@ MOST = 1000
 """Messages kept of one batch: the batch stops at the first anyway."""
 
 
-def refused(decoded: DataFrame) -> list[dict[str, object]]:
-    """The refusals among decoded messages, as rows of the table."""
-    found = decoded.where(F.col(Changes.REFUSAL).isNotNull()).limit(MOST)
-    names = ("topic", "partition", "offset", "raw_key AS key", "raw_value AS value", f"{Changes.REFUSAL} AS reason")
-    return [row.asDict() for row in found.selectExpr(*names).collect()]
-
-
-def keep(lake: Lake, rows: Sequence[dict[str, object]]) -> list[Refusal]:
-    """Store the refusals, each once however often its batch is tried, and say what they are."""
-    folder = lake.own_folder(FOLDER)
-    known = _known(folder)
-    fresh = [row for row in rows if (row["topic"], row["partition"], row["offset"]) not in known]
+def keep(lake: Lake, refused: Sequence[RefusedMessage]) -> None:
+    """Store the messages, each once however often its batch is tried."""
+    table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
+    known = {tuple(row.values()) for row in table.rows().select(["topic", "partition", "offset"]).to_pylist()}
+    fresh = [row for row in map(_row, refused[:MOST]) if (row["topic"], row["partition"], row["offset"]) not in known]
     if fresh:
-        marker = Transaction(f"{lake.app_id}/refusals", len(known) + len(fresh))
-        write_deltalake(
-            folder,
-            pa.Table.from_pylist(list(fresh), SCHEMA),
-            mode="append",
-            commit_properties=CommitProperties(app_transactions=[marker]),
-        )
-    return [Refusal(str(r["topic"]), int(str(r["partition"])), int(str(r["offset"])), str(r["reason"])) for r in rows]
+        table.append(fresh)
 
 
-def _known(folder: str) -> set[tuple[object, object, object]]:
-    delta = open_table(folder)
-    if delta is None:
-        return set()
-    rows = delta.to_pyarrow_table(columns=["topic", "partition", "offset"]).to_pylist()
-    return {(row["topic"], row["partition"], row["offset"]) for row in rows}
+def _row(message: RefusedMessage) -> dict[str, object]:
+    place = message.refusal
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "offset": place.offset,
+        "key": message.key,
+        "value": message.value,
+        "reason": place.reason,
+    }

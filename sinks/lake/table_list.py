@@ -3,30 +3,35 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
-from deltalake import write_deltalake
 
 from cdc.core.table import TableName
-from sinks.lake.layout import Lake, open_table
+from sinks.lake.layout import Lake
+from sinks.lake.own_table import OwnTable
 
 FOLDER = "tables"
-SCHEMA = pa.schema([pa.field("schema", pa.string(), nullable=False), pa.field("table", pa.string(), nullable=False)])
+SCHEMA = pa.schema([pa.field("schema", pa.string()), pa.field("table", pa.string())])
 
 
 class TableList:
     """The lake's list of its tables."""
 
     def __init__(self, lake: Lake) -> None:
-        self._folder = lake.own_folder(FOLDER)
+        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
+        self._read: tuple[int, list[TableName]] | None = None
 
     def add(self, names: Sequence[TableName]) -> None:
         """Add those that are not listed yet."""
         listed = self.names()
         rows = [{"schema": name.schema, "table": name.table} for name in names if name not in listed]
         if rows:
-            write_deltalake(self._folder, pa.Table.from_pylist(rows, SCHEMA), mode="append")
+            self._table.append(rows)
 
     def names(self) -> list[TableName]:
         """The listed tables, in the order of their names."""
-        delta = open_table(self._folder)
-        rows = delta.to_pyarrow_table().to_pylist() if delta else []
-        return sorted({TableName(row["schema"], row["table"]) for row in rows})
+        state = self._table.state()
+        if state is None:
+            return []
+        if self._read is None or self._read[0] != state.version:
+            rows = self._table.rows().to_pylist()
+            self._read = (state.version, sorted({TableName(row["schema"], row["table"]) for row in rows}))
+        return self._read[1]

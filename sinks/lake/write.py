@@ -1,138 +1,169 @@
-"""One table's net effect written into its Delta table in one commit, by the cheapest way that is right."""
+"""A batch's net effect becomes one commit of its table, without a join and without a Spark job."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from delta.tables import DeltaTable
-from pyspark.sql import Column as Col
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
 
-from cdc.columns.names import Net, quoted, within
-from cdc.columns.spark_types import TOASTABLE, spark_type
-from cdc.core.table import Column, Kind, Table
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.batch import TableEffect, WrittenRows
+from cdc.columns.feed import FeedRows
+from cdc.columns.fold import Net
+from cdc.columns.key_bits import KeyBits, joined
+from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
+from cdc.core.table import Table
+from sinks.lake import data_files
+from sinks.lake.deletion_vectors import VectorFile
+from sinks.lake.delta_log import Conflict
+from sinks.lake.delta_state import Action, DataFile, now_ms, with_vector
+from sinks.lake.live_table import LiveTable
 
-BOUNDED = frozenset({Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
-"""Kinds of key columns whose smallest and largest value let Delta skip files."""
+CONFLICTS = 20
+"""How often a commit is tried again behind other writers, each time on the table as they left it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Where a batch goes, and the `txn` that its commit carries: Delta skips a version that it has, in silence."""
+class Position:
+    """The `txn` action that a commit carries."""
 
-    folder: str
     app_id: str
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What a net effect is made of: counts of rows, and the bounds of the first key column.
+class Effect:
+    """What a commit does: rows of these keys go (all rows, if `truncated`), these files come.
 
-    Bounds are text as Spark casts it, never Python values: those know fewer years, and another time zone.
+    `gone`: keys that end without a row; `changes`: paths and sizes of the change data that no data file has.
     """
 
-    rows: int
-    fresh_rows: int
-    gone: int
-    borrowing: int
-    lowest: str | None
-    highest: str | None
+    truncated: bool
+    files: Sequence[WrittenRows]
+    gone: KeyBits
+    changes: Sequence[tuple[str, int]]
 
 
-def shape_of(net: DataFrame, table: Table) -> Shape:
-    """Count, in one pass, what decides how `net` is written."""
-    first = within(Net.KEY, table.key[0])
-    borrows = F.coalesce(F.size(Net.UNSENT) > 0, F.lit(False)) & ~F.col(Net.BASE).eqNullSafe(F.col(Net.KEY))
-    row = net.agg(
-        F.count("*"),
-        F.count_if(~F.col(Net.EXISTED) & ~F.col(Net.REMOVED)),
-        F.count_if(F.col(Net.REMOVED)),
-        F.count_if(borrows & ~F.col(Net.REMOVED)),
-        F.min(first).cast("string"),
-        F.max(first).cast("string"),
-    ).first()
-    assert row is not None
-    return Shape(*row)
+def apply(live: LiveTable, effect: TableEffect, position: Position) -> FeedRows | None:
+    """Commit an effect with its position; gives what changed, where that is in memory. Raises as `commit` does.
 
-
-def replace(net: DataFrame, table: Table, write: Write) -> None:
-    """After a TRUNCATE: the table is what came behind it."""
-    _saved(_rows(net, table), "overwrite", write)
-
-
-def append(net: DataFrame, table: Table, write: Write) -> None:
-    """Only rows under keys that were not there: no row of the table needs to be looked at."""
-    _saved(_rows(net, table), "append", write)
-
-
-def merge(session: SparkSession, net: DataFrame, table: Table, shape: Shape, write: Write) -> None:
-    """The general case: delete, update and insert by key; unsent values stay as they are in the table.
-
-    `session` is this write's own: the txn is a setting of the session.
+    Raises DivergenceError when a row was sent in part and the table has no row that it was changed from.
     """
-    target = DeltaTable.forPath(session, write.folder)
-    source = _filled(net, target.toDF(), table) if shape.borrowing else net
-    session.conf.set("spark.databricks.delta.write.txnAppId", write.app_id)
-    session.conf.set("spark.databricks.delta.write.txnVersion", str(write.version))
-    try:
-        (
-            target.alias("t")
-            .merge(source.alias("s"), _same_key(table, shape))
-            .whenMatchedDelete(F.col("s.removed"))
-            .whenMatchedUpdate(set={quoted(c.name): _updated(c, table) for c in table.columns})
-            .whenNotMatchedInsert(
-                ~F.col("s.removed"), {quoted(c.name): F.col("s.row").getField(c.name) for c in table.columns}
-            )
-            .execute()
-        )
-    finally:
-        session.conf.unset("spark.databricks.delta.write.txnAppId")
-        session.conf.unset("spark.databricks.delta.write.txnVersion")
+    with live.lock:
+        try:
+            live.take_in_files()
+            net = effect.net
+            rows = _filled(live, net)
+            files = [_write(live, rows, net)] if rows.num_rows else []
+            changes = [_write_gone(live, net.gone_columns)] if len(net.gone) and not net.truncated else []
+        except FileNotFoundError as error:
+            raise HistoryLostError(
+                f"{live.table.name} is gone from the lake, or a file of it: {error.filename}",
+                "run `cdc bootstrap` again",
+            ) from None
+        commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), position)
+        return None if effect.written or net.truncated else FeedRows(rows, net.gone_columns)
 
 
-def _rows(net: DataFrame, table: Table) -> DataFrame:
-    kept = net.where(~F.col(Net.REMOVED))
-    return kept.select(*(within(Net.ROW, name).alias(name) for name in table.column_names))
+def commit(live: LiveTable, effect: Effect, position: Position) -> int:
+    """Commit files that are written already, with the position; gives the table's version.
+
+    Behind another writer's commit it starts anew on what that left. Raises RefusedError when the position was moved by
+    another hand.
+    """
+    with live.lock:
+        before = live.state.transactions.get(position.app_id)
+        for _ in range(CONFLICTS):
+            try:
+                return _commit(live, effect, position)
+            except Conflict:
+                live.refresh()
+            moved = live.state.transactions.get(position.app_id)
+            if moved != before:
+                raise RefusedError(
+                    f"another writer moved {live.table.name} to offset {moved}", "stop the other `cdc follow`"
+                )
+        raise RefusedError(f"other writers kept {live.table.name} busy", "stop what else writes to the lake")
 
 
-def _saved(rows: DataFrame, mode: str, write: Write) -> None:
-    writer = rows.write.format("delta").mode(mode)
-    writer.option("txnAppId", write.app_id).option("txnVersion", write.version).save(write.folder)
-
-
-def _same_key(table: Table, shape: Shape) -> Col:
-    same = F.lit(True)
-    for name in table.key:
-        same = same & (F.col(f"t.{quoted(name)}") == F.col("s.key").getField(name))
-    first = table.key_columns[0]
-    if first.kind in BOUNDED:
-        lowest, highest = (F.lit(bound).cast(spark_type(first)) for bound in (shape.lowest, shape.highest))
-        same = same & F.col(f"t.{quoted(first.name)}").between(lowest, highest)
-    return same
-
-
-def _updated(column: Column, table: Table) -> Col:
-    sent = F.col("s.row").getField(column.name)
-    if column.kind not in TOASTABLE or column.name in table.key:
-        return sent
-    kept = F.array_contains(F.col("s.unsent"), column.name)
-    return F.when(kept, F.col(f"t.{quoted(column.name)}")).otherwise(sent)
-
-
-def _filled(net: DataFrame, before: DataFrame, table: Table) -> DataFrame:
-    """Unsent values of rows whose key was changed, from the row under the key that they had before the batch."""
-    key = F.struct(*(F.col(quoted(name)) for name in table.key))
-    former = before.select(key.alias("former_key"), F.struct(*map(quoted, table.column_names)).alias("former"))
-    elsewhere = ~F.col(Net.BASE).eqNullSafe(F.col(Net.KEY))
-    joined = net.join(former, elsewhere & (F.col(Net.BASE) == F.col("former_key")), "left")
-    fields = [
-        F.when(elsewhere & F.array_contains(F.col(Net.UNSENT), c), F.col("former").getField(c))
-        .otherwise(within(Net.ROW, c))
-        .alias(c)
-        for c in table.column_names
+def _commit(live: LiveTable, effect: Effect, position: Position) -> int:
+    live.take_in_files()
+    marks = {} if effect.truncated else live.marked(joined([*(each.keys for each in effect.files), effect.gone]))
+    now, vectors = now_ms(), VectorFile()
+    went = [_without(live.state.files[path], rows, vectors, now) for path, rows in marks.items()]
+    if effect.truncated:
+        went.append([file.removed(now) for file in live.state.files.values()])
+    if vectors.content:
+        live.storage.write(vectors.path, vectors.content)
+    actions = [
+        *(action for each in went for action in each),
+        *(_data_file(each, now).added() for each in effect.files),
+        *_change_data(effect),
+        {"txn": {"appId": position.app_id, "version": position.version, "lastUpdated": now}},
     ]
-    filled = {
-        Net.ROW: F.struct(*fields),
-        Net.UNSENT: F.when(elsewhere, F.array().cast("array<string>")).otherwise(F.col(Net.UNSENT)),
-    }
-    return joined.select(*(filled.get(name, F.col(name)).alias(name) for name in Net))
+    return live.commit(actions, "WRITE", marks, {each.path: each.keys for each in effect.files})
+
+
+def _without(file: DataFile, rows: BitMap, vectors: VectorFile, now: int) -> list[Action]:
+    """The actions by which a file loses rows; one that has none left is removed."""
+    if len(rows) == file.rows:
+        return [file.removed(now)]
+    return [file.removed(now), with_vector(file, vectors.add(rows)).added()]
+
+
+def _change_data(effect: Effect) -> list[Action]:
+    """The commit's own files are its change data; after a TRUNCATE, the files that came and went are."""
+    named = [*((each.path, each.size) for each in effect.files), *effect.changes]
+    return [
+        {"cdc": {"path": path, "partitionValues": {}, "size": size, "dataChange": False}}
+        for path, size in ([] if effect.truncated else named)
+    ]
+
+
+def _write(live: LiveTable, rows: pa.Table, net: Net) -> WrittenRows:
+    changes = None if net.truncated else data_files.change_types(net.existed)
+    file = data_files.write(live.storage, rows, live.bounded, changes)
+    return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys)
+
+
+def _data_file(written: WrittenRows, now: int) -> DataFile:
+    return DataFile(written.path, written.size, written.rows, written.statistics, now)
+
+
+def _write_gone(live: LiveTable, keys: pa.Table) -> tuple[str, int]:
+    """Deletes as change data: their keys, the other columns null."""
+    schema = arrow_schema(live.table)
+    columns = [
+        keys[field.name] if field.name in keys.column_names else pa.nulls(len(keys), field.type) for field in schema
+    ]
+    rows = pa.Table.from_arrays(columns, schema=schema)
+    return data_files.write_changes(
+        live.storage, rows.append_column(data_files.CHANGE_TYPE, pa.repeat("delete", len(keys)))
+    )
+
+
+def _filled(live: LiveTable, net: Net) -> pa.Table:
+    """The net effect's rows, whole: what was not sent comes from the rows that are in the table."""
+    lacking = np.flatnonzero(np.logical_or.reduce(list(net.unsent.values()))) if net.unsent else np.empty(0, np.int64)
+    if not len(lacking):
+        return net.rows
+    old = live.rows_of(net.base.take(lacking), list(net.unsent)) if net.has_base[lacking].all() else None
+    if old is None:
+        raise _no_former_row(live.table)
+    rows = net.rows
+    for name, mask in net.unsent.items():
+        at = rows.schema.get_field_index(name)
+        taken = pa.array(np.searchsorted(lacking, np.flatnonzero(mask)))
+        values = old[name].combine_chunks().take(taken)
+        column = pc.replace_with_mask(rows[name].combine_chunks(), pa.array(mask), values)
+        rows = rows.set_column(at, rows.schema.field(at), column)
+    return rows
+
+
+def _no_former_row(table: Table) -> DivergenceError:
+    return DivergenceError(
+        f"{table.name}: a changed row was sent in part, and the lake has no row that it was changed from",
+        "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
+    )

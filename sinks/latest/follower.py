@@ -1,13 +1,13 @@
 """The latest log: one compacted topic a table, behind the lake."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.columns.documents import documents, rows_of
-from cdc.columns.feed import FeedBatch, required
+from cdc.columns.documents import documents, documents_of, key_documents, portions, rows_of
+from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
@@ -21,7 +21,7 @@ from sinks.latest.state import Owner, Registration, State
 
 
 class LatestFollower:
-    """A `Follower` of `Feed` copies and `FeedBatch`es.
+    """A `Follower` of copies as frames and of `FeedBatch`es.
 
     A batch and its position are one Kafka transaction: a consumer that reads committed records sees both or neither.
     The transactional id is fixed, so that a follower that was replaced can write no more. Only a copy is written from
@@ -62,7 +62,7 @@ class LatestFollower:
         """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on."""
         self.prepare([table])
         self._register([Registration(table)])
-        texts = documents(copy, table)
+        texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
         write.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
         self._register([Registration(table, bookmark)])
@@ -174,10 +174,15 @@ class LatestFollower:
             )
         return stands is not None and _order(position) <= _order(stands)
 
-    def _send(self, writer: TransactionalWriter, table: Table, feed: DataFrame) -> None:
+    def _send(self, writer: TransactionalWriter, table: Table, changes: Iterable[FeedRows]) -> None:
         topic = self._topic(table.name)
-        for key, value in documents(feed, table).toLocalIterator(prefetchPartitions=True):
-            writer.write(topic, key.encode(), None if value is None else value.encode())
+        for each in changes:
+            for rows in portions(each.rows):
+                texts = zip(key_documents(rows, table).to_pylist(), documents(rows, table).to_pylist(), strict=True)
+                for key, value in texts:
+                    writer.write(topic, key.encode(), value.encode())
+            for key in key_documents(each.gone, table).to_pylist():
+                writer.write(topic, key.encode(), None)
 
 
 def _order(position: Position) -> tuple[int, int]:

@@ -1,15 +1,15 @@
 """The search follower: one index a table in OpenSearch, behind the lake."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import ConflictError
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.documents import documents, rows_of
-from cdc.columns.feed import FeedBatch, required
+from cdc.columns.documents import documents, documents_of, key_documents, portions, rows_of
+from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -20,7 +20,7 @@ from sinks.search.settings import SearchSettings
 
 
 class SearchFollower:
-    """A `Follower` of `Feed` copies and `FeedBatch`es.
+    """A `Follower` of copies as frames and of `FeedBatch`es.
 
     There are no transactions over several documents. Every write carries the version of its place in the log and loses
     against a newer one, so that a batch can come again from anywhere; the position is written when all of a batch is
@@ -63,7 +63,7 @@ class SearchFollower:
             client.indices.create(
                 index=index, body={"mappings": layout.table_mapping(note), "settings": {"index": settings}}
             )
-            self._write(client, table, copy, layout.version_of_copy(self._generation))
+            self._fill(client, table, copy, layout.version_of_copy(self._generation))
             client.indices.refresh(index=index)
             loaded = IndexNote(self._owner, table, bookmark)
             client.indices.put_mapping(index=index, body={"_meta": loaded.as_meta()})
@@ -150,13 +150,21 @@ class SearchFollower:
             if note and note.owner == self._owner and index == self._index(note.table.name)
         }
 
-    def _write(self, client: OpenSearch, table: Table, feed: DataFrame, version: int) -> None:
-        s, index = self._settings, self._index(table.name)
+    def _target(self, table: TableName, version: int) -> write.Target:
+        s = self._settings
         limits = (s.bulk_documents, s.bulk_bytes, s.bulk_retry_seconds)
-        target = write.Target(self._cluster, index, version, *limits)
-        refusals = write.write(documents(feed, table), target)
-        if refusals:
-            self._refuse(client, table.name, version, refusals)
+        return write.Target(self._cluster, self._index(table), version, *limits)
+
+    def _fill(self, client: OpenSearch, table: Table, copy: DataFrame, version: int) -> None:
+        refused = write.write(documents_of(copy, table), self._target(table.name, version))
+        if refused:
+            self._refuse(client, table.name, version, refused)
+
+    def _write(self, client: OpenSearch, table: Table, changes: Iterable[FeedRows], version: int) -> None:
+        parts = (part for each in changes for part in _operations(each, table, version))
+        refused = write.send(client, parts, self._target(table.name, version))
+        if refused:
+            self._refuse(client, table.name, version, refused)
 
     def _refuse(self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.Refusal]) -> None:
         """Keep the refusals, each once however often its batch is tried, and stop: the position stays behind them."""
@@ -198,6 +206,13 @@ class SearchFollower:
 
     def _position_id(self) -> str:
         return f"{self._owner.pipeline}/{self._owner.follower}"
+
+
+def _operations(changes: FeedRows, table: Table, version: int) -> Iterator[write.Operations]:
+    for rows in portions(changes.rows):
+        yield write.puts(key_documents(rows, table), documents(rows, table), version)
+    for keys in portions(changes.gone):
+        yield write.deletes(key_documents(keys, table), version)
 
 
 def _loaded(name: TableName, note: IndexNote | None) -> Table:

@@ -3,21 +3,21 @@
 Executors get plain values only, and answer with plain rows: what they met becomes an error of ours on the driver.
 """
 
-import json
+import hashlib
 import random
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import TransportError
-from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from cdc.columns.names import Message
 from cdc.core.errors import RefusedError
@@ -64,11 +64,26 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One key's action: index its document, or delete it."""
+class Operations:
+    """Actions of keys, in columns: each one's id, and its lines of a request."""
 
-    id: str
-    lines: bytes
+    ids: pa.Array
+    lines: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def body(self) -> bytes:
+        """All lines as the body of one request."""
+        return b"".join(line.as_buffer() for line in self.lines)
+
+    def take(self, at: Sequence[int]) -> "Operations":
+        places = pa.array(at, pa.int64())
+        return Operations(self.ids.take(places), self.lines.take(places))
+
+    def slice(self, start: int, length: int | None = None) -> "Operations":
+        return Operations(self.ids.slice(start, length), self.lines.slice(start, length))
 
 
 class _Stop(Exception):
@@ -83,22 +98,23 @@ class _Sent:
     target: Target
     refusals: list[Refusal] = field(default_factory=list)
 
-    def send(self, chunk: list[Operation]) -> None:
+    def send(self, chunk: Operations) -> None:
         """Write a chunk until every operation is acknowledged or refused; raises _Stop when that cannot be."""
         deadline, wait = time.monotonic() + self.target.retry_seconds, FIRST_WAIT_SECONDS
-        while chunk:
-            chunk, reason = self._once(chunk)
-            if chunk and time.monotonic() > deadline:
+        while len(chunk):
+            again, reason = self._once(chunk)
+            chunk = chunk.take(again)
+            if len(chunk) and time.monotonic() > deadline:
                 raise _Stop(_UNREACHABLE, f"{reason}, for {self.target.retry_seconds:.0f} s")
-            if chunk:
+            if len(chunk):
                 time.sleep(random.uniform(wait / 2, wait))  # noqa: S311
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 
-    def _once(self, chunk: list[Operation]) -> tuple[list[Operation], str]:
-        """Write a chunk once; gives the operations to try again, and why."""
+    def _once(self, chunk: Operations) -> tuple[Sequence[int], str]:
+        """Write a chunk once; gives the places of the operations to try again, and why."""
         try:
             answer = self.client.bulk(
-                body=b"".join(operation.lines for operation in chunk),
+                body=chunk.body,
                 index=self.target.index,
                 params={"filter_path": "errors,items.*.status,items.*.error"},
             )
@@ -106,31 +122,32 @@ class _Sent:
             return self._failed(chunk, error)
         return self._judged(chunk, answer) if answer["errors"] else ([], "")
 
-    def _failed(self, chunk: list[Operation], error: TransportError) -> tuple[list[Operation], str]:
+    def _failed(self, chunk: Operations, error: TransportError) -> tuple[Sequence[int], str]:
         if error.status_code == TOO_LARGE:
             return self._split(chunk)
         if is_passing(error.status_code):
-            return chunk, told(error)
+            return range(len(chunk)), told(error)
         raise _Stop(_UNREACHABLE, told(error))
 
-    def _split(self, chunk: list[Operation]) -> tuple[list[Operation], str]:
+    def _split(self, chunk: Operations) -> tuple[Sequence[int], str]:
         if len(chunk) == 1:
-            self._refuse(chunk[0], "the document is larger than a request may be (http.max_content_length)")
+            self._refuse(chunk.ids[0].as_py(), "the document is larger than a request may be (http.max_content_length)")
             return [], ""
         half = len(chunk) // 2
-        again = [self._once(part) for part in (chunk[:half], chunk[half:])]
-        return [operation for part, _ in again for operation in part], again[0][1] or again[1][1]
+        first, reason = self._once(chunk.slice(0, half))
+        second, other = self._once(chunk.slice(half))
+        return [*first, *(half + place for place in second)], reason or other
 
-    def _judged(self, chunk: list[Operation], answer: dict[str, Any]) -> tuple[list[Operation], str]:
+    def _judged(self, chunk: Operations, answer: dict[str, Any]) -> tuple[Sequence[int], str]:
         again, reason = [], ""
-        for operation, item in zip(chunk, answer["items"], strict=True):
+        for place, item in enumerate(answer["items"]):
             [found] = item.values()
-            if self._is_to_repeat(operation, found["status"], found.get("error")):
-                again.append(operation)
+            if self._is_to_repeat(chunk, place, found["status"], found.get("error")):
+                again.append(place)
                 reason = reason_of(found.get("error"))
         return again, reason
 
-    def _is_to_repeat(self, operation: Operation, status: int, error: object) -> bool:
+    def _is_to_repeat(self, chunk: Operations, place: int, status: int, error: object) -> bool:
         if status < 300 or (status == MISSING and error is None):
             return False
         reason = reason_of(error)
@@ -139,7 +156,7 @@ class _Sent:
         elif is_passing(status):
             return True
         else:
-            self._refuse(operation, reason)
+            self._refuse(chunk.ids[place].as_py(), reason)
         return False
 
     def _check_conflict(self, reason: str) -> None:
@@ -148,73 +165,99 @@ class _Sent:
         if current is None or generation_of(int(current[1])) != generation_of(self.target.version):
             raise _Stop(_FENCED, reason)
 
-    def _refuse(self, operation: Operation, reason: str) -> None:
+    def _refuse(self, id: str, reason: str) -> None:
         if len(self.refusals) < MOST_REFUSALS:
-            self.refusals.append(Refusal(operation.id, reason))
+            self.refusals.append(Refusal(id, reason))
 
 
 def write(texts: DataFrame, target: Target) -> list[Refusal]:
-    """Write documents (columns KEY and VALUE of `Message`, a null value deletes); gives those that were refused.
+    """Write documents (columns KEY and VALUE of `Message`) from the executors; gives those that were refused.
 
     All others are acknowledged. Raises UnreachableError when the cluster does not take them in time, RefusedError when
     another generation has written to the index.
     """
-    written = partial(_written, target=target)
-    identified = texts.select(_identity().alias("id"), F.col(Message.VALUE).alias("document"))
-    told_rows = [tuple(row) for row in identified.mapInArrow(written, _TOLD).collect()]
-    for outcome, _, reason in told_rows:
+    rows = texts.select(Message.KEY, Message.VALUE).mapInArrow(partial(_written, target=target), _TOLD).collect()
+    return _judged([tuple(row) for row in rows], target)
+
+
+def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[Refusal]:
+    """Write operations from here; gives those that were refused. Raises as `write` does."""
+    return _judged(_outcomes(client, parts, target), target)
+
+
+def _judged(outcomes: Sequence[tuple[str, str, str]], target: Target) -> list[Refusal]:
+    for outcome, _, reason in outcomes:
         if outcome == _FENCED:
             raise RefusedError(
                 f"another writer has written to index {target.index}: {reason}", "stop the other `cdc follow`"
             )
         if outcome == _UNREACHABLE:
             raise unreachable(target.cluster, reason)
-    return [Refusal(id, reason) for _, id, reason in told_rows]
+    return [Refusal(id, reason) for _, id, reason in outcomes]
 
 
-def _identity() -> Col:
-    key = F.col(Message.KEY)
-    return F.when(F.octet_length(key) > ID_BYTES, F.sha2(key, 256)).otherwise(key)
+def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[tuple[str, str, str]]:
+    """Send everything; what was not a success, as its outcome, an id, and the reason."""
+    sent, stopped = _Sent(client, target), list[tuple[str, str, str]]()
+    try:
+        for part in parts:
+            for chunk in chunks(part, target):
+                sent.send(chunk)
+    except _Stop as stop:
+        outcome, reason = stop.args
+        stopped.append((outcome, "", reason))
+    return [*stopped, *((_REFUSED, refusal.id, refusal.reason) for refusal in sent.refusals)]
 
 
 def _written(batches: Iterable[pa.RecordBatch], target: Target) -> Iterator[pa.RecordBatch]:
     """On an executor: send one partition, answer with one row an outcome that is not success."""
-    outcomes: list[tuple[str, str | None, str]] = []
+    parts = (puts(batch.column(0), batch.column(1), target.version) for batch in batches)
     with opened(target.cluster) as client:
-        sent = _Sent(client, target)
-        try:
-            for chunk in chunks(operations(batches, target.version), target):
-                sent.send(chunk)
-        except _Stop as stop:
-            outcome, reason = stop.args
-            outcomes.append((outcome, None, reason))
+        outcomes = _outcomes(client, parts, target)
     # a partition must be read to its end, also where nothing more is sent
     for _ in batches:
         pass
-    outcomes += [(_REFUSED, refusal.id, refusal.reason) for refusal in sent.refusals]
     columns = list(zip(*outcomes, strict=True)) or [(), (), ()]
     yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_TOLD_SCHEMA)
 
 
-def operations(batches: Iterable[pa.RecordBatch], version: int) -> Iterator[Operation]:
-    """Each row of (id, document) as the lines of its action."""
-    meta = f'"version":{version},"version_type":"external_gte"}}}}\n'
-    for batch in batches:
-        for id, document in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            place = f'"_id":{json.dumps(id)},{meta}'
-            lines = f'{{"delete":{{{place}' if document is None else f'{{"index":{{{place}{document}\n'
-            yield Operation(id, lines.encode())
+def puts(keys: pa.Array, documents: pa.Array, version: int) -> Operations:
+    """Documents to be put under their keys, both JSON texts."""
+    ids = _identities(keys)
+    return Operations(ids, _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', documents, "\n"))
 
 
-def chunks(all_operations: Iterable[Operation], target: Target) -> Iterator[list[Operation]]:
+def deletes(keys: pa.Array, version: int) -> Operations:
+    """Documents to be deleted, by their keys."""
+    ids = _identities(keys)
+    return Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
+
+
+def _meta(version: int) -> str:
+    return f'"version":{version},"version_type":"external_gte"}}}}\n'
+
+
+def _lines(before: str, ids: pa.Array, *behind: pa.Array | str) -> pa.Array:
+    """An id is a JSON text, or a hash: what is to be escaped in it are its quotes and backslashes."""
+    escaped = pc.replace_substring(pc.replace_substring(ids, "\\", "\\\\"), '"', '\\"')
+    return pc.binary_join_element_wise(before, escaped, *behind, "").cast(pa.binary())
+
+
+def _identities(keys: pa.Array) -> pa.Array:
+    long = pc.greater(pc.binary_length(keys), ID_BYTES)
+    if not pc.any(long).as_py():
+        return keys
+    hashed = [hashlib.sha256(key.encode()).hexdigest() for key in keys.filter(long).to_pylist()]
+    return pc.replace_with_mask(keys, long, pa.array(hashed, pa.string()))
+
+
+def chunks(operations: Operations, target: Target) -> Iterator[Operations]:
     """Runs of operations within the target's limits; one that is larger goes alone."""
-    chunk: list[Operation] = []
-    size = 0
-    for operation in all_operations:
-        if chunk and (len(chunk) >= target.documents or size + len(operation.lines) > target.bytes):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(operation)
-        size += len(operation.lines)
-    if chunk:
-        yield chunk
+    sizes = np.cumsum(np.asarray(pc.binary_length(operations.lines), np.int64)) if len(operations) else np.empty(0)
+    start = 0
+    while start < len(operations):
+        before = sizes[start - 1] if start else 0
+        stop = max(int(np.searchsorted(sizes, before + target.bytes, "right")), start + 1)
+        stop = min(stop, start + target.documents)
+        yield operations.slice(start, stop - start)
+        start = stop

@@ -1,55 +1,113 @@
-"""Messages as Debezium writes them: a row of other columns than the table's is no change of it."""
+"""Messages as Debezium writes them: changes, or refusals that say why; no bytes get past."""
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import Row, SparkSession
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cdc.columns.decode import decode
-from cdc.columns.names import Changes, Message
+from cdc.columns.changes import MESSAGES, Decoded, Op
+from cdc.columns.decode import Decoder
+from cdc.columns.key_bits import key_bits
 from cdc.core.table import Column, Kind, Table, TableName
 
 TABLE = Table(
-    TableName("public", "t"), (Column("id", Kind.INTEGER), Column("a b", Kind.TEXT), Column("j", Kind.JSON)), ("id",)
+    TableName("public", "t"),
+    (
+        Column("id", Kind.INTEGER),
+        Column("a b", Kind.TEXT),
+        Column("j", Kind.JSON),
+        Column("d", Kind.DECIMAL, 10, 2),
+        Column("raw", Kind.BYTES),
+    ),
+    ("id",),
 )
-MESSAGE = (
-    f"{Message.KEY} binary, {Message.VALUE} binary, {Message.TOPIC} string, {Message.PARTITION} int,"
-    f" {Message.OFFSET} long, {Message.HEADERS} array<struct<key: string, value: binary>>"
-)
+ROW = {"id": 1, "a b": "x", "j": '{"k": 1.10}', "d": "1.50", "raw": "AP8="}
+UNSENT, UNSENT_BYTES = "__unsent__", "X191bnNlbnRfXw=="
 
 
-def decoded(spark: SparkSession, after: Mapping[str, object] | None, op: str = "c") -> Row:
-    envelope = {"op": op, "source": {"txId": 7}, "transaction": {"total_order": 1}, "after": after}
-    message = (b'{"id": 1}', json.dumps(envelope).encode(), "p.public.t", 0, 5, None)
-    row = decode(spark.createDataFrame([message], MESSAGE), TABLE, "__unsent__").first()
-    assert row is not None
-    return row
+def message(value: object, key: bytes | None = b'{"id":1}', old_key: bytes | None = None) -> dict[str, object]:
+    content = value if isinstance(value, bytes) else json.dumps(value).encode()
+    place = {"topic": "p.t", "partition": 0, "offset": 5}
+    return {**place, "key": key, "value": content, "old_key": old_key, "moves_on": False}
 
 
-def test_a_row_of_the_tables_columns(spark: SparkSession) -> None:
-    row = decoded(spark, {"id": 1, "a b": "x", "j": '{"k": 1.10}'})
-    assert row[Changes.REFUSAL] is None
-    assert row[Changes.ROW].asDict() == {"id": 1, "a b": "x", "j": '{"k": 1.10}'}
+def envelope(after: Mapping[str, object] | None, op: str = "c") -> dict[str, object]:
+    return {"op": op, "source": {"txId": 7, "lsn": 3}, "transaction": {"total_order": 1}, "after": after}
 
 
-def test_nulls_and_unsent_values(spark: SparkSession) -> None:
-    row = decoded(spark, {"id": 1, "a b": "__unsent__", "j": None}, "u")
-    assert (row[Changes.REFUSAL], row[Changes.UNSENT]) == (None, ["a b"])
-    assert row[Changes.ROW].asDict() == {"id": 1, "a b": None, "j": None}
+def decoded(*messages: dict[str, object]) -> Decoded:
+    return Decoder(TABLE, UNSENT).decode(pa.Table.from_pylist(list(messages), MESSAGES))
+
+
+def test_a_row_of_the_tables_columns() -> None:
+    found = decoded(message(envelope(ROW)))
+    assert found.refused == ()
+    assert found.changes.rows.to_pylist() == [{**ROW, "d": Decimal("1.50"), "raw": b"\x00\xff"}]
+    assert (found.changes.tx_id[0], found.changes.total_order[0], found.changes.op[0]) == (7, 1, Op.CREATE)
+    assert found.changes.keys.pairs() == key_bits(TABLE.key_columns, [pa.array([1], pa.int32())]).pairs()
+
+
+def test_nulls_and_unsent_values() -> None:
+    sent = {**ROW, "a b": UNSENT, "j": None, "raw": UNSENT_BYTES}
+    found = decoded(message(envelope(sent, "u")), message(envelope(ROW, "u"))).changes
+    assert {name: mask.tolist() for name, mask in found.unsent.items()} == {"a b": [True, False], "raw": [True, False]}
+    assert found.rows.to_pylist()[0] == {**ROW, "a b": None, "j": None, "d": Decimal("1.50"), "raw": None}
+
+
+def test_a_delete_and_a_truncate_have_no_row() -> None:
+    found = decoded(message(envelope(None, "d")), message(envelope(None, "t"), key=None)).changes
+    assert found.op.tolist() == [Op.DELETE, Op.TRUNCATE]
+    assert found.rows.to_pylist() == [dict.fromkeys(ROW)] * 2
+    assert found.key_columns.to_pylist() == [{"id": 1}, {"id": None}]
+
+
+def test_a_changed_key_names_the_former_one() -> None:
+    found = decoded(message(envelope({**ROW, "id": 2}), b'{"id":2}', b'{"id":1}'), message(envelope(ROW))).changes
+    assert found.has_former.tolist() == [True, False]
+    assert found.former.take(found.has_former).pairs() == found.keys.pairs()[1:]
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("bad", "told"),
     [
-        ({"id": 1, "a b": "x", "j": None, "new": 1}, "its columns have changed: more [new], less []"),
-        ({"id": 1, "j": None}, "its columns have changed: more [], less [a b]"),
-        ({"id": 1, "renamed": "x", "j": None}, "its columns have changed: more [renamed], less [a b]"),
+        (message(envelope({**ROW, "new": 1})), "its columns have changed: more [new], less []"),
+        (message(envelope({k: v for k, v in ROW.items() if k != "j"})), "its columns have changed: more [], less [j]"),
+        (message(envelope(ROW), b'{"id":1,"f2":2}'), "its key columns have changed: more [f2], less []"),
+        (message(envelope(ROW), b'{"id":2}'), "its key is not that of its row"),
+        (message(envelope(ROW), None), "no key"),
+        (message(envelope({**ROW, "id": None}), b'{"id":null}'), "key column id: no integer"),
+        (message(envelope({**ROW, "d": "NAN"})), "column d: no decimal"),
+        (message(envelope({**ROW, "d": "1.555"})), "column d: no decimal"),
+        (message(envelope({**ROW, "id": 2**31}), b'{"id":2147483648}'), "key column id: no integer"),
+        (message(envelope(ROW, "x")), "unknown operation 'x'"),
+        (message(envelope(None, "u")), "no row"),
+        (message(envelope(ROW, "d")), "a row where none may be"),
+        (message({"op": "c", "source": {"txId": 7}}), "no change event: Object missing required field `transaction`"),
+        (message(envelope({**ROW, "raw": "!"})), "no change event: Invalid base64 encoded string - at `$.after.raw`"),
     ],
 )
-def test_a_row_of_other_columns_is_refused(spark: SparkSession, after: dict[str, object], told: str) -> None:
-    assert decoded(spark, after)[Changes.REFUSAL] == told
+def test_a_message_that_is_no_change_is_refused_with_its_reason(bad: dict[str, object], told: str) -> None:
+    found = decoded(message(envelope(ROW)), bad, message(envelope(ROW)))
+    assert found.at.tolist() == [0, 2]
+    [refused] = found.refused
+    assert (refused.refusal.reason, refused.tx_id, refused.value) == (told, 7, bad["value"])
 
 
-def test_a_delete_has_no_columns(spark: SparkSession) -> None:
-    assert decoded(spark, None, "d")[Changes.REFUSAL] is None
+@given(st.binary() | st.text().map(str.encode) | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
+def test_any_bytes_are_a_refusal(value: bytes | str) -> None:
+    found = decoded(message(value.encode() if isinstance(value, str) else value))
+    assert (len(found.changes), len(found.refused)) == (0, 1)
+
+
+@given(st.integers(0, 400), st.integers(0, 255))
+def test_no_damaged_byte_gets_past_unseen(place: int, byte: int) -> None:
+    """Whatever a changed byte makes of a message, the others come through."""
+    whole = json.dumps(envelope(ROW)).encode()
+    damaged = whole[: place % len(whole)] + bytes([byte]) + whole[place % len(whole) + 1 :]
+    found = decoded(message(whole), message(damaged))
+    assert len(found.changes) + len(found.refused) == 2
+    assert 0 in found.at

@@ -1,19 +1,18 @@
-"""The Delta follower under the contract: model changes become decoded frames, rows come back from the tables."""
+"""The Delta follower under the contract: model changes become columns, rows come back from the tables."""
 
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T
 
-from cdc.columns.batch import ChangeBatch, TableChanges
-from cdc.columns.names import Changes
-from cdc.columns.spark_types import key_type, row_type
-from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, Truncate, Update
+from cdc.columns.batch import DecodedBatch, TableChanges
+from cdc.columns.ends import of_values
+from cdc.core.change import Key, Row
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -22,41 +21,8 @@ from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
 from sinks.lake.settings import DeltaSettings
 from sinks.memory import ChangesInMemory
+from tests.columns.model_changes import as_columns
 from tests.contract.followers import TABLES, Crash
-
-
-def decoded_schema(table: Table) -> T.StructType:
-    """What `decode` gives, without the bytes that only refusals need."""
-    return T.StructType(
-        [
-            T.StructField(Changes.TX_ID, T.LongType()),
-            T.StructField(Changes.TOTAL_ORDER, T.LongType()),
-            T.StructField(Changes.OP, T.StringType()),
-            T.StructField(Changes.KEY, key_type(table)),
-            T.StructField(Changes.ROW, row_type(table)),
-            T.StructField(Changes.UNSENT, T.ArrayType(T.StringType())),
-            T.StructField(Changes.MOVED_FROM, key_type(table)),
-            T.StructField(Changes.REFUSAL, T.StringType()),
-        ]
-    )
-
-
-def as_decoded(change: Change, tx_id: int) -> tuple[object, ...]:
-    order = (tx_id, change.place.total_order)
-    match change:
-        case Insert(key=key, row=row, moved_from=old):
-            return (*order, "c", key, *_sent(row), old, None)
-        case Update(key=key, row=row):
-            return (*order, "u", key, *_sent(row), None, None)
-        case Delete(key=key):
-            return (*order, "d", key, None, None, None, None)
-        case Truncate():
-            return (*order, "t", None, None, None, None, None)
-
-
-def _sent(row: Mapping[str, object]) -> tuple[tuple[object, ...], list[str]]:
-    values = tuple(None if value is UNCHANGED else value for value in row.values())
-    return values, [name for name, value in row.items() if value is UNCHANGED]
 
 
 class DeltaHarness:
@@ -66,7 +32,8 @@ class DeltaHarness:
         self.restart()
 
     def restart(self) -> None:
-        self._follower = DeltaFollower(self._spark, DeltaSettings(kind="delta", path=self._lake.path), self._lake)
+        settings = DeltaSettings(kind="delta", path=self._lake.path)
+        self._follower = DeltaFollower(settings, self._lake, Path(self._lake.path, "index"))
         self._follower.prepare(TABLES)
 
     def load(self, table: Table, rows: Mapping[Key, Row], bookmark: Bookmark) -> None:
@@ -78,7 +45,7 @@ class DeltaHarness:
         self._follower.load(table, [CopiedFile(file.name, file.stat().st_size, len(rows))], bookmark)
 
     def apply(self, batch: ChangesInMemory, position: Position) -> None:
-        self._follower.apply(self._frames(batch), position)
+        self._follower.apply(batch_of(batch), position)
 
     def crash_in_apply(self, batch: ChangesInMemory, position: Position) -> None:
         with patch.object(Cuts, "add", side_effect=Crash), suppress(Crash):
@@ -96,18 +63,14 @@ class DeltaHarness:
     def bookmarks(self) -> Mapping[TableName, Bookmark]:
         return self._follower.bookmarks()
 
-    def _frames(self, batch: ChangesInMemory) -> ChangeBatch:
-        ids = {end.offset: end.tx_id for end in batch.ends}
-        tables = {}
-        for table in TABLES:
-            mine = [change for change in batch.changes if change.table == table.name]
-            if mine:
-                decoded = self._spark.createDataFrame(
-                    [as_decoded(change, ids[change.place.rank]) for change in mine], decoded_schema(table)
-                )
-                tables[table.name] = TableChanges(decoded, _truncates(mine))
-        return ChangeBatch(batch.ends, tables)
 
-
-def _truncates(changes: list[Change]) -> tuple[Place, ...]:
-    return tuple(change.place for change in changes if isinstance(change, Truncate))
+def batch_of(batch: ChangesInMemory) -> DecodedBatch:
+    """A batch as reading it from the log would give it."""
+    ids = {end.offset: end.tx_id for end in batch.ends}
+    found = {}
+    for table in TABLES:
+        mine = [change for change in batch.changes if change.table == table.name]
+        if mine:
+            ranks = np.array([change.place.rank for change in mine], np.int64)
+            found[table.name] = TableChanges(as_columns(table, mine, ids), ranks)
+    return DecodedBatch(of_values(batch.ends), found)

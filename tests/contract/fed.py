@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T
 
-from cdc.columns.feed import FeedBatch
-from cdc.columns.names import Feed
-from cdc.columns.spark_types import key_type, row_type
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.feed import FeedBatch, FeedRows
+from cdc.columns.spark_types import row_type
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.model import apply
 from cdc.core.position import Bookmark
@@ -17,11 +17,19 @@ from sinks.memory import ChangesInMemory
 from tests.contract.followers import TABLES
 
 
-def feed_frame(spark: SparkSession, table: Table, states: Mapping[Key, Row | None]) -> DataFrame:
-    """Rows by key as a `Feed`; None where the key has no row."""
-    schema = T.StructType([T.StructField(Feed.KEY, key_type(table)), T.StructField(Feed.ROW, row_type(table))])
-    found = [(key, row and tuple(row[name] for name in table.column_names)) for key, row in states.items()]
-    return spark.createDataFrame(found, schema)
+def feed_frame(spark: SparkSession, table: Table, rows: Mapping[Key, Row]) -> DataFrame:
+    """Rows as the frame of a copy."""
+    found = [tuple(row[name] for name in table.column_names) for row in rows.values()]
+    return spark.createDataFrame(found, row_type(table))
+
+
+def changed(table: Table, states: Mapping[Key, Row | None]) -> list[FeedRows]:
+    """What keys have become; None where the key has no row."""
+    schema = arrow_schema(table)
+    there = [dict(row) for row in states.values() if row is not None]
+    gone = [dict(zip(table.key, key, strict=True)) for key, row in states.items() if row is None]
+    keys = pa.schema([schema.field(name) for name in table.key])
+    return [FeedRows(pa.Table.from_pylist(there, schema), pa.Table.from_pylist(gone, keys))]
 
 
 def keyed(rows: DataFrame, table: Table) -> dict[Key, Row]:
@@ -55,7 +63,7 @@ class Lake:
         ranks = [end.offset for end in changes.ends]
         states = {table: self._net(table.name, ranks) for table in TABLES if table.name in self._copies}
         return FeedBatch(
-            {table.name: feed_frame(self._spark, table, net) for table, net in states.items() if net},
+            {table.name: changed(table, net) for table, net in states.items() if net},
         )
 
     def _net(self, table: TableName, ranks: list[int]) -> dict[Key, Row | None]:

@@ -4,12 +4,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.core.position import Lsn, Position
-from sinks.lake import cuts
+from sinks.lake import own_table
 from sinks.lake.cuts import Cut, Cuts
-from sinks.lake.layout import Lake, open_table
+from sinks.lake.layout import Lake
 from tests.waiting import until
 
 
@@ -20,7 +21,7 @@ def cut(offset: int) -> Cut:
 def test_a_stream_sees_every_cut_once_while_they_are_put_together(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuts, "TIDY_EVERY", 5)
+    monkeypatch.setattr(own_table, "TOGETHER_EVERY", 5)
     table = Cuts(Lake(str(tmp_path / "lake"), "p", 1))
     table.prepare()
     seen: list[int] = []
@@ -38,6 +39,7 @@ def test_a_stream_sees_every_cut_once_while_they_are_put_together(
         for offset in range(1, 31):
             table.add(cut(offset), before)
             before = table.last()
+            table.maintain(1.0, 0)
             if offset % 3 == 0:
                 until(partial(reached, offset), "the cut is seen")
     finally:
@@ -47,17 +49,21 @@ def test_a_stream_sees_every_cut_once_while_they_are_put_together(
 
 
 def test_cuts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuts, "TIDY_EVERY", 10)
+    monkeypatch.setattr(own_table, "TOGETHER_EVERY", 10)
     table = Cuts(Lake(str(tmp_path), "p", 1))
     table.prepare()
     before = None
     for offset in range(1, 64):
         table.add(cut(offset), before)
         before = table.last()
+        table.maintain(0.0, 5)
         assert before == cut(offset)
     assert table.at(7) == cut(7)
     assert table.at(64) is None
-    delta = open_table(table.folder)
-    assert delta is not None
+    delta = DeltaTable(table.folder)
     assert len(delta.file_uris()) < 15
-    assert delta.to_pyarrow_table().num_rows == 63
+    assert delta.to_pyarrow_table().num_rows == 59
+    assert table.at(4) is None
+    assert table.newer(cut(58), 3) == [cut(59), cut(60), cut(61)]
+    assert table.newer(cut(62), 3) == [cut(63)]
+    assert table.newer(cut(63), 3) == []

@@ -1,11 +1,16 @@
+"""The order of commits: ENDs read, redeliveries dropped, runs of whole transactions cut."""
+
+import itertools
 import json
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc.columns.ends import Ends, UnreadableEvent, cut_runs, joined, of_values, read_ends, unapplied
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
-from cdc.core.refusal import Refusal
-from cdc.core.transaction import TransactionEnd, cut_runs, parse_end, unapplied
+from cdc.core.transaction import TransactionEnd
 
 
 def message(**changes: object) -> bytes:
@@ -15,19 +20,21 @@ def message(**changes: object) -> bytes:
 
 
 def test_reads_an_end_and_passes_a_begin() -> None:
-    assert parse_end("t", 3, message()) == TransactionEnd(3, 7, Lsn(1001), 5, {"public.a": 2})
-    assert parse_end("t", 2, b'{"status":"BEGIN","id":"7:1000"}') is None
+    ends = read_ends("t", [2, 3], [b'{"status":"BEGIN","id":"7:1000"}', message()])
+    assert list(ends.values()) == [TransactionEnd(3, 7, Lsn(1001), 5, {"public.a": 2})]
 
 
 def test_an_end_whose_counts_do_not_add_up_is_refused() -> None:
-    assert isinstance(parse_end("t", 3, message(event_count=3)), Refusal)
+    with pytest.raises(UnreadableEvent, match=r"t\[0\]@3: .*3 events, but the tables have 2"):
+        read_ends("t", [3], [message(event_count=3)])
 
 
 @given(
     st.binary() | st.none() | st.recursive(st.integers() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())
 )
-def test_any_bytes_are_an_event_or_a_refusal(value: bytes | None) -> None:
-    assert isinstance(parse_end("t", 0, value), Refusal)
+def test_any_other_bytes_are_refused(value: bytes | None) -> None:
+    with pytest.raises(UnreadableEvent):
+        read_ends("t", [0], [value])
 
 
 sizes = st.lists(st.integers(0, 9), max_size=30)
@@ -40,13 +47,15 @@ def ends_of(counts: list[int]) -> list[TransactionEnd]:
 @given(sizes, st.integers(1, 20), st.integers(-1, 90))
 def test_runs_tile_the_ends_within_the_budget(counts: list[int], budget: int, until: int) -> None:
     ends = ends_of(counts)
-    runs = cut_runs(ends, budget, until)
-    assert [end for run in runs for end in run.ends] == ends
+    runs = [list(run.values()) for run in cut_runs(of_values(ends), budget, until)]
+    assert [end for run in runs for end in run] == ends
     for number, run in enumerate(runs):
-        size = sum(end.changes for end in run.ends)
-        assert size <= budget or len(run.ends) == 1 or (number == 0 and run.ends[-2].offset < until)
+        size = sum(end.changes for end in run)
+        assert size <= budget or len(run) == 1 or (number == 0 and run[-2].offset < until)
     if ends and runs:
-        assert runs[0].last.offset >= min(until, ends[-1].offset)
+        assert runs[0][-1].offset >= min(until, ends[-1].offset)
+    for run, more in itertools.pairwise(runs[1:]):
+        assert sum(end.changes for end in [*run, more[0]]) > budget
 
 
 @given(sizes, st.integers(0, 29), st.integers(0, 29))
@@ -57,7 +66,21 @@ def test_redelivered_transactions_are_dropped_whole(counts: list[int], applied: 
     last = first[applied] if applied < len(first) else None
     position = Position(1, last.offset, last.lsn, last.tx_id) if last else None
     expected = [*first[applied + 1 :], more] if last else [*first, more]
-    assert unapplied([*first, *again, more], position) == expected
+    assert list(unapplied(of_values([*first, *again, more]), position).values()) == expected
+
+
+tables = st.dictionaries(st.sampled_from(["public.a", "public.b", "s.c"]), st.integers(1, 9))
+
+
+@given(st.lists(tables, max_size=9), st.integers(0, 9), st.sets(st.integers(0, 8)))
+def test_columns_hold_what_values_do(counts: list[dict[str, int]], cut: int, wanted: set[int]) -> None:
+    ends = [TransactionEnd(2 * n, n, Lsn(n), n, own) for n, own in enumerate(counts)]
+    assert list(joined([of_values(ends[:cut]), of_values(ends[cut:])]).values()) == ends
+    whole: Ends = of_values(ends)
+    assert list(whole.between(cut, len(ends)).values()) == ends[cut:]
+    mask = np.array([n in wanted for n in range(len(ends))], np.bool_)
+    assert list(whole.where(mask).values()) == [end for n, end in enumerate(ends) if n in wanted]
+    assert whole.counts(["s.c"]).get("s.c", 0) == sum(own.get("s.c", 0) for own in counts)
 
 
 @given(st.integers(0, 2**64 - 1))

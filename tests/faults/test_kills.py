@@ -87,7 +87,7 @@ def kill(pipeline: Pipeline, verb: str, what: str, moment: Moment) -> None:
 def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     work = Workload(pipeline.connection, random.Random(9))
-    lake, finished = delta_follower(None, pipeline.settings), dict[TableName, Bookmark]()
+    lake, finished = delta_follower(pipeline.settings), dict[TableName, Bookmark]()
     for what, moment in bootstrap_moments(pipeline):
         kill(pipeline, "bootstrap", what, moment)
         assert finished.items() <= lake.bookmarks().items()

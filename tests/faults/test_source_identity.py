@@ -26,7 +26,7 @@ def settings(home: Home, tmp_path: Path) -> PipelineSettings:
     """A pipeline on a Postgres that is started here, with an empty copy of one table as of now."""
     settings = configured(up(home, {Part.POSTGRES}), tmp_path / "cdc.yaml")
     past = source.history(settings.source)
-    lake = delta_follower(None, settings)
+    lake = delta_follower(settings)
     lake.prepare([TABLE])
     lake.load(TABLE, [], Bookmark(past.end, past.system_identifier, past.timeline))
     return settings
@@ -65,7 +65,7 @@ def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) 
 def test_a_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None:
     past = source.history(settings.source)
     ahead = Bookmark(Lsn(past.end + (1 << 40)), past.system_identifier, past.timeline)
-    delta_follower(None, settings).load(TABLE, [], ahead)
+    delta_follower(settings).load(TABLE, [], ahead)
     with pytest.raises(HistoryLostError, match=r"public\.things is at 100/.* was restored or failed over"):
         check_history(settings)
 
@@ -76,7 +76,7 @@ def test_a_promoted_source_keeps_the_past_before_its_switch(settings: PipelineSe
     assert after.timeline == 2
     check_history(settings)
     unseen = Bookmark(Lsn(after.left_at[1] + 1), after.system_identifier, 1)
-    delta_follower(None, settings).load(TABLE, [], unseen)
+    delta_follower(settings).load(TABLE, [], unseen)
     with pytest.raises(HistoryLostError, match="of timeline 1, which is not in the past of the source"):
         check_history(settings)
 

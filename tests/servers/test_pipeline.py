@@ -20,8 +20,12 @@ from tests.waiting import until
 pytestmark = pytest.mark.timeout(900)
 
 
-def test_every_kind_of_change_reaches_every_follower(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+@pytest.mark.parametrize("by_the_driver", [20_000, 0], ids=["by the driver", "by Spark jobs"])
+def test_every_kind_of_change_reaches_every_follower(
+    make_pipeline: MakePipeline, spark: SparkSession, by_the_driver: int
+) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    pipeline.configure("    path: lake\n", f"    path: lake\n    small_run_changes: {by_the_driver}\n")
     assert set(booted(pipeline, spark).copied.values()) == {2000, 1000}
     assert not booted(pipeline, spark).changed
     work = Workload(pipeline.connection, random.Random(7))

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from cdc.columns.documents import documents
-from cdc.columns.feed import FeedBatch, copied
+from cdc.columns.documents import documents_of
+from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from sinks.search import write
-from sinks.search.client import Cluster
+from sinks.search.client import Cluster, reached
 from sinks.search.follower import SearchFollower
 from sinks.search.layout import index_name, positions_index, refusals_index
 from sinks.search.settings import SearchSettings
-from tests.contract.fed import feed_frame, keyed
+from tests.contract.fed import changed, feed_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
 from tests.servers.every_kind import EVERY_KIND, every_kind_rows
@@ -54,8 +54,8 @@ def started(spark: SparkSession, url: str, name: str, **settings: Any) -> Search
     return found
 
 
-def one(spark: SparkSession, table: Table, key: int, row: Row | None) -> FeedBatch:
-    return FeedBatch({table.name: feed_frame(spark, table, {(key,): row})})
+def one(table: Table, key: int, row: Row | None) -> FeedBatch:
+    return FeedBatch({table.name: changed(table, {(key,): row})})
 
 
 def written(number: int, text: str) -> Row:
@@ -70,7 +70,7 @@ def hits(url: str, index: str, query: dict[str, Any]) -> int:
 def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFollower) -> None:
     rows = every_kind_rows(spark)
     assert follower.written(EVERY_KIND.name) == 0
-    follower.load(EVERY_KIND, copied(rows, EVERY_KIND), MARK)
+    follower.load(EVERY_KIND, rows, MARK)
     assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
@@ -80,7 +80,7 @@ def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFol
 
 
 def test_values_are_found(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:
-    follower.load(EVERY_KIND, copied(every_kind_rows(spark), EVERY_KIND), MARK)
+    follower.load(EVERY_KIND, every_kind_rows(spark), MARK)
     index = index_name(name, EVERY_KIND.name)
     exact = {"term": {"a decimal.exact": "1234567890123456789012345678.0123456789"}}
     assert hits(search_url, index, exact) == 2
@@ -93,7 +93,7 @@ def test_values_are_found(spark: SparkSession, follower: SearchFollower, search_
 def test_an_index_of_several_shards_is_read_whole(spark: SparkSession, search_url: str, name: str) -> None:
     follower = started(spark, search_url, name, shards=3)
     many = spark.range(5000).selectExpr("cast(id AS int) AS id", "cast(id AS int) AS small", "'x' AS big")
-    follower.load(THINGS, copied(many, THINGS), MARK)
+    follower.load(THINGS, many, MARK)
     assert sorted(row.id for row in follower.rows(THINGS).collect()) == list(range(5000))
 
 
@@ -102,8 +102,8 @@ def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> 
     key = "k" * 600
     row: Row = {"id": key, "small": 1}
     follower.load(table, feed_frame(spark, table, {(key,): row, (key + "x",): {"id": key + "x", "small": 2}}), MARK)
-    changed = feed_frame(spark, table, {(key,): {**row, "small": 3}, (key + "x",): None})
-    follower.apply(FeedBatch({table.name: changed}), at(1))
+    news = changed(table, {(key,): {**row, "small": 3}, (key + "x",): None})
+    follower.apply(FeedBatch({table.name: news}), at(1))
     assert keyed(follower.rows(table), table) == {(key,): {"id": key, "small": 3}}
 
 
@@ -139,25 +139,24 @@ def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFol
         follower.load(THINGS, copy, bookmark(7))
     assert follower.bookmarks() == {}
     with pytest.raises(PreconditionError, match="has no copy"):
-        follower.apply(one(spark, THINGS, 1, None), at(1))
+        follower.apply(one(THINGS, 1, None), at(1))
     follower.load(THINGS, copy, bookmark(7))
     assert keyed(follower.rows(THINGS), THINGS) == ROWS
     assert follower.bookmarks() == {THINGS.name: bookmark(7)}
 
 
-def bulk(spark: SparkSession, follower: SearchFollower, version: int, row: Row | None) -> None:
-    index = follower._index(THINGS.name)
-    target = write.Target(follower._cluster, index, version, 10, 10**6, 1)
-    write.write(documents(feed_frame(spark, THINGS, {(1,): row}), THINGS), target)
+def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:
+    with reached(follower._cluster) as client:
+        follower._write(client, THINGS, changed(THINGS, {(1,): row}), version)
 
 
 def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
     follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
-    follower.apply(one(spark, THINGS, 1, written(1, "new")), at(9))
-    bulk(spark, follower, (1 << 48) + 5, written(1, "late"))
-    follower.apply(one(spark, THINGS, 2, None), at(10))
-    follower.apply(one(spark, THINGS, 1, None), at(11))
-    bulk(spark, follower, (1 << 48) + 5, written(1, "revived"))
+    follower.apply(one(THINGS, 1, written(1, "new")), at(9))
+    bulk(follower, (1 << 48) + 5, written(1, "late"))
+    follower.apply(one(THINGS, 2, None), at(10))
+    follower.apply(one(THINGS, 1, None), at(11))
+    bulk(follower, (1 << 48) + 5, written(1, "revived"))
     httpx.post(f"{search_url}/{follower._index(THINGS.name)}/_refresh").raise_for_status()
     assert keyed(follower.rows(THINGS), THINGS).keys() == ROWS.keys() - {(1,), (2,)}
 
@@ -167,9 +166,9 @@ def test_a_later_generation_is_not_taken_for_ours(
     spark: SparkSession, follower: SearchFollower, row: Row | None
 ) -> None:
     follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
-    bulk(spark, follower, 2 << 48, row)
+    bulk(follower, 2 << 48, row)
     with pytest.raises(RefusedError, match="another writer has written to index"):
-        follower.apply(one(spark, THINGS, 1, written(1, "ours")), at(9))
+        follower.apply(one(THINGS, 1, written(1, "ours")), at(9))
     assert follower.position() is None
 
 
@@ -185,7 +184,7 @@ def test_a_refused_document_is_kept_and_stops(
 ) -> None:
     follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
     grown = Table(THINGS.name, (*THINGS.columns, Column("new", Kind.TEXT)), THINGS.key)
-    feed = feed_frame(spark, grown, {(1,): {**written(1, "secret"), "new": "secret"}})
+    feed = changed(grown, {(1,): {**written(1, "secret"), "new": "secret"}})
     for _ in range(2):
         with (
             patch("sinks.search.follower._loaded", return_value=grown),
@@ -231,7 +230,7 @@ def test_too_large_a_request_is_split(spark: SparkSession, search_url: str, name
         follower.load(THINGS, feed_frame(spark, THINGS, ROWS).coalesce(1), MARK)
         assert keyed(follower.rows(THINGS), THINGS) == ROWS
         assert max(small.sizes) > 300
-        huge = one(spark, THINGS, 1, written(1, "x" * 400))
+        huge = one(THINGS, 1, written(1, "x" * 400))
         with pytest.raises(PreconditionError, match="larger than a request may be"):
             follower.apply(huge, at(1))
 
@@ -250,7 +249,7 @@ def test_a_node_that_is_down_is_one_line(spark: SparkSession, name: str) -> None
     assert "\n" not in str(down.value)
     target = write.Target(Cluster(FREE_OF_LISTENERS), "i", 1 << 48, 10, 1000, 1)
     with pytest.raises(UnreachableError, match="does not answer"):
-        write.write(documents(feed_frame(spark, THINGS, ROWS), THINGS), target)
+        write.write(documents_of(feed_frame(spark, THINGS, ROWS), THINGS), target)
 
 
 def test_a_search_sees_whole_batches(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
@@ -258,7 +257,7 @@ def test_a_search_sees_whole_batches(spark: SparkSession, follower: SearchFollow
     follower.prepare([OTHERS])
     for table in (THINGS, OTHERS):
         follower.load(table, feed_frame(spark, table, ROWS), MARK)
-    both = {table.name: feed_frame(spark, table, {(1,): written(1, "new")}) for table in (THINGS, OTHERS)}
+    both = {table.name: changed(table, {(1,): written(1, "new")}) for table in (THINGS, OTHERS)}
     with (
         patch("opensearchpy.client.IndicesClient.refresh", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),

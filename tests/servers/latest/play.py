@@ -9,7 +9,7 @@ from cdc.core.table import Table
 from cdc.log.kafka_client import Reader, Record
 from cdc.log.settings import LogSettings
 from sinks.latest.follower import LatestFollower
-from tests.contract.fed import feed_frame
+from tests.contract.fed import changed, feed_frame
 from tests.contract.followers import bookmark
 
 ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
@@ -31,8 +31,8 @@ def loaded(spark: SparkSession, follower: LatestFollower, *tables: Table) -> Lat
     return follower
 
 
-def one(spark: SparkSession, table: Table, states: dict[Key, Row | None]) -> FeedBatch:
-    return FeedBatch({table.name: feed_frame(spark, table, states)})
+def one(table: Table, states: dict[Key, Row | None]) -> FeedBatch:
+    return FeedBatch({table.name: changed(table, states)})
 
 
 def records(log: LogSettings, topic: str) -> list[Record]:

@@ -33,7 +33,7 @@ def test_after_compaction_the_topic_is_the_table(spark: SparkSession, kafka_boot
         offset += 1
         states: dict[Key, Row | None] = {(n,): row(n, f"at {offset}") for n in range(10) if (n + offset) % 3}
         states[(offset % 10,)] = None
-        follower.apply(one(spark, THINGS, states), at(offset))
+        follower.apply(one(THINGS, states), at(offset))
         written += len(states)
         model = {key: found for key, found in {**model, **states}.items() if found is not None}
     newest = {record.key: record.value for record in records(log, topic)}

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.columns.feed import FeedBatch, copied
+from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
@@ -16,7 +16,7 @@ from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks.latest import state
 from sinks.latest.follower import LatestFollower
-from tests.contract.fed import feed_frame, keyed
+from tests.contract.fed import changed, feed_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
 from tests.servers.every_kind import EVERY_KIND, every_kind_rows
@@ -47,7 +47,7 @@ def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
 def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
     rows, follower = every_kind_rows(spark), start()
     assert follower.written(EVERY_KIND.name) == 0
-    follower.load(EVERY_KIND, copied(rows, EVERY_KIND), MARK)
+    follower.load(EVERY_KIND, rows, MARK)
     assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
@@ -63,7 +63,7 @@ def test_a_key_has_one_partition_whoever_writes_it(spark: SparkSession, start: S
     keys = ["", "ä", "🐘", *("x" * n for n in range(1, 60)), *(f"key {n}" for n in range(200))]
     rows: dict[Key, Row] = {(key,): {"id": key, "small": 1} for key in keys}
     follower.load(table, feed_frame(spark, table, rows), MARK)
-    follower.apply(one(spark, table, {key: {**row, "small": 2} for key, row in rows.items()}), at(1))
+    follower.apply(one(table, {key: {**row, "small": 2} for key, row in rows.items()}), at(1))
     assert len(keyed(follower.rows(table), table)) == len(keys)
     places: dict[bytes | None, set[int]] = {}
     for record in records(log, latest_topic(log.prefix, table.name)):
@@ -75,7 +75,7 @@ def test_a_key_has_one_partition_whoever_writes_it(spark: SparkSession, start: S
 
 def test_rows_and_position_are_seen_together_or_not_at_all(spark: SparkSession, start: Start, log: LogSettings) -> None:
     follower = loaded(spark, start(), THINGS, OTHERS)
-    batch = FeedBatch({t.name: feed_frame(spark, t, {(1,): row(1, "new")}) for t in (THINGS, OTHERS)})
+    batch = FeedBatch({t.name: changed(t, {(1,): row(1, "new")}) for t in (THINGS, OTHERS)})
     before = records(log, latest_topic(log.prefix, THINGS.name))
     with patch.object(state, "position_record", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         follower.apply(batch, at(1))
@@ -95,9 +95,9 @@ def test_a_killed_writer_holds_nobody_up(spark: SparkSession, start: Start, log:
         patch.object(TransactionalWriter, "_end", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
-        follower.apply(one(spark, THINGS, {(1,): row(1, "lost"), (2,): None}), at(1))
+        follower.apply(one(THINGS, {(1,): row(1, "lost"), (2,): None}), at(1))
     next_one = start()
-    next_one.apply(one(spark, THINGS, {(1,): row(1, "kept")}), at(1))
+    next_one.apply(one(THINGS, {(1,): row(1, "kept")}), at(1))
     assert keyed(next_one.rows(THINGS), THINGS) == {**ROWS, (1,): row(1, "kept")}
     assert b"lost" not in b"".join(r.value or b"" for r in records(log, latest_topic(log.prefix, THINGS.name)))
 
@@ -105,11 +105,11 @@ def test_a_killed_writer_holds_nobody_up(spark: SparkSession, start: Start, log:
 def test_a_replaced_follower_writes_no_more(spark: SparkSession, start: Start) -> None:
     first = loaded(spark, start(), THINGS)
     second = start()
-    second.apply(one(spark, THINGS, {(1,): row(1, "second")}), at(1))
+    second.apply(one(THINGS, {(1,): row(1, "second")}), at(1))
     for _ in range(2):
         with pytest.raises(RefusedError, match="another writer has taken over"):
-            first.apply(one(spark, THINGS, {(1,): row(1, "first")}), at(2))
-    second.apply(one(spark, THINGS, {(2,): row(2, "second")}), at(2))
+            first.apply(one(THINGS, {(1,): row(1, "first")}), at(2))
+    second.apply(one(THINGS, {(2,): row(2, "second")}), at(2))
     assert keyed(second.rows(THINGS), THINGS) == {**ROWS, (1,): row(1, "second"), (2,): row(2, "second")}
 
 
@@ -142,7 +142,7 @@ def test_asking_replaces_nobody(spark: SparkSession, start: Start) -> None:
     assert asking.position() == at(1)
     assert asking.bookmarks() == {THINGS.name: MARK}
     assert keyed(asking.rows(THINGS), THINGS) == ROWS
-    follower.apply(one(spark, THINGS, {(1,): None}), at(2))
+    follower.apply(one(THINGS, {(1,): None}), at(2))
     assert asking.position() == at(2)
 
 
@@ -164,7 +164,7 @@ def test_a_copy_that_died_has_no_bookmark(spark: SparkSession, start: Start) -> 
     next_one = start()
     assert next_one.bookmarks() == {}
     with pytest.raises(PreconditionError, match="has no copy"):
-        next_one.apply(one(spark, THINGS, {(1,): None}), at(1))
+        next_one.apply(one(THINGS, {(1,): None}), at(1))
 
 
 def test_what_is_not_ours_is_refused(spark: SparkSession, start: Start, log: LogSettings) -> None:
@@ -222,23 +222,21 @@ def test_a_later_generation_has_taken_over(spark: SparkSession, start: Start) ->
 def test_too_large_a_row_stops_with_its_remedy(spark: SparkSession, log: LogSettings) -> None:
     small = log.model_copy(update={"latest": LatestTopicSettings(max_record_bytes=2000)})
     follower = LatestFollower(spark, small, log.prefix, "latest")
-    huge: dict[Key, Row | None] = {(1,): row(1, "x" * 3000)}
+    huge: dict[Key, Row] = {(1,): row(1, "x" * 3000)}
     follower.prepare([THINGS])
     with pytest.raises(PreconditionError, match=r"larger than 2,000 bytes .* → raise log\.latest\.max_record_bytes"):
         follower.load(THINGS, feed_frame(spark, THINGS, huge), MARK)
     follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
     with pytest.raises(PreconditionError, match=r"a record is too large.* → raise log\.latest\.max_record_bytes"):
-        follower.apply(one(spark, THINGS, huge), at(1))
+        follower.apply(one(THINGS, dict(huge)), at(1))
     assert follower.position() is None
-    follower.apply(one(spark, THINGS, {(1,): row(1, "x")}), at(1))
+    follower.apply(one(THINGS, {(1,): row(1, "x")}), at(1))
     follower.close()
 
 
 def test_a_large_batch_is_one_transaction(spark: SparkSession, start: Start, log: LogSettings) -> None:
     follower = loaded(spark, start(), THINGS)
-    many = spark.range(60_000).selectExpr(
-        "cast(id AS int) AS id", "cast(id AS int) AS small", "repeat('x', 500) AS big"
-    )
+    many: dict[Key, Row | None] = {(n,): row(n, "x" * 500) for n in range(60_000)}
     with patch("cdc.log.kafka_client.BUFFER_BYTES", 2_000_000):
-        follower.apply(FeedBatch({THINGS.name: copied(many, THINGS)}), at(1))
+        follower.apply(one(THINGS, many), at(1))
     assert follower.rows(THINGS).count() == 60_000

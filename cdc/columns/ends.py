@@ -1,0 +1,221 @@
+"""The order of commits as columns: a million single-row transactions are as many ENDs.
+
+Messages of the transaction topic in; ENDs, and runs of whole transactions, out. An END's offset ranks its transaction.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from cdc.core.position import Lsn, Offsets, Position
+from cdc.core.refusal import Refusal
+from cdc.core.transaction import TransactionEnd
+
+Integers = npt.NDArray[np.int64]
+
+
+class _Collection(msgspec.Struct, gc=False):
+    data_collection: str
+    event_count: int
+
+
+class _Event(msgspec.Struct, gc=False):
+    """What Debezium writes at the begin and the end of a transaction."""
+
+    status: str
+    id: str = ""
+    ts_ms: int | None = None
+    event_count: int | None = None
+    data_collections: list[_Collection] | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class UnreadableEvent(Exception):
+    """A message of the transaction topic that is no transaction event."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """ENDs in the order of their offsets, one a row: `changes` is how many belong to the transaction.
+
+    Which tables they are of stands in three columns of their own: `counted[i]` changes of `tables[table[i]]` belong to
+    the END in row `end[i]`, in the order of `end`.
+    """
+
+    offset: Integers
+    tx_id: Integers
+    lsn: Integers
+    committed_ms: Integers
+    changes: Integers
+    end: Integers
+    table: Integers
+    counted: Integers
+    tables: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def between(self, start: int, stop: int) -> "Ends":
+        """The ENDs of the rows start ≤ row < stop."""
+        first, last = np.searchsorted(self.end, (start, stop))
+        counts = slice(first, last)
+        own = self.end[counts] - start
+        return self._rows(slice(start, stop), own, self.table[counts], self.counted[counts])
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> "Ends":
+        """The ENDs of some rows."""
+        if mask.all():
+            return self
+        kept = mask[self.end]
+        new_row = np.cumsum(mask) - 1
+        return self._rows(mask, new_row[self.end[kept]], self.table[kept], self.counted[kept])
+
+    def _rows(self, at: Any, end: Integers, table: Integers, counted: Integers) -> "Ends":
+        return Ends(
+            self.offset[at],
+            self.tx_id[at],
+            self.lsn[at],
+            self.committed_ms[at],
+            self.changes[at],
+            end,
+            table,
+            counted,
+            self.tables,
+        )
+
+    def counts(self, followed: Iterable[str]) -> dict[str, int]:
+        """How many changes each of these tables has; tables without any are left out."""
+        sums = np.bincount(self.table, self.counted, len(self.tables)).astype(np.int64)
+        wanted = set(followed)
+        return {name: int(n) for name, n in zip(self.tables, sums, strict=True) if n and name in wanted}
+
+    def values(self) -> Iterator[TransactionEnd]:
+        """The ENDs one by one."""
+        counts: list[dict[str, int]] = [{} for _ in range(len(self))]
+        for row, table, count in zip(self.end.tolist(), self.table.tolist(), self.counted.tolist(), strict=True):
+            counts[row][self.tables[table]] = count
+        columns = (each.tolist() for each in (self.offset, self.tx_id, self.lsn, self.committed_ms))
+        for (offset, tx_id, lsn, committed), own in zip(zip(*columns, strict=True), counts, strict=True):
+            yield TransactionEnd(offset, tx_id, Lsn(lsn), committed, own)
+
+    @property
+    def last(self) -> TransactionEnd:
+        return next(self.between(len(self) - 1, len(self)).values())
+
+    def position(self, generation: int, next_offsets: Offsets) -> Position:
+        """Where a follower stands that has applied all of them."""
+        last = len(self) - 1
+        lsn, tx_id = Lsn(int(self.lsn[last])), int(self.tx_id[last])
+        return Position(generation, int(self.offset[last]), lsn, tx_id, next_offsets)
+
+
+def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
+    """Read messages of the transaction topic, in order; BEGINs are left out.
+
+    Raises UnreadableEvent for the first that is neither a BEGIN nor an END, or whose counts contradict each other.
+    """
+    found: list[tuple[int, _Event]] = []
+    for offset, value in zip(offsets, values, strict=True):
+        try:
+            event = _decode(value or b"null")
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise UnreadableEvent(Refusal(topic, 0, offset, f"not a transaction event ({error})")) from None
+        if event.status == "END":
+            found.append((offset, event))
+        elif event.status != "BEGIN":
+            raise UnreadableEvent(Refusal(topic, 0, offset, f"unknown status {event.status!r}"))
+    return _columns(topic, found)
+
+
+def of_values(ends: Iterable[TransactionEnd]) -> Ends:
+    """The columns of ENDs that are values."""
+    own = list(ends)
+    counts = [(row, name, count) for row, end in enumerate(own) for name, count in end.counts.items()]
+    rows = [(end.offset, end.tx_id, end.lsn, end.committed_ms, end.changes) for end in own]
+    return _assembled(rows, counts)
+
+
+def joined(parts: Sequence[Ends]) -> Ends:
+    """ENDs of several reads, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    codes: dict[str, int] = {}
+    starts = np.cumsum([0, *map(len, parts)])
+    tables = [np.array([codes.setdefault(name, len(codes)) for name in part.tables], np.int64) for part in parts]
+    return Ends(
+        _concatenated([part.offset for part in parts]),
+        _concatenated([part.tx_id for part in parts]),
+        _concatenated([part.lsn for part in parts]),
+        _concatenated([part.committed_ms for part in parts]),
+        _concatenated([part.changes for part in parts]),
+        _concatenated([part.end + start for part, start in zip(parts, starts, strict=False)]),
+        _concatenated([own[part.table] for part, own in zip(parts, tables, strict=True)]),
+        _concatenated([part.counted for part in parts]),
+        tuple(codes),
+    )
+
+
+def unapplied(ends: Ends, position: Position | None) -> Ends:
+    """The ENDs behind `position` in commit order, without redeliveries.
+
+    A connector that went back (kill -9 without exactly-once) sends committed transactions again at new offsets: their
+    LSN is not above one that came before them.
+    """
+    offset, lsn = (position.end_offset, position.lsn) if position else (-1, -1)
+    behind = ends.offset > offset
+    highest_before = np.maximum.accumulate(np.concatenate([[lsn], np.where(behind, ends.lsn, -1)]))[:-1]
+    return ends.where(behind & (ends.lsn > highest_before))
+
+
+def cut_runs(ends: Ends, budget: int, until: int = -1) -> Iterator[Ends]:
+    """Cut ENDs into runs of at most `budget` changes, but at least one transaction each.
+
+    The first run reaches the END at offset `until`, whatever its size: what a table has already applied, after a
+    crash between two tables, has to be inside one run for the others.
+    """
+    total = np.cumsum(ends.changes)
+    start = 0
+    while start < len(ends):
+        before = total[start - 1] if start else 0
+        stop = max(int(np.searchsorted(total, before + budget, "right")), start + 1)
+        if not start:
+            stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1 if until >= ends.offset[0] else stop)
+        stop = min(stop, len(ends))
+        yield ends.between(start, stop)
+        start = stop
+
+
+def _columns(topic: str, found: Sequence[tuple[int, _Event]]) -> Ends:
+    rows, counts = [], []
+    for row, (offset, event) in enumerate(found):
+        tx_id, _, lsn = event.id.partition(":")
+        own = [(row, c.data_collection, c.event_count) for c in event.data_collections or ()]
+        counts += own
+        total = own[0][2] if len(own) == 1 else sum(count for _, _, count in own)
+        if total != event.event_count or event.ts_ms is None or not (tx_id.isdecimal() and lsn.isdecimal()):
+            told = f"not a transaction event ({event.event_count} events, but the tables have {total}; id {event.id!r})"
+            raise UnreadableEvent(Refusal(topic, 0, offset, told))
+        rows.append((offset, int(tx_id), int(lsn), event.ts_ms, total))
+    return _assembled(rows, counts)
+
+
+def _assembled(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str, int]]) -> Ends:
+    codes: dict[str, int] = {}
+    offset, tx_id, lsn, committed_ms, changes = np.array(rows, np.int64).reshape(-1, 5).T.copy()
+    named = [(row, codes.setdefault(name, len(codes)), count) for row, name, count in counts]
+    end, table, counted = np.array(named, np.int64).reshape(-1, 3).T.copy()
+    return Ends(offset, tx_id, lsn, committed_ms, changes, end, table, counted, tuple(codes))
+
+
+def _concatenated(parts: Sequence[Integers]) -> Integers:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,0 +1,152 @@
+"""What Debezium writes for each kind of column, and how that becomes an Arrow column: the one place that knows both.
+
+Every conversion is exact or raises: `to_arrow` takes a whole column at once, and a ValueError of it is looked into
+value by value by whoever has the messages.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.columns.arrow_types import arrow_type
+from cdc.core.table import Column, Kind
+
+POSTGRES_DAYS = (-2_440_953, 2_145_040_000)
+POSTGRES_MICROS = (-210_900_000_000_000_000, 9_223_371_000_000_000_000)
+"""From 4713 BC on, since 1970; what lies beyond is infinity, or has overflowed on its way."""
+
+NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+"""What Debezium writes for a numeric that is no number, and what Postgres does."""
+
+_FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_MICROS_A_SECOND, _SECONDS_A_DAY = 1_000_000, 86_400
+_ZONED = re.compile(r"([+-]?\d{4,6})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6})0*)?)?(Z|[+-]\d\d:\d\d)")
+
+Values = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A kind on its way: the Python type that its JSON is decoded to, and the Arrow column that values become."""
+
+    sent_as: Any
+    to_arrow: Callable[[Values, Column], pa.Array]
+
+
+def wire(column: Column) -> Wire:
+    """How this column's values come."""
+    return _WIRES.get(column.kind, _TEXT)
+
+
+def _plain(values: Values, column: Column) -> pa.Array:
+    return pa.array(values, arrow_type(column))
+
+
+def _decimals(values: Values, column: Column) -> pa.Array:
+    """Arrow casts decimals from text exactly, and refuses digits that would be lost."""
+    return pc.cast(pa.array(values, pa.string()), arrow_type(column))
+
+
+def _numerics(values: Values, column: Column) -> pa.Array:
+    return pa.array([NOT_NUMBERS.get(value, value) for value in values], pa.string())
+
+
+def _floats(values: Values, column: Column) -> pa.Array:
+    """JSON has no NaN and no infinity: they come as text."""
+    if str in set(map(type, values)):
+        values = [_float(value) if isinstance(value, str) else value for value in values]
+    found = pa.array(values, pa.float64())
+    if column.kind is Kind.DOUBLE:
+        return found
+    narrow = pc.cast(found, pa.float32(), safe=False)
+    if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(found)))).as_py():
+        raise ValueError("beyond a real")
+    return narrow
+
+
+def _float(text: str) -> float:
+    if text not in _FLOATS:
+        raise ValueError(f"no number: {text[:20]}")
+    return _FLOATS[text]
+
+
+def _dates(values: Values, column: Column) -> pa.Array:
+    return pc.cast(_within(pa.array(values, pa.int32()), POSTGRES_DAYS), pa.date32())
+
+
+def _timestamps(values: Values, column: Column) -> pa.Array:
+    return pc.cast(_within(pa.array(values, pa.int64()), POSTGRES_MICROS), arrow_type(column))
+
+
+def _within(numbers: pa.Array, bounds: tuple[int, int]) -> pa.Array:
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is not None and not (bounds[0] <= found["min"] and found["max"] <= bounds[1]):
+        raise ValueError("infinity, or beyond what Postgres has")
+    return numbers
+
+
+def _zoned(values: Values, column: Column) -> pa.Array:
+    """ISO 8601; Arrow reads years of four digits, the others are read here."""
+    try:
+        return pc.cast(pa.array(values, pa.string()), arrow_type(column))
+    except pa.ArrowInvalid:
+        micros = [None if value is None else _micros(value) for value in values]
+        return _timestamps(micros, column)
+
+
+def _micros(text: str) -> int:
+    found = _ZONED.fullmatch(text)
+    if found is None:
+        raise ValueError(f"no timestamp: {text[:40]}")
+    year, month, day, hour, minute = (int(part) for part in found.group(1, 2, 3, 4, 5))
+    seconds = _days(year, month, day) * _SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
+    fraction = int((found[7] or "").ljust(6, "0"))
+    return (seconds - _offset(found[8])) * _MICROS_A_SECOND + fraction
+
+
+def _offset(zone: str) -> int:
+    if zone == "Z":
+        return 0
+    seconds = int(zone[1:3]) * 3600 + int(zone[4:6]) * 60
+    return -seconds if zone[0] == "-" else seconds
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970 in the proleptic Gregorian calendar, whose years begin in March here: leap days come last."""
+    year -= month <= 2
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return year * 365 + year // 4 - year // 100 + year // 400 + day_of_year - 719_468
+
+
+def _times(values: Values, column: Column) -> pa.Array:
+    return pa.array([None if value is None else time_of_day(value) for value in values], pa.string())
+
+
+def time_of_day(micros: int) -> str:
+    """`23:59:59.000000`; Postgres has a 24:00 as well."""
+    if not 0 <= micros <= _SECONDS_A_DAY * _MICROS_A_SECOND:
+        raise ValueError("no time of day")
+    seconds, fraction = divmod(micros, _MICROS_A_SECOND)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+
+
+_TEXT = Wire(str, _plain)
+_WIRES: dict[Kind, Wire] = {
+    Kind.BOOLEAN: Wire(bool, _plain),
+    Kind.SMALLINT: Wire(int, _plain),
+    Kind.INTEGER: Wire(int, _plain),
+    Kind.BIGINT: Wire(int, _plain),
+    Kind.REAL: Wire(float | str, _floats),
+    Kind.DOUBLE: Wire(float | str, _floats),
+    Kind.DECIMAL: Wire(str, _decimals),
+    Kind.NUMERIC: Wire(str, _numerics),
+    Kind.BYTES: Wire(bytes, _plain),
+    Kind.DATE: Wire(int, _dates),
+    Kind.TIME: Wire(int, _times),
+    Kind.TIMESTAMP: Wire(int, _timestamps),
+    Kind.TIMESTAMPTZ: Wire(str, _zoned),
+}

@@ -1,0 +1,119 @@
+"""Reads and folds a large run by one Spark job for all tables; what a task cannot do alone, the driver does."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from cdc.columns.batch import ChangeBatch, DecodedBatch, TableEffect
+from cdc.columns.changes import RefusedMessage
+from cdc.columns.ends import Ends
+from cdc.core.position import Offsets
+from cdc.core.table import Table, TableName
+from cdc.log.kafka_client import Reader
+from cdc.log.messages import messages
+from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost
+from cdc.log.settings import LogSettings
+from sinks.lake.large_batch import LargeBatch, Part, Wanted, parts
+
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class MixedBatch:
+    """A `ChangeBatch` of tables whose rows are in files already, and of others that the driver has read."""
+
+    large: LargeBatch
+    small: DecodedBatch
+
+    @property
+    def ends(self) -> Ends:
+        return self.large.ends
+
+    @property
+    def tables(self) -> Collection[TableName]:
+        return [*self.large.tables, *self.small.tables]
+
+    def refused(self, table: TableName) -> Sequence[RefusedMessage]:
+        return self._batch(table).refused(table)
+
+    def effect(self, table: Table, after: int) -> TableEffect:
+        return self._batch(table.name).effect(table, after)
+
+    def _batch(self, table: TableName) -> ChangeBatch:
+        return self.small if table in self.small.tables else self.large
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLargeRun:
+    """A run's effect, and where reading goes on behind it."""
+
+    batch: MixedBatch
+    next_offsets: Offsets
+
+
+class LargeRunReader:
+    """Reads large runs for one follower; `small` reads what is left to the driver."""
+
+    def __init__(self, spark: SparkSession, log: LogSettings, placeholder: str, small: RunReader) -> None:
+        self._spark = spark
+        self._log = log
+        self._placeholder = placeholder
+        self._small = small
+
+    def read(self, run: Ends, wanted: Sequence[Wanted], start: Offsets) -> ReadLargeRun:
+        """Read what the run has of these tables; the rows that need no other are written to their folders.
+
+        Raises as `RunReader.read` does.
+        """
+        found = self._complete(run, wanted, start)
+        alone = {each.table.name: found[each.topic] for each in wanted if all(part.alone for part in found[each.topic])}
+        others = [each for each in wanted if each.table.name not in alone]
+        for each in others:
+            _throw_away(each, found[each.topic])
+        small = self._small.read(run, [each.table for each in others], start)
+        moved = {
+            each.topic: {**start.get(each.topic, {}), **_reached(found[each.topic])}
+            for each in wanted
+            if each.table.name in alone
+        }
+        return ReadLargeRun(MixedBatch(LargeBatch(run, alone), small.batch), {**small.next_offsets, **moved})
+
+    def _complete(self, run: Ends, wanted: Sequence[Wanted], start: Offsets) -> dict[str, list[Part]]:
+        """What the tasks made of every topic, once all of the run's changes are there."""
+        found: dict[str, list[Part]] = {}
+        deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
+        while missing := [each for each in wanted if each.topic not in found]:
+            by_topic = self._parts(run, missing, start, patient=patient)
+            for each in missing:
+                own = by_topic.get(each.topic, [])
+                counted = sum(part.found for part in own)
+                if counted >= each.count:
+                    found[each.topic] = own
+                    continue
+                _throw_away(each, own)
+                if time.monotonic() > deadline:
+                    raise lost(each.topic, counted, each.count)
+            patient = True
+            time.sleep(POLL_SECONDS if len(found) < len(wanted) else 0)
+        return found
+
+    def _parts(self, run: Ends, wanted: Sequence[Wanted], start: Offsets, *, patient: bool) -> dict[str, list[Part]]:
+        topics = [each.topic for each in wanted]
+        with Reader(self._log) as reader:
+            first, end = reader.beginning(topics), reader.end(topics)
+        begin = {t: {p: max(start.get(t, {}).get(p, 0), at) for p, at in first[t].items()} for t in topics}
+        frame = messages(self._spark, self._log, begin, end)
+        by_topic: dict[str, list[Part]] = {}
+        for part in parts(frame, run, wanted, self._placeholder, patient=patient):
+            by_topic.setdefault(part.topic, []).append(part)
+        return by_topic
+
+
+def _reached(found: Sequence[Part]) -> Mapping[int, int]:
+    return {part.partition: part.until for part in found if part.until is not None}
+
+
+def _throw_away(wanted: Wanted, found: Sequence[Part]) -> None:
+    wanted.storage.delete(each.path for part in found for each in part.written)

@@ -1,0 +1,79 @@
+"""Parquet files of a table: written with their statistics, and read row by row where a few old values are needed."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sinks.lake import statistics
+from sinks.lake.delta_state import DataFile, now_ms
+from sinks.lake.storage import Storage
+
+CHANGE_TYPE: Final = "_change_type"
+CHANGE_FOLDER: Final = "_change_data"
+COMPRESSION: Final = "snappy"
+ROW_GROUP_ROWS: Final = 131_072
+ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
+"""A value of one row is read with its row group: tables with large values have smaller groups."""
+
+
+def change_types(existed: npt.NDArray[np.bool_]) -> pa.Array:
+    """What happened to rows that are there now: they came, or they changed."""
+    kinds = pa.DictionaryArray.from_arrays(pa.array(existed, pa.int8()), ["insert", "update_postimage"])
+    return kinds.cast(pa.string())
+
+
+def write(storage: Storage, rows: pa.Table, bounded: Sequence[str], change_types: pa.Array | None = None) -> DataFile:
+    """Write rows as a new data file, durable when this returns; in no table before a commit names it.
+
+    With `change_types` the file is its own change data as well.
+    """
+    path = f"part-{uuid.uuid4()}.parquet"
+    held = rows if change_types is None else rows.append_column(CHANGE_TYPE, change_types)
+    content = packed(held)
+    storage.write(path, content)
+    stats = statistics.as_text(statistics.of_rows(rows, bounded))
+    return DataFile(path, len(content), rows.num_rows, stats, now_ms())
+
+
+def write_changes(storage: Storage, rows: pa.Table) -> tuple[str, int]:
+    """Write change data that is in no data file: its path and size."""
+    path, content = f"{CHANGE_FOLDER}/cdc-{uuid.uuid4()}.parquet", packed(rows)
+    storage.write(path, content)
+    return path, len(content)
+
+
+def packed(rows: pa.Table) -> pa.Buffer:
+    """Rows as the bytes of a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression=COMPRESSION, row_group_size=group_rows(rows))
+    return sink.getvalue()
+
+
+def group_rows(rows: pa.Table) -> int:
+    """How many rows a row group takes."""
+    if not rows.num_rows:
+        return ROW_GROUP_ROWS
+    fitting = int(ROW_GROUP_BYTES * rows.num_rows // max(rows.nbytes, 1))
+    return max(64, min(ROW_GROUP_ROWS, fitting))
+
+
+def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
+    """These columns of all physical rows of a file, in their order."""
+    return pq.ParquetFile(storage.open(path)).read(list(columns))
+
+
+def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
+    """These columns of some rows of a file, in the order of `rows`; only the row groups that they lie in are read."""
+    file = pq.ParquetFile(storage.open(path))
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    groups = np.searchsorted(starts, rows, "right") - 1
+    needed = np.unique(groups)
+    found = file.read_row_groups(needed.tolist(), list(columns))
+    new_starts = np.concatenate([[0], np.cumsum([sizes[group] for group in needed])])
+    return found.take(pa.array(new_starts[np.searchsorted(needed, groups)] + rows - starts[groups]))

@@ -1,0 +1,151 @@
+"""Deletion vectors: which rows of a data file are gone (Delta protocol, "Deletion Vectors" and their format)."""
+
+import struct
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pyroaring import BitMap, BitMap64
+
+from sinks.lake.storage import Storage
+
+MAGIC = 1681511377
+FORMAT_VERSION = b"\x01"
+_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_DIGITS = {character: value for value, character in enumerate(_ALPHABET)}
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """Where a vector is stored: `kind` u (a file named by a UUID), p (a file by its path) or i (in `place` itself)."""
+
+    kind: str
+    place: str
+    size: int
+    cardinality: int
+    offset: int | None = None
+
+    @property
+    def unique_id(self) -> str:
+        return f"{self.kind}{self.place}" + ("" if self.offset is None else f"@{self.offset}")
+
+    @property
+    def in_file(self) -> bool:
+        return self.kind != "i"
+
+    @property
+    def path(self) -> str:
+        """The file's path below the table's folder, or an absolute one (kind p)."""
+        if self.kind == "p":
+            return self.place
+        prefix, name = self.place[:-20], uuid.UUID(bytes=_from_z85(self.place[-20:])[:16])
+        return f"{prefix}/deletion_vector_{name}.bin".lstrip("/")
+
+    def as_json(self) -> dict[str, Any]:
+        """The action's field; an offset is there for files only."""
+        found: dict[str, Any] = {
+            "storageType": self.kind,
+            "pathOrInlineDv": self.place,
+            "sizeInBytes": self.size,
+            "cardinality": self.cardinality,
+        }
+        return found if self.offset is None else {**found, "offset": self.offset}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(
+            value["storageType"],
+            value["pathOrInlineDv"],
+            int(value["sizeInBytes"]),
+            int(value["cardinality"]),
+            None if value.get("offset") is None else int(value["offset"]),
+        )
+
+
+class VectorFile:
+    """Vectors of several data files on their way into one file."""
+
+    def __init__(self) -> None:
+        self._name = uuid.uuid4()
+        self._parts = [FORMAT_VERSION]
+        self._size = len(FORMAT_VERSION)
+
+    @property
+    def path(self) -> str:
+        return f"deletion_vector_{self._name}.bin"
+
+    @property
+    def content(self) -> bytes:
+        """All of the file, empty when nothing was added."""
+        return b"".join(self._parts) if len(self._parts) > 1 else b""
+
+    def add(self, rows: BitMap) -> Descriptor:
+        """Store a vector here.
+
+        Never in its descriptor, as small ones may be: Spark's VACUUM fails on those (delta-spark 4.4.0, MatchError).
+        """
+        data = pack(rows)
+        offset = self._size
+        framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+        self._parts.append(framed)
+        self._size += len(framed)
+        return Descriptor("u", _to_z85(self._name.bytes), len(data), len(rows), offset)
+
+
+def pack(rows: BitMap) -> bytes:
+    """A vector's bytes: the magic number, then a 64-bit bitmap of one bucket (rows of a file end below 2^31)."""
+    return struct.pack("<iqi", MAGIC, 1, 0) + rows.serialize()
+
+
+def unpack(data: bytes) -> BitMap:
+    """A vector's rows; raises ValueError for other bytes, or rows beyond 2^32."""
+    magic, buckets = struct.unpack_from("<iq", data)
+    if magic != MAGIC:
+        raise ValueError(f"not a deletion vector: magic number {magic}")
+    if buckets == 0:
+        return BitMap()
+    if buckets == 1 and struct.unpack_from("<i", data, 12)[0] == 0:
+        return BitMap.deserialize(data[16:])
+    found = BitMap64.deserialize(data[4:])
+    return BitMap(found)
+
+
+def read(descriptor: Descriptor, storage: Storage) -> BitMap:
+    """The rows of a vector of a table in this storage."""
+    return framed(descriptor, storage.read(descriptor.path)) if descriptor.in_file else inline(descriptor)
+
+
+def inline(descriptor: Descriptor) -> BitMap:
+    """The rows of a vector that stands in its descriptor."""
+    return unpack(_from_z85(descriptor.place)[: descriptor.size])
+
+
+def framed(descriptor: Descriptor, file: bytes) -> BitMap:
+    """The rows of a vector that stands in a file with these bytes; raises ValueError when they are damaged."""
+    start = (descriptor.offset or 0) + 4
+    data = file[start : start + descriptor.size]
+    [checksum] = struct.unpack_from(">I", file, start + descriptor.size)
+    if zlib.crc32(data) != checksum:
+        raise ValueError(f"deletion vector {descriptor.unique_id} is damaged")
+    return unpack(data)
+
+
+def _to_z85(data: bytes) -> str:
+    """Z85 (ZeroMQ RFC 32): base 85, four bytes a time, padded with zeros."""
+    padded = data + bytes(-len(data) % 4)
+    out = bytearray()
+    for (word,) in struct.iter_unpack(">I", padded):
+        out += bytes(_ALPHABET[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
+    return out.decode()
+
+
+def _from_z85(text: str) -> bytes:
+    words = []
+    for at in range(0, len(text), 5):
+        word = 0
+        for character in text[at : at + 5].encode():
+            word = word * 85 + _DIGITS[character]
+        words.append(struct.pack(">I", word))
+    return b"".join(words)

@@ -1,0 +1,138 @@
+"""A Delta table at one version: the files that it is made of, and what else its log says.
+
+After the Delta protocol ("Actions", "Action Reconciliation").
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from sinks.lake.deletion_vectors import Descriptor
+
+Action = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file of a table as the log names it: `rows` are the physical ones, `vector` says which are gone."""
+
+    path: str
+    size: int
+    rows: int
+    stats: str
+    modified_ms: int
+    vector: Descriptor | None = None
+
+    @property
+    def vector_id(self) -> str | None:
+        return self.vector.unique_id if self.vector else None
+
+    @property
+    def live_rows(self) -> int:
+        return self.rows - (self.vector.cardinality if self.vector else 0)
+
+    def added(self, *, data_change: bool = True) -> Action:
+        """The action that brings this file, or its new vector, into the table."""
+        found: dict[str, Any] = {
+            "path": self.path,
+            "partitionValues": {},
+            "size": self.size,
+            "modificationTime": self.modified_ms,
+            "dataChange": data_change,
+            "stats": self.stats,
+        }
+        return {"add": {**found, "deletionVector": self.vector.as_json()} if self.vector else found}
+
+    def removed(self, now_ms: int, *, data_change: bool = True) -> Action:
+        """The action that takes the file, with the vector that it has now, out of the table."""
+        found: dict[str, Any] = {
+            "path": self.path,
+            "deletionTimestamp": now_ms,
+            "dataChange": data_change,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": self.size,
+        }
+        return {"remove": {**found, "deletionVector": self.vector.as_json()} if self.vector else found}
+
+    @classmethod
+    def from_action(cls, add: Mapping[str, Any]) -> Self:
+        stats = add.get("stats") or "{}"
+        vector = add.get("deletionVector")
+        return cls(
+            add["path"],
+            int(add["size"]),
+            int(json.loads(stats).get("numRecords", -1)),
+            stats,
+            int(add.get("modificationTime") or 0),
+            Descriptor.from_json(vector) if vector else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A table at one version."""
+
+    version: int = -1
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+    transactions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.metadata.get("configuration") or {}
+        return found
+
+    @property
+    def table_id(self) -> str:
+        return str(self.metadata.get("id"))
+
+    @property
+    def live_rows(self) -> int:
+        return sum(file.live_rows for file in self.files.values())
+
+    def after(self, version: int, actions: Iterable[Action]) -> "State":
+        """The state behind one more commit, whose actions may stand in any order."""
+        files, transactions = dict(self.files), dict(self.transactions)
+        protocol, metadata = self.protocol, self.metadata
+        for action in actions:
+            match action:
+                case {"add": add}:
+                    files[add["path"]] = DataFile.from_action(add)
+                case {"remove": remove}:
+                    _take_out(files, remove)
+                case {"txn": txn}:
+                    transactions[txn["appId"]] = int(txn["version"])
+                case {"protocol": newer}:
+                    protocol = newer
+                case {"metaData": newer}:
+                    metadata = newer
+        return State(version, protocol, metadata, files, transactions)
+
+
+def _take_out(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
+    """A file that came back with another vector in the same commit stays."""
+    vector = remove.get("deletionVector")
+    was = Descriptor.from_json(vector).unique_id if vector else None
+    found = files.get(remove["path"])
+    if found is not None and found.vector_id == was:
+        del files[remove["path"]]
+
+
+def with_vector(file: DataFile, vector: Descriptor) -> DataFile:
+    """The file with more rows gone; its bounds are no longer tight."""
+    stats = json.loads(file.stats)
+    return replace(file, vector=vector, stats=json.dumps({**stats, "tightBounds": False}, separators=(",", ":")))
+
+
+def paths_of(file: Mapping[str, Any]) -> list[str]:
+    """The paths below the table's folder that a file's action speaks of: its own, and that of its vector's file."""
+    vector = Descriptor.from_json(file["deletionVector"]) if file.get("deletionVector") else None
+    return [file["path"], *([vector.path] if vector and vector.in_file else [])]
+
+
+def now_ms() -> int:
+    return round(time.time() * 1000)

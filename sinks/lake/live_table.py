@@ -1,0 +1,143 @@
+"""One table of the lake as its writer knows it: the log's state, the deletion vectors, the index of keys."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from cdc.columns.key_bits import KeyBits, empty, key_bits
+from cdc.core.errors import HistoryLostError
+from cdc.core.table import Table
+from sinks.lake import data_files, deletion_vectors, statistics
+from sinks.lake.delta_log import DeltaLog
+from sinks.lake.delta_state import Action, State
+from sinks.lake.key_index import Hits, KeyIndex, Places
+from sinks.lake.storage import Storage
+
+
+class LiveTable:
+    """Where every live row of a table lies; whoever changes it holds `lock` from the look to the commit."""
+
+    def __init__(self, table: Table, storage: Storage, log: DeltaLog, index_folder: Path) -> None:
+        self.table = table
+        self.storage = storage
+        self.log = log
+        self.lock = threading.RLock()
+        self.bounded = statistics.indexed(table.column_names, table.key)
+        self._vectors: dict[str, BitMap] = {}
+        self._index_folder = index_folder
+        self._opened: KeyIndex | None = None
+
+    @property
+    def state(self) -> State:
+        """The table as it was last read or written."""
+        return self.log.state
+
+    def refresh(self) -> State:
+        """The table as it stands now."""
+        with self.lock:
+            if any("remove" in action for actions in self.log.refresh() for action in actions):
+                self._vectors = {}
+            return self.log.state
+
+    def commit(
+        self, actions: Sequence[Action], operation: str, vectors: Mapping[str, BitMap], files: Mapping[str, KeyBits]
+    ) -> int:
+        """Commit actions that give these files these vectors, and bring `files` with rows of these keys.
+
+        Raises Conflict when another writer was there first, HistoryLostError when the table is gone.
+        """
+        try:
+            version = self.log.commit(actions, operation)
+        except FileNotFoundError:
+            raise HistoryLostError(f"{self.table.name} is gone from the lake", "run `cdc bootstrap` again") from None
+        self._vectors |= vectors
+        self._index.add(files, self.live)
+        return version
+
+    def vector(self, path: str) -> BitMap:
+        """The rows of a file that are gone."""
+        if path not in self._vectors:
+            vector = self.state.files[path].vector
+            self._vectors[path] = deletion_vectors.read(vector, self.storage) if vector else BitMap()
+        return self._vectors[path]
+
+    def marked(self, keys: KeyBits) -> dict[str, BitMap]:
+        """The vectors of the files in which live rows of these keys lie, with those rows in them."""
+        hits, paths = self._index.find(keys), self._index.paths()
+        found: dict[str, BitMap] = {}
+        for number in np.unique(hits.files):
+            path = paths.get(int(number))
+            if path is None or path not in self.state.files:
+                continue
+            was = self.vector(path)
+            now = was | BitMap(hits.rows[hits.files == number].astype(np.uint32))
+            if len(now) > len(was):
+                found[path] = now
+        return found
+
+    def rows_of(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
+        """These columns of the rows that keys have, in the order of the keys; None when one of them has no row."""
+        hits = self._index.find(keys)
+        hits = hits.take(self.live(hits.places))
+        paths, parts, asked = self._index.paths(), [], []
+        for number in np.unique(hits.files):
+            here = hits.files == number
+            parts.append(data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here]))
+            asked.append(hits.asked[here])
+        places = np.concatenate(asked) if asked else np.empty(0, np.int64)
+        found, first = np.unique(places, return_index=True)
+        return pa.concat_tables(parts).take(pa.array(first)) if len(found) == len(keys) > 0 else None
+
+    def live(self, places: Places) -> npt.NDArray[np.bool_]:
+        """Which rows are still in the table."""
+        hits = Hits(np.empty(0, np.int64), places)
+        files, paths = hits.files, self._index.paths()
+        alive = np.zeros(len(places), np.bool_)
+        order = np.argsort(files, kind="stable")
+        numbers, starts = np.unique(files[order], return_index=True)
+        for number, here in zip(numbers, np.split(order, starts[1:]), strict=False):
+            path = paths.get(int(number))
+            if path is not None and path in self.state.files:
+                alive[here] = ~contained(self.vector(path), hits.rows[here])
+        return alive
+
+    def take_in_files(self) -> None:
+        """Let the index know the files that came by other hands, or while it was not there."""
+        files = self.state.files
+        self._index.forget(set(self._index.files) - files.keys())
+        self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
+        missing = [path for path in files if path not in self._index.files]
+        if missing:
+            self._index.add({path: self._keys(path) for path in missing}, self.live)
+
+    def save_index(self, *, everything: bool) -> None:
+        """Write the index down, so that the next process need not read the files again."""
+        with self.lock:
+            if self._opened is not None:
+                self._opened.save(everything=everything)
+
+    @property
+    def _index(self) -> KeyIndex:
+        """The index is opened by who writes; those that only ask do without."""
+        if self._opened is None:
+            self._opened = KeyIndex.open(self._index_folder, self.state.table_id)
+        return self._opened
+
+    def _keys(self, path: str) -> KeyBits:
+        columns = data_files.read(self.storage, path, self.table.key)
+        return key_bits(self.table.key_columns, columns.columns) if columns.num_rows else empty()
+
+
+def contained(vector: BitMap, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of these rows are in the vector."""
+    if not vector:
+        return np.zeros(len(rows), np.bool_)
+    gone = np.asarray(vector.to_array(), np.int64)
+    at = np.minimum(np.searchsorted(gone, rows), len(gone) - 1)
+    found: npt.NDArray[np.bool_] = gone[at] == rows
+    return found

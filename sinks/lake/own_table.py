@@ -1,0 +1,133 @@
+"""A small Delta table of the toolkit's own: rows are appended, now and then put together, and read whole."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdc.core.errors import RefusedError
+from sinks.lake import data_files, layout
+from sinks.lake.delta_log import Conflict, DeltaLog
+from sinks.lake.delta_state import Action, DataFile, State, now_ms
+from sinks.lake.storage import Storage
+from sinks.lake.upkeep import Past, checkpointed, forget
+
+TOGETHER_EVERY = 200
+"""Whoever reads the table opens all its files."""
+TRIES = 20
+REOPEN_SECONDS = 60.0
+"""Now and then the log is read anew: its next commit may be one that is forgotten already."""
+
+
+class OwnTable:
+    """Rows of one Arrow schema in a folder of the lake; safe to use from several threads."""
+
+    def __init__(self, storage: Storage, name: str, schema: pa.Schema) -> None:
+        self._storage = storage
+        self._name = name
+        self._schema = schema
+        self._log: DeltaLog | None = None
+        self._lock = threading.RLock()
+        self._opened = 0.0
+
+    def prepare(self) -> None:
+        """Make the table if it is not there, or give it the columns that it lacks."""
+        with self._lock:
+            state = self.state()
+            wanted = layout.described_as(self._name, self._schema, {}, state.table_id if state else None)
+            if state is None:
+                self._storage.make()
+                log = DeltaLog(self._storage, State())
+                self._committed(log, [*layout.made(self._name, self._schema, {})], "CREATE TABLE")
+            elif state.metadata["schemaString"] != wanted["metaData"]["schemaString"]:
+                assert self._log is not None
+                self._committed(self._log, [wanted], "CHANGE COLUMNS")
+
+    def state(self) -> State | None:
+        """The table as it stands now; None when there is none."""
+        with self._lock:
+            if self._log is None or time.monotonic() - self._opened > REOPEN_SECONDS:
+                self._log, self._opened = DeltaLog.open(self._storage), time.monotonic()
+            else:
+                self._log.refresh()
+            return self._log.state if self._log else None
+
+    def append(self, rows: Sequence[Mapping[str, Any]], app_id: str | None = None, version: int = 0) -> None:
+        """Add rows, with a `txn` action where an id is given.
+
+        Raises RefusedError when another writer has given that id a version meanwhile.
+        """
+        with self._lock:
+            self.prepare()
+            assert self._log is not None
+            before = self._log.state.transactions.get(app_id or "")
+            added = data_files.write(self._storage, self._packed(rows), self._schema.names)
+            actions: list[Action] = [added.added()]
+            if app_id:
+                actions.append({"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms()}})
+            for _ in range(TRIES):
+                try:
+                    self._log.commit(actions, "WRITE")
+                    return
+                except Conflict:
+                    self._log.refresh()
+                if self._log.state.transactions.get(app_id or "") != before:
+                    break
+            raise RefusedError(f"another writer has moved {self._name}", "stop the other `cdc follow`")
+
+    def rows(self, files: Sequence[DataFile] | None = None) -> pa.Table:
+        """All rows, or those of some files."""
+        state = self.state()
+        wanted = files if files is not None else list(state.files.values()) if state else []
+        parts = [self._read(file) for file in wanted]
+        return pa.concat_tables(parts) if parts else self._schema.empty_table()
+
+    def put_together(self, kept: pc.Expression | None = None) -> None:
+        """Write all files as one, with those rows only that are to be kept; readers of a stream see no row again."""
+        with self._lock:
+            state = self.state()
+            if state is None or self._log is None:
+                return
+            files = list(state.files.values())
+            rows = self.rows(files)
+            rows = rows if kept is None else rows.filter(kept)
+            now = now_ms()
+            one = data_files.write(self._storage, rows, self._schema.names)
+            removed = [file.removed(now, data_change=False) for file in files]
+            try:
+                self._log.commit([*removed, one.added(data_change=False)], "OPTIMIZE")
+            except Conflict:
+                self._storage.delete([one.path])
+
+    def maintain(self, past_hours: float, kept: pc.Expression | None = None) -> None:
+        """Put the files together when there are many, write a checkpoint, and forget what is older."""
+        with self._lock:
+            state = self.state()
+            if state is not None and len(state.files) >= TOGETHER_EVERY:
+                self.put_together(kept)
+            if self._log is not None:
+                checkpointed(self._log)
+                forget(self._log, Past(past_hours, self._log.state.version))
+
+    def _read(self, file: DataFile) -> pa.Table:
+        there = pq.ParquetFile(self._storage.open(file.path))
+        found = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
+        columns = [
+            found[field.name].cast(field.type) if field.name in found.column_names else pa.nulls(len(found), field.type)
+            for field in self._schema
+        ]
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _packed(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+        return pa.Table.from_pylist([dict(row) for row in rows], self._schema)
+
+    def _committed(self, log: DeltaLog, actions: list[Action], operation: str) -> None:
+        try:
+            log.commit(actions, operation)
+        except Conflict:
+            log.refresh()
+        self._log = log

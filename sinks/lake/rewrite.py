@@ -1,0 +1,79 @@
+"""Files put together: the live rows of some become one new file, beside the commits that go on meanwhile."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.key_bits import KeyBits, empty, key_bits
+from sinks.lake import data_files
+from sinks.lake.deletion_vectors import VectorFile
+from sinks.lake.delta_log import Conflict
+from sinks.lake.delta_state import DataFile, now_ms, with_vector
+from sinks.lake.live_table import LiveTable, contained
+
+Rows = npt.NDArray[np.int64]
+
+
+def rewritten(live: LiveTable, paths: Collection[str]) -> bool:
+    """Write the live rows of some files as one new file; says whether that came to be.
+
+    The rows are read and written beside the commits; what these take away meanwhile is gone from the new file, too.
+    """
+    with live.lock:
+        files = [live.state.files[path] for path in paths if path in live.state.files]
+        kept = [_live_rows(file.rows, live.vector(file.path)) for file in files]
+    rows = _read(live, files, kept)
+    new = data_files.write(live.storage, rows, live.bounded)
+    keys = key_bits(live.table.key_columns, [rows[name] for name in live.table.key]) if len(rows) else empty()
+    with live.lock:
+        if all(file.path in live.state.files for file in files) and _replaced(live, files, kept, new, keys):
+            return True
+    live.storage.delete([new.path])
+    return False
+
+
+def _live_rows(rows: int, vector: BitMap) -> Rows:
+    """The places of the rows that a vector leaves."""
+    alive = np.ones(rows, np.bool_)
+    alive[np.asarray(vector.to_array(), np.int64)] = False
+    return np.flatnonzero(alive)
+
+
+def _read(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows]) -> pa.Table:
+    names = live.table.column_names
+    parts = [
+        data_files.read(live.storage, file.path, names).take(pa.array(rows))
+        for file, rows in zip(files, kept, strict=True)
+    ]
+    return pa.concat_tables([arrow_schema(live.table).empty_table(), *parts])
+
+
+def _replaced(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows], new: DataFile, keys: KeyBits) -> bool:
+    """Commit the new file in place of the others; False when another writer was there first."""
+    gone, now = _died_meanwhile(live, files, kept), now_ms()
+    vectors = VectorFile()
+    added = with_vector(new, vectors.add(gone)) if gone else new
+    if vectors.content:
+        live.storage.write(vectors.path, vectors.content)
+    removed = [live.state.files[file.path].removed(now, data_change=False) for file in files]
+    came = [added.added(data_change=False)] if added.live_rows else []
+    try:
+        live.commit([*removed, *came], "OPTIMIZE", {added.path: gone}, {added.path: keys} if came else {})
+    except Conflict:
+        live.refresh()
+        return False
+    return True
+
+
+def _died_meanwhile(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows]) -> BitMap:
+    """The rows of the new file whose originals were taken away while it was written."""
+    gone, start = BitMap(), 0
+    for file, rows in zip(files, kept, strict=True):
+        died = contained(live.vector(file.path), rows)
+        gone |= BitMap((np.flatnonzero(died) + start).astype(np.uint32))
+        start += len(rows)
+    return gone

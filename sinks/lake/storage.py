@@ -1,0 +1,115 @@
+"""Where a lake's bytes are: a folder or an object store, with the one thing that commits need: put if absent."""
+
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+
+class Storage(Protocol):
+    """Whole files by their path below one root; `/` parts folders. What a call has written is there after a crash."""
+
+    def make(self) -> None:
+        """Make the root, where that is something to be made."""
+
+    def read(self, path: str) -> bytes:
+        """All of a file; raises FileNotFoundError."""
+
+    def open(self, path: str) -> pa.NativeFile:
+        """A file to be read in parts; raises FileNotFoundError."""
+
+    def write(self, path: str, content: bytes | pa.Buffer) -> None:
+        """Put a file, over whatever has that path."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Put a file unless one has that path, and say whether it was put: of two writers, one hears False.
+
+        Raises FileNotFoundError when the root is gone.
+        """
+
+    def uri(self) -> str:
+        """The root as delta-rs and Spark name it."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder, sorted; none when there is no such folder."""
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files; those that are gone already are no failure."""
+
+
+class Folder:
+    """A `Storage` in a local folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    def make(self) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+
+    def read(self, path: str) -> bytes:
+        return (self._root / path).read_bytes()
+
+    def open(self, path: str) -> pa.NativeFile:
+        return pa.OSFile(str(self._root / path))
+
+    def write(self, path: str, content: bytes | pa.Buffer) -> None:
+        target = self._root / path
+        # a folder of the root may be new, the root itself may not: a table that somebody removed stays removed
+        target.parent.mkdir(exist_ok=True)
+        written = _synced(target, content)
+        written.rename(target)
+        _sync_folder(target.parent)
+
+    def create(self, path: str, content: bytes) -> bool:
+        target = self._root / path
+        target.parent.mkdir(exist_ok=True)
+        written = _synced(target, content)
+        try:
+            # a link fails where the name is taken; a rename would replace what is there
+            os.link(written, target)
+        except FileExistsError:
+            return False
+        finally:
+            written.unlink()
+        _sync_folder(target.parent)
+        return True
+
+    def uri(self) -> str:
+        return str(self._root)
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(self._root / folder) if entry.is_file())
+        except FileNotFoundError:
+            return []
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            (self._root / path).unlink(missing_ok=True)
+
+
+def _synced(target: Path, content: bytes | pa.Buffer) -> Path:
+    """The content in a hidden file beside its target, on the disk when this returns."""
+    path = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    with path.open("xb", buffering=0) as file:
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[file.write(view) :]
+            os.fsync(file.fileno())
+        except BaseException:
+            path.unlink()
+            raise
+    return path
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new name is durable once its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,45 @@
+"""Deletion vectors come back as they were, from a file and from the log itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from sinks.lake.deletion_vectors import Descriptor, VectorFile, _to_z85, framed, inline, pack, unpack
+
+PROTOCOLS_EXAMPLE = Descriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
+"""Delta protocol, "JSON Example 1"."""
+
+
+def test_the_protocols_example_names_its_file() -> None:
+    assert PROTOCOLS_EXAMPLE.path == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+
+
+@given(st.lists(st.sets(st.integers(0, 2**31 - 1)), min_size=1, max_size=4))
+def test_vectors_come_back(vectors: list[set[int]]) -> None:
+    file = VectorFile()
+    stored = [file.add(BitMap(rows)) for rows in vectors]
+    for descriptor, rows in zip(stored, vectors, strict=True):
+        again = Descriptor.from_json(descriptor.as_json())
+        assert again == descriptor
+        assert set(framed(again, file.content)) == rows
+        assert again.cardinality == len(rows)
+
+
+@given(st.sets(st.integers(0, 2**31 - 1), max_size=50))
+def test_vectors_in_the_log_are_read(rows: set[int]) -> None:
+    """Other writers keep small ones there."""
+    data = pack(BitMap(rows))
+    assert set(inline(Descriptor("i", _to_z85(data), len(data), len(rows)))) == rows
+
+
+def test_other_bytes_are_no_vector() -> None:
+    with pytest.raises(ValueError, match="magic"):
+        unpack(b"x" * 20)
+    file = VectorFile()
+    descriptor = file.add(BitMap(range(0, 10_000, 3)))
+    damaged = bytearray(file.content)
+    damaged[100] ^= 1
+    with pytest.raises(ValueError, match="damaged"):
+        framed(descriptor, bytes(damaged))
+    assert unpack(pack(BitMap([7]))) == BitMap([7])

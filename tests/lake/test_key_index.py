@@ -1,0 +1,100 @@
+"""The index of keys finds every live row, whatever was merged, saved, damaged or forgotten."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.columns.key_bits import KeyBits
+from sinks.lake import key_index
+from sinks.lake.key_index import KeyIndex, Places
+
+
+def bits(*keys: int) -> KeyBits:
+    """Few different upper halves, so that keys meet in them."""
+    numbers = np.array(keys, np.uint64)
+    return KeyBits(numbers % np.uint64(5), numbers)
+
+
+def all_live(places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    return np.ones(len(places), np.bool_)
+
+
+def found(index: KeyIndex, *keys: int) -> set[tuple[int, str, int]]:
+    hits, paths = index.find(bits(*keys)), index.paths()
+    rows = zip(hits.asked.tolist(), hits.files.tolist(), hits.rows.tolist(), strict=True)
+    return {(keys[asked], paths[file], row) for asked, file, row in rows if file in paths}
+
+
+def _in_files_from(number: int, places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    return np.asarray(places >> np.uint64(32) >= number)
+
+
+files = st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=12)
+
+
+@given(files, st.sets(st.integers(0, 11)), st.lists(st.integers(0, 35), max_size=20, unique=True))
+def test_finds_what_lies_in_the_files_that_it_knows(
+    contents: list[list[int]], forgotten: set[int], asked: list[int]
+) -> None:
+    index = KeyIndex(Path("nowhere"), "t")
+    for number, keys in enumerate(contents):
+        index.add({f"f{number}": bits(*keys)}, all_live)
+        if number in forgotten:
+            index.forget([f"f{number}"])
+    expected = {
+        (key, f"f{number}", row)
+        for number, keys in enumerate(contents)
+        for row, key in enumerate(keys)
+        if key in asked and number not in forgotten
+    }
+    assert found(index, *asked) == expected
+
+
+def test_merges_forget_rows_that_are_gone() -> None:
+    index = KeyIndex(Path("nowhere"), "t")
+    for number in range(20):
+        index.add({f"f{number}": bits(1, 2, 3)}, partial(_in_files_from, number))
+    assert len(index) < 20
+    assert {path for _, path, _ in found(index, 1)} >= {"f19"}
+
+
+def test_a_saved_index_is_read_back(tmp_path: Path) -> None:
+    index = KeyIndex.open(tmp_path / "index", "t")
+    index.add({"a": bits(*range(100)), "b": bits(7, 8)}, all_live)
+    index.save(everything=True)
+    again = KeyIndex.open(tmp_path / "index", "t")
+    assert found(again, 7, 50) == {(7, "a", 7), (7, "b", 0), (50, "a", 50)}
+    again.add({"c": bits(7)}, all_live)
+    assert found(again, 7) == {(7, "a", 7), (7, "b", 0), (7, "c", 0)}
+    again.save(everything=True)
+    assert len(list((tmp_path / "index").glob("run-*"))) == len(again._runs)
+
+
+def test_what_was_only_in_memory_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_index, "KEPT_IN_MEMORY", 50)
+    index = KeyIndex.open(tmp_path, "t")
+    index.add({"large": bits(*range(100))}, all_live)
+    index.add({"small": bits(1)}, all_live)
+    index.save(everything=False)
+    assert set(KeyIndex.open(tmp_path, "t").files) == {"large"}
+
+
+@pytest.mark.parametrize("damage", ["another table", "manifest", "run", "lost run"])
+def test_a_damaged_index_is_no_index(tmp_path: Path, damage: str) -> None:
+    index = KeyIndex.open(tmp_path, "t")
+    index.add({"a": bits(*range(100))}, all_live)
+    index.save(everything=True)
+    [run] = tmp_path.glob("run-*")
+    match damage:
+        case "manifest":
+            (tmp_path / key_index.MANIFEST).write_text("{")
+        case "run":
+            run.write_bytes(run.read_bytes()[:-1])
+        case "lost run":
+            run.unlink()
+    again = KeyIndex.open(tmp_path, "other" if damage == "another table" else "t")
+    assert (len(again), list(again.files)) == (0, [])

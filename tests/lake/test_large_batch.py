@@ -1,0 +1,90 @@
+"""What tasks make of a run, put together by the driver, ends as the model says."""
+
+import pickle
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdc.columns.batch import Ranks, TableChanges, TableEffect
+from cdc.columns.decode import Decoder
+from cdc.columns.ends import Ends, of_values
+from cdc.columns.fold import fold
+from cdc.core import model
+from cdc.core.change import Change, Insert, Key, Place, Row
+from cdc.core.position import Lsn
+from cdc.core.transaction import TransactionEnd
+from sinks.lake import write
+from sinks.lake.large_batch import LargeBatch, Part, Wanted, _parts, _Plan
+from sinks.lake.layout import Lake
+from sinks.lake.live_table import LiveTable
+from tests.columns.debezium import PLACEHOLDER, batches, messages, topic
+from tests.core.histories import THINGS, Sent, histories
+from tests.lake.tables import APP, copied, expected, opened, read_by_delta_rs, row
+
+COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(3)}
+
+
+def ends(history: list[Sent]) -> Ends:
+    ranks = [sent.changes[0].place.rank for sent in history]
+    return of_values(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
+
+
+def made(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> list[Part]:
+    """The parts that tasks make of these changes."""
+    wanted = Wanted(THINGS, topic(THINGS), len(changes), after, live.storage)
+    plan = _Plan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, patient=False)
+    tasks = [_parts(batches([partition], rows), plan) for partition in messages(THINGS, changes, 3)]
+    rows_of = [each for task in tasks for batch in task for each in batch.column(0).to_pylist()]
+    return [pickle.loads(each) for each in rows_of]  # noqa: S301 - written just now
+
+
+def effect(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> TableEffect:
+    parts = made(live, changes, run, after, rows)
+    assert sum(part.found for part in parts) == len(changes)
+    if all(part.alone for part in parts):
+        return LargeBatch(run, {THINGS.name: parts}).effect(THINGS, after)
+    return read_by_the_driver(changes, run, after)
+
+
+def read_by_the_driver(changes: list[Change], run: Ends, after: int) -> TableEffect:
+    decoded = [Decoder(THINGS, PLACEHOLDER).decode(each).changes for each in messages(THINGS, changes, 3)]
+    whole = type(decoded[0]).joined(decoded)
+    own = TableChanges(whole, Ranks.of(run).places(whole.tx_id))
+    late = own.ranks > after
+    return TableEffect(fold(whole.take(late.nonzero()[0]), own.ranks[late]))
+
+
+@settings(max_examples=60)
+@given(histories(COPY), st.integers(0, 8), st.integers(1, 20), st.integers(0, 8))
+def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, again: int) -> None:
+    """The second run begins before the first one's end: what the table has already is left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        lake = Lake(folder, "p", 1)
+        copied(lake, THINGS, list(COPY.values()))
+        live = opened(lake)
+        done = 0
+        for run in (history[:cut], history[min(cut, again) :]):
+            changes = [change for sent in run for change in sent.changes]
+            if changes:
+                found = effect(live, changes, ends(run), done, rows)
+                done = max(done, run[-1].changes[0].place.rank)
+                if not found.is_empty:
+                    write.apply(live, found, write.Position(APP, done))
+        everything = [change for sent in history for change in sent.changes]
+        assert read_by_delta_rs(lake) == expected(model.apply(COPY, everything))
+
+
+def test_a_task_ends_where_the_run_ends(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), "p", 1)
+    copied(lake, THINGS, list(COPY.values()))
+    live = opened(lake)
+    history: list[Change] = [change for n in range(1, 100) for change in _insert(n)]
+    parts = made(live, history, ends([Sent(tuple(_insert(n)), {}) for n in range(1, 10)]), 0, 5)
+    assert sum(part.found for part in parts) == 9
+    assert all(part.until is None or part.until <= 20 for part in parts)
+
+
+def _insert(n: int) -> list[Change]:
+    return [Insert(THINGS.name, Place(n, 1), (1000 + n,), row(1000 + n, "new"))]

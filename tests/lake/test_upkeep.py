@@ -1,0 +1,113 @@
+"""After many batches a table is as small and as quick as on its first day, and nobody loses what he still reads."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core import model
+from cdc.core.change import Key, Row
+from sinks.lake import rewrite, upkeep
+from sinks.lake.delta_log import DeltaLog
+from sinks.lake.delta_state import DataFile
+from sinks.lake.layout import Lake
+from sinks.lake.rewrite import rewritten
+from sinks.lake.upkeep import Past, maintain, to_rewrite
+from tests.core.histories import THINGS
+from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
+from tests.lake.test_write import mixed
+
+COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(str(tmp_path / "lake"), "p", 1)
+    copied(made, THINGS, list(COPY.values()), files=2)
+    return made
+
+
+def test_files_and_commits_stay_few(lake: Lake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
+    writer, rows = opened(lake), dict(COPY)
+    for rank in range(1, 120):
+        changes = mixed(5, rank, rows)
+        apply(writer, changes, rank)
+        rows = model.apply(rows, changes)
+        maintain(writer, Past(0, writer.state.version))
+    folder = Path(lake.folder(THINGS.name))
+    assert len(list(folder.rglob("*.parquet"))) < 40
+    assert len(list(folder.rglob("*.bin"))) < 5
+    assert len(list((folder / "_delta_log").glob("*.json"))) < 30
+    assert read_by_delta_rs(lake) == expected(rows)
+    assert by_key([r.asDict() for r in spark.read.format("delta").load(str(folder)).collect()]) == expected(rows)
+    again = opened(lake, index="new")
+    apply(again, update(1000, row(9999, "x")), 1000)
+    assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
+
+
+def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: Lake) -> None:
+    writer = opened(lake)
+    commit, batches = DeltaLog.commit, [update(1, row(5, "new"), row(250, "new"))]
+
+    def after_a_batch(log: DeltaLog, actions: object, operation: str) -> int:
+        if operation == "OPTIMIZE" and batches:
+            apply(opened(lake, index="other"), batches.pop(), 1)
+        return commit(log, actions, operation)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeltaLog, "commit", after_a_batch)
+        assert not rewritten(writer, list(writer.state.files))
+    assert rewritten(writer, list(writer.state.files))
+    changed = {**COPY, (5,): row(5, "new"), (250,): row(250, "new")}
+    assert read_by_delta_rs(lake) == expected(changed)
+
+
+def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = opened(lake)
+    read, batches = rewrite._read, [update(1, row(5, "new"), row(250, "new"))]
+
+    def beside_a_batch(*arguments: object) -> object:
+        found = read(*arguments)  # type: ignore[arg-type]
+        if batches:
+            apply(writer, batches.pop(), 1)
+        return found
+
+    monkeypatch.setattr(rewrite, "_read", beside_a_batch)
+    assert rewritten(writer, list(writer.state.files))
+    assert read_by_delta_rs(lake) == expected({**COPY, (5,): row(5, "new"), (250,): row(250, "new")})
+    apply(writer, update(2, row(5, "newer")), 2)
+    assert read_by_delta_rs(lake)[5] == row(5, "newer")
+
+
+def test_the_past_that_somebody_needs_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 5)
+    writer = opened(lake)
+    for rank in range(1, 40):
+        apply(writer, update(rank, row(rank, "x"), row(rank + 100, "y")), rank)
+        maintain(writer, Past(0, 10))
+    for version in range(11, writer.state.version + 1):
+        for action in writer.log.actions(version):
+            named = action.get("cdc") or action.get("add")
+            assert named is None or Path(lake.folder(THINGS.name), named["path"]).exists()
+    maintain(writer, Past(0, writer.state.version))
+    assert len(read_by_delta_rs(lake)) == len(COPY)
+
+
+def test_recent_pasts_stay(lake: Lake) -> None:
+    writer = opened(lake)
+    for rank in range(1, 20):
+        apply(writer, update(rank, row(rank, "x")), rank)
+        maintain(writer, Past(1, writer.state.version))
+    assert read_by_delta_rs(lake, version=5)[5] == row(5, "x")
+    assert read_by_delta_rs(lake, version=5)[6] == row(6, "old 6")
+
+
+def file(path: str, size: int, rows: int = 10) -> DataFile:
+    return DataFile(path, size, rows, "{}", 0)
+
+
+def test_files_of_one_size_are_put_together() -> None:
+    small, large = [file(f"s{n}", 1000) for n in range(8)], [file(f"l{n}", 10_000_000) for n in range(7)]
+    assert to_rewrite([*small, *large]) == [[f"s{n}" for n in range(8)]]
+    assert to_rewrite([*small[:7], *large, file("huge", 10**9)]) == []

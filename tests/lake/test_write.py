@@ -1,0 +1,207 @@
+"""Batches written without a join end as the model says, whatever else has been done to the table meanwhile."""
+
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import duckdb
+import polars
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from cdc.core import model
+from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
+from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
+from sinks.lake.delta_log import Conflict, DeltaLog
+from sinks.lake.layout import Lake
+from sinks.lake.live_table import LiveTable
+from sinks.lake.rewrite import rewritten
+from tests.core.histories import THINGS
+from tests.lake.tables import APP, apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
+
+COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(200)}
+T = THINGS.name
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(str(tmp_path / "lake"), "p", 1)
+    copied(made, THINGS, list(COPY.values()), files=3)
+    return made
+
+
+def mixed(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
+    """A transaction of all kinds of changes on these rows, unsent values and changed keys among them."""
+    chance, changes = random.Random(seed * 1000 + rank), list[Change]()
+    keys, fresh = sorted(rows), 1000 * rank
+    for key in chance.sample(keys, min(len(keys), 30)):
+        here, small = Place(rank, len(changes) + 1), rank
+        match chance.choice(["update", "unsent", "delete", "move", "insert"]):
+            case "update":
+                changes.append(Update(T, here, key, {"id": key[0], "small": small, "big": f"at {rank}"}))
+            case "unsent":
+                changes.append(Update(T, here, key, {"id": key[0], "small": small, "big": UNCHANGED}))
+            case "delete":
+                changes.append(Delete(T, here, key))
+            case "move":
+                fresh += 1
+                changes.append(Delete(T, here, key, (fresh,)))
+                moved: SentRow = {"id": fresh, "small": small, "big": UNCHANGED}
+                changes.append(Insert(T, Place(rank, here.total_order + 1), (fresh,), moved, key))
+            case "insert":
+                fresh += 1
+                changes.append(Insert(T, here, (fresh,), row(fresh, "new")))
+    return changes
+
+
+def play(lake: Lake, batches: int, between: Callable[[int], None] = lambda _: None) -> dict[Key, Row]:
+    """Batches through one writer, something done to the table between them; the rows that must come out."""
+    writer, rows = opened(lake), dict(COPY)
+    for rank in range(1, batches + 1):
+        changes = mixed(7, rank, rows)
+        apply(writer, changes, rank)
+        rows = model.apply(rows, changes)
+        between(rank)
+    return rows
+
+
+def test_every_reader_sees_the_rows(lake: Lake, spark: SparkSession) -> None:
+    rows = expected(play(lake, 12))
+    folder = lake.folder(T)
+    assert read_by_delta_rs(lake) == rows
+    assert by_key(polars.scan_delta(folder).collect().to_dicts()) == rows
+    frame = spark.read.format("delta").load(folder)
+    assert by_key([found.asDict() for found in frame.collect()]) == rows
+    assert frame.where("small = 12").count() == len([r for r in rows.values() if r["small"] == 12])
+
+
+def test_duckdb_sees_the_rows(lake: Lake) -> None:
+    rows = expected(play(lake, 3))
+    connection = duckdb.connect()
+    try:
+        connection.execute("LOAD delta")
+    except duckdb.Error:
+        pytest.skip("DuckDB's delta extension is not installed, and is to be had from its own server only")
+    found = connection.execute(f"SELECT id, small, big FROM delta_scan('{lake.folder(T)}')").fetchall()
+    assert by_key([dict(zip(("id", "small", "big"), each, strict=True)) for each in found]) == rows
+
+
+@pytest.mark.parametrize("hand", ["optimize", "vacuum", "checkpoint", "spark rewrites"])
+def test_other_hands_that_change_no_row_do_no_harm(lake: Lake, spark: SparkSession, hand: str) -> None:
+    folder = lake.folder(T)
+
+    def do(rank: int) -> None:
+        match hand if rank in (2, 4) else None:
+            case "optimize":
+                spark.sql(f"OPTIMIZE delta.`{folder}`")
+            case "vacuum":
+                spark.sql(f"VACUUM delta.`{folder}` RETAIN 0 HOURS")
+            case "checkpoint":
+                DeltaTable(folder).create_checkpoint()
+            case "spark rewrites":
+                spark.sql(f"REORG TABLE delta.`{folder}` APPLY (PURGE)")
+
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    # VACUUM lists folders by 10,000 tasks otherwise
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
+    rows = expected(play(lake, 5, do))
+    assert read_by_delta_rs(lake) == rows
+    assert by_key([found.asDict() for found in spark.read.format("delta").load(folder).collect()]) == rows
+
+
+def test_rows_that_others_took_away_stay_away_and_are_no_obstacle(lake: Lake, spark: SparkSession) -> None:
+    """That is divergence, which verification finds; writing goes on."""
+    writer = opened(lake)
+    spark.sql(f"DELETE FROM delta.`{lake.folder(T)}` WHERE id IN (1, 2)")
+    apply(writer, update(1, row(2, "back"), row(3, "changed")), 1)
+    found = read_by_delta_rs(lake)
+    assert 1 not in found
+    assert (found[2], found[3]) == (row(2, "back"), row(3, "changed"))
+
+
+def test_a_value_that_was_not_sent_and_is_nowhere_stops(lake: Lake, spark: SparkSession) -> None:
+    spark.sql(f"DELETE FROM delta.`{lake.folder(T)}` WHERE id = 2")
+    writer = opened(lake)
+    unsent = Update(T, Place(1, 1), (2,), {"id": 2, "small": 1, "big": UNCHANGED})
+    with pytest.raises(DivergenceError, match=r"public\.things: a changed row was sent in part, .* → .*cdc verify"):
+        apply(writer, [unsent], 1)
+    assert writer.state.transactions.get(APP) is None
+
+
+@pytest.mark.parametrize("index", ["saved", "lost", "of another time"])
+def test_a_new_process_finds_every_row(lake: Lake, index: str) -> None:
+    rows, folder = dict(COPY), Path(lake.path, "index")
+    for rank in range(1, 9):
+        writer = opened(lake)
+        changes = mixed(3, rank, rows)
+        apply(writer, changes, rank)
+        rows = model.apply(rows, changes)
+        if index == "saved" or (index == "of another time" and rank == 2):
+            writer.save_index(everything=True)
+        if index == "lost":
+            shutil.rmtree(folder, ignore_errors=True)
+    assert read_by_delta_rs(lake) == expected(rows)
+
+
+def test_a_truncate_leaves_what_came_behind_it(lake: Lake) -> None:
+    writer = opened(lake)
+    behind = Insert(T, Place(2, 2), (1,), row(1, "behind"))
+    apply(writer, [*update(1, row(5, "before")), Truncate(T, Place(2, 1)), behind], 1)
+    assert read_by_delta_rs(lake) == {1: row(1, "behind")}
+    apply(writer, [*update(3, row(1, "after"))], 2)
+    assert read_by_delta_rs(lake) == {1: row(1, "after")}
+
+
+def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: Lake) -> None:
+    """The other one commits between this one's look and its commit: ours is tried again, theirs is kept."""
+    mine, theirs = opened(lake), opened(lake, index="theirs")
+    commit, others = DeltaLog.commit, [lambda: rewritten(theirs, list(theirs.state.files))]
+
+    def after_another(log: DeltaLog, *arguments: object) -> int:
+        if log is mine.log and others:
+            others.pop()()
+        return commit(log, *arguments)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeltaLog, "commit", after_another)
+        apply(mine, update(1, row(4, "mine")), 1)
+    assert not others
+    assert read_by_delta_rs(lake) == expected({**COPY, (4,): row(4, "mine")})
+    assert len(mine.state.files) == 2
+
+
+def test_a_position_that_another_moved_is_refused(lake: Lake) -> None:
+    mine, theirs = opened(lake), opened(lake, index="theirs")
+    apply(theirs, update(1, row(4, "theirs")), 1)
+    with pytest.raises(RefusedError, match=r"another writer moved public\.things to offset 1"):
+        apply(mine, update(1, row(4, "mine")), 1)
+    assert read_by_delta_rs(lake)[4] == row(4, "theirs")
+
+
+def test_a_table_that_is_gone_is_not_made_again(lake: Lake) -> None:
+    writer = opened(lake)
+    shutil.rmtree(lake.folder(T))
+    with pytest.raises((HistoryLostError, FileNotFoundError)):
+        apply(writer, update(1, row(4, "x")), 1)
+    assert not Path(lake.folder(T)).exists()
+
+
+def test_killed_between_data_and_commit_nothing_is_there(lake: Lake) -> None:
+    writer: LiveTable = opened(lake)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            apply(writer, update(1, row(4, "lost")), 1)
+    assert read_by_delta_rs(lake) == expected(COPY)
+    apply(opened(lake), update(1, row(4, "kept")), 1)
+    assert read_by_delta_rs(lake)[4] == row(4, "kept")
+
+
+def test_a_busy_table_is_given_up_by_name(lake: Lake) -> None:
+    writer = opened(lake)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(Conflict))
+        with pytest.raises(RefusedError, match=r"other writers kept public\.things busy"):
+            apply(writer, update(1, row(4, "x")), 1)
