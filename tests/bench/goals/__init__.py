@@ -1,0 +1,32 @@
+"""Every goal by its name, in the order of the table that they come from."""
+
+from collections.abc import Mapping
+
+from tests.bench.goal import Goal
+from tests.bench.goals import backlog, commands, filling, idle, keys, lag, search_lag, snapshot, start, tables, upkeep
+from tests.bench.goals import verify as verifying
+
+GOALS: Mapping[str, Goal] = {
+    goal.name: goal
+    for goal in (
+        lag.ONE_A_SECOND,
+        lag.A_THOUSAND_A_SECOND,
+        search_lag.SEARCHABLE,
+        backlog.SINGLE_ROWS,
+        backlog.LARGE_TRANSACTIONS,
+        backlog.FLAT_MEMORY,
+        keys.RANDOM_KEYS,
+        tables.MANY_TABLES,
+        tables.IDLE_TABLES,
+        upkeep.AFTER_BATCHES,
+        start.QUIET,
+        start.BUSY,
+        idle.ONE_PIPELINE,
+        idle.FOUR_PIPELINES,
+        snapshot.COPY,
+        filling.FILLING,
+        verifying.VERIFY,
+        commands.DEMO,
+        commands.CHECKS,
+    )
+}
