@@ -14,7 +14,8 @@ from pyspark.sql import Row, SparkSession
 from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
-from snapshots.ranges import page_ranges, query
+from snapshots import rows
+from snapshots.ranges import PageRange, page_ranges
 
 ROW_GROUP_ROWS = 131_072
 
@@ -52,21 +53,8 @@ def copy_table(
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism, folder)
     frame = spark.createDataFrame([(n,) for n in range(len(tasks))], "task int").repartitionByRange(len(tasks), "task")
-    rows = watch(frame.mapInArrow(_reader(tasks), "path string, bytes long, rows long").collect)
-    return [CopiedFile(row["path"], row["bytes"], row["rows"]) for row in rows]
-
-
-def read_batches(task: "CopyTask") -> Iterator[pa.RecordBatch]:
-    """One range of a table as record batches of the table's Arrow schema."""
-    from adbc_driver_postgresql import dbapi
-
-    schema = pa.ipc.read_schema(pa.py_buffer(task.schema))
-    with dbapi.connect(task.source.conninfo, autocommit=False) as connection, connection.cursor() as cursor:
-        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        cursor.execute(f"SET TRANSACTION SNAPSHOT '{task.source.snapshot}'")
-        cursor.execute(task.query)
-        for batch in cursor.fetch_record_batch():
-            yield batch.cast(schema)
+    written = watch(frame.mapInArrow(_reader(tasks), "path string, bytes long, rows long").collect)
+    return [CopiedFile(row["path"], row["bytes"], row["rows"]) for row in written]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +62,18 @@ class CopyTask:
     """What one task needs: it travels to a worker, so everything in it is plain."""
 
     source: SnapshotSource
-    query: str
-    schema: bytes
+    table: Table
+    pages: PageRange
     folder: str
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The range as record batches of the table's Arrow schema; raises like `rows.batches`."""
+        return rows.batches(self.table, self.pages, self.source.conninfo, self.source.snapshot)
 
 
 def copy_tasks(source: SnapshotSource, table: Table, pages: int, parallel: int, folder: str) -> list[CopyTask]:
     """One task a range of pages; together they read the table once."""
-    schema = arrow_schema(table).serialize().to_pybytes()
-    ranges = page_ranges(table.name, pages, parallel)
-    return [CopyTask(source, query(table, each).as_string(None), schema, folder) for each in ranges]
+    return [CopyTask(source, table, each, folder) for each in page_ranges(table.name, pages, parallel)]
 
 
 def _reader(tasks: Sequence[CopyTask]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -102,14 +92,14 @@ def _write(task: CopyTask) -> dict[str, object]:
     import pyarrow.parquet as pq
     from pyarrow import fs
 
-    schema = pa.ipc.read_schema(pa.py_buffer(task.schema))
+    schema = arrow_schema(task.table)
     filesystem, folder = fs.FileSystem.from_uri(task.folder)
     filesystem.create_dir(folder, recursive=True)
     name = f"copy-{uuid4()}.parquet"
     path = str(PurePosixPath(folder) / name)
-    rows = 0
+    count = 0
     with pq.ParquetWriter(path, schema, filesystem=filesystem, compression="snappy") as writer:
-        for batch in read_batches(task):
+        for batch in task.batches():
             writer.write_batch(batch, row_group_size=ROW_GROUP_ROWS)
-            rows += batch.num_rows
-    return {"path": name, "bytes": filesystem.get_file_info(path).size, "rows": rows}
+            count += batch.num_rows
+    return {"path": name, "bytes": filesystem.get_file_info(path).size, "rows": count}

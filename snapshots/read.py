@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.spark_types import row_type
 from cdc.core.table import Table
-from snapshots.copy import CopyTask, SnapshotSource, copy_tasks, read_batches
+from snapshots.copy import CopyTask, SnapshotSource, copy_tasks
 
 
 def source_rows(spark: SparkSession, source: SnapshotSource, table: Table, pages: int) -> DataFrame:
@@ -21,6 +21,6 @@ def _reader(tasks: Sequence[CopyTask]) -> Callable[[Iterator[pa.RecordBatch]], I
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("task").to_pylist():
-                yield from read_batches(tasks[number])
+                yield from tasks[number].batches()
 
     return read

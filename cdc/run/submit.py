@@ -1,7 +1,7 @@
 """`cdc submit`: the follow job through `spark-submit`, to any master, in client mode.
 
 The driver runs here and reads the configuration here. The workers must reach the log, the lake and the index, and have
-Python 3.11 with pyarrow, adbc-driver-postgresql and opensearch-py; the toolkit's own packages are shipped.
+Python 3.11 with pyarrow, asyncpg and opensearch-py; the toolkit's own packages are shipped.
 """
 
 import os

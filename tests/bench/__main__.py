@@ -49,7 +49,7 @@ def _run(goal: Goal, plan: Plan) -> None:
     folder.chmod(0o755)
     try:
         with Meter() as meter, goal.stage(Ground(folder, meter, say, plan.settings), sizes) as stage:
-            runs = interleaved(goal, stage, plan.pairs, say)
+            runs = interleaved(goal, plan.sides_of(goal), stage, plan.pairs, say)
     except FAILURES as failure:
         # the other goals still have their turn
         runs = not_set_up(goal, failure)

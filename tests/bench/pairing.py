@@ -1,7 +1,7 @@
 """Runs the sides of a goal in turn, A B A B, and voids the runs whose contents differ from the source."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -30,11 +30,11 @@ FAILURES = (
 Say = Callable[[str], None]
 
 
-def interleaved(goal: Goal, stage: Stage, pairs: int, say: Say) -> list[Run]:
-    """Run every side `pairs` times, in turn."""
+def interleaved(goal: Goal, sides: Sequence[str], stage: Stage, pairs: int, say: Say) -> list[Run]:
+    """Run these sides `pairs` times, in turn."""
     runs: list[Run] = []
     for pair in range(pairs):
-        for side in goal.sides:
+        for side in sides:
             run = _judged(stage, _once(goal, stage, pair, side))
             say(f"{goal.name} pair {pair + 1} {side}: {run.trouble or _values(goal, run)}")
             runs.append(run)

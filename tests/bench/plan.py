@@ -23,7 +23,12 @@ class Plan:
     scratch: Path | None
     sizes: Mapping[str, int]
     settings: Mapping[str, Any]
+    sides: Sequence[str]
     list_only: bool
+
+    def sides_of(self, goal: Goal) -> list[str]:
+        """The goal's sides, or those of them that were asked for."""
+        return [side for side in goal.sides if not self.sides or side in self.sides]
 
     def sizes_of(self, goal: Goal) -> dict[str, int]:
         """The goal's parameters at this scale, changed as asked."""
@@ -41,9 +46,10 @@ def planned(arguments: Sequence[str] | None = None) -> Plan:
     sizes = {name: int(number) for name, number in asked.size}
     if unused := [name for name in sizes if not any(name in goal.sizes[asked.scale] for goal in goals)]:
         parser.error(f"no goal has a size {unused[0]}")
-    return Plan(
-        goals, asked.pairs, asked.scale, asked.out, asked.scratch, sizes, nested(dict(asked.set)), asked.list_only
-    )
+    if unmet := [side for side in asked.side if not any(side in goal.sides for goal in goals)]:
+        parser.error(f"no goal has a side {unmet[0]}")
+    settings = nested(dict(asked.set))
+    return Plan(goals, asked.pairs, asked.scale, asked.out, asked.scratch, sizes, settings, asked.side, asked.list_only)
 
 
 def nested(values: Mapping[str, str]) -> dict[str, Any]:
@@ -71,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", type=Path, default=OUT, help="where results and report are written")
     add("--scratch", type=Path, help="where to work; a folder below it is made, and removed at the end")
     add("--size", type=_pair, action="append", default=[], metavar="NAME=NUMBER", help="a parameter of the goals")
+    add("--side", action="append", default=[], help="run this side only, while working on it; not a comparison")
     add("--set", type=_pair, action="append", default=[], metavar="PATH=VALUE", help="of cdc.yaml: spark.master=...")
     return parser
 

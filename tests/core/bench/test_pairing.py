@@ -12,7 +12,7 @@ def silent(text: str) -> None:
 
 
 def ran(stage: Told, pairs: int) -> list[Run]:
-    return interleaved(GOAL, stage, pairs, silent)
+    return interleaved(GOAL, GOAL.sides, stage, pairs, silent)
 
 
 def record_of(stage: Told, pairs: int) -> Record:

@@ -1,0 +1,122 @@
+"""A range of a table as Arrow: read by COPY on an exported snapshot, block by block, on a connection of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from typing import Final
+from urllib.parse import urlencode
+
+import asyncpg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.core.table import Column, Table
+from snapshots import block
+from snapshots.forms import form, made
+from snapshots.ranges import PageRange
+
+BLOCK_BYTES: Final = 2 * 1024 * 1024
+"""What is decoded at once stays in a processor's cache."""
+_HEADER_BYTES, _TRAILER_BYTES = 19, 2
+
+
+def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Iterator[pa.RecordBatch]:
+    """The rows of some pages as record batches of the table's Arrow schema.
+
+    Raises PreconditionError for a value that followers cannot hold, and what asyncpg raises.
+    """
+    sent = columns_sent(table)
+    widths = [form(column).width for column in sent]
+    for parts in _blocks(conninfo, snapshot, query(table, pages).as_string(None)):
+        yield _batch(table, sent, block.block(parts, widths), widths)
+
+
+def columns_sent(table: Table) -> list[Column]:
+    """A table's columns in the order in which they are read: those of one length first, which are taken together."""
+    return sorted(table.columns, key=lambda column: form(column).width == 0)
+
+
+def query(table: Table, pages: PageRange) -> sql.Composed:
+    """The SELECT of some pages: the marks of a block, and the columns in the order in which they are sent."""
+    marks = [sql.SQL("NULL::int")] * block.MARKS
+    columns = [form(column).selected.format(sql.Identifier(column.name)) for column in columns_sent(table)]
+    name = sql.Identifier(table.name.schema, table.name.table)
+    return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join([*marks, *columns]), name, pages.where)
+
+
+def _batch(table: Table, sent: list[Column], content: block.Bytes, widths: list[int]) -> pa.RecordBatch:
+    fields = block.fields_of(content, widths)
+    by_name = {column.name: made(table, column, field) for column, field in zip(sent, fields, strict=True)}
+    return pa.RecordBatch.from_arrays([by_name[name] for name in table.column_names], schema=arrow_schema(table))
+
+
+def _blocks(conninfo: str, snapshot: str, query: str) -> Iterator[list[bytes]]:
+    """What COPY sends of a query, in pieces of whole rows; while one is worked on, the rest waits in the socket."""
+    # no asyncio.Runner: each `run` of it sets a signal handler, and thereby writes down the piece before as a text
+    with closing(asyncio.new_event_loop()) as loop:
+        pieces = asyncio.Queue[list[bytes]](1)
+        copying = loop.create_task(_copied(conninfo, snapshot, query, pieces))
+        try:
+            while piece := loop.run_until_complete(_next(pieces, copying)):
+                yield piece
+        finally:
+            copying.cancel()
+            loop.run_until_complete(asyncio.wait([copying]))
+
+
+async def _next(pieces: asyncio.Queue[list[bytes]], copying: asyncio.Task[None]) -> list[bytes]:
+    """The next piece, empty at the end; raises what ended the copying before it."""
+    waiting = asyncio.ensure_future(pieces.get())
+    await asyncio.wait({waiting, copying}, return_when=asyncio.FIRST_COMPLETED)
+    if not waiting.done() and pieces.empty():
+        waiting.cancel()
+        await copying
+    return await waiting
+
+
+async def _copied(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[list[bytes]]) -> None:
+    """Run COPY on the snapshot, and put its rows and then an empty piece."""
+    parts, size = list[bytes](), 0
+    header = _HEADER_BYTES
+
+    async def take(data: bytes) -> None:
+        nonlocal parts, size, header
+        # only what is followed by more: the last piece has the trailer
+        if size >= BLOCK_BYTES:
+            await pieces.put(parts)
+            parts, size = [], 0
+        parts.append(data[header:])
+        size, header = size + len(data), 0
+
+    async with _reading(conninfo, snapshot) as connection:
+        await connection.copy_from_query(query, output=take, format="binary")
+    rest = b"".join(parts)[:-_TRAILER_BYTES]
+    await pieces.put([rest] if rest else [])
+    await pieces.put([])
+
+
+@asynccontextmanager
+async def _reading(conninfo: str, snapshot: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session that sees the source as it was when the snapshot was exported."""
+    asked = {name: str(value) for name, value in conninfo_to_dict(conninfo).items() if value is not None}
+    # a certificate's file can be named in an address only
+    tls = urlencode([(name, asked[name]) for name in ("sslmode", "sslrootcert") if name in asked])
+    connection = await asyncpg.connect(
+        f"postgresql://?{tls}",
+        host=asked["host"],
+        port=int(asked["port"]),
+        user=asked["user"],
+        password=asked.get("password"),
+        database=asked["dbname"],
+        timeout=float(asked.get("connect_timeout", 60)),
+        server_settings={name: asked[name] for name in ("application_name", "options") if name in asked},
+    )
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            await connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+            yield connection
+    finally:
+        # at once: whoever stops in the middle of a COPY does not wait for the rest of it
+        connection.terminate()

@@ -1,0 +1,175 @@
+"""Rows of `COPY (FORMAT binary)`, encoded here one by one as the manual says it, come back as Arrow's columns."""
+
+import struct
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.core.errors import PreconditionError
+from cdc.core.table import Column, Kind, Table, TableName
+from snapshots import block
+from snapshots.forms import LONGEST_BINARY, form, made
+from snapshots.rows import columns_sent
+
+NUMBERS = {Kind.SMALLINT: ">h", Kind.INTEGER: ">i", Kind.BIGINT: ">q", Kind.DOUBLE: ">d", Kind.DATE: ">i"}
+SINCE_1970 = {Kind.DATE: 10_957, Kind.TIMESTAMP: 946_684_800_000_000}
+PATTERNS = (b"\xff" * 8, b"\x00\x05" + b"\xff" * 8, b"\x00\x04" + b"\xff" * 8 + b"\x00\x00\x00\x08")
+
+
+def numeric(value: Decimal) -> bytes:
+    """The value as `numeric_send` in Postgres' numeric.c: groups of four digits, the first one's power of 10,000."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).rjust(-exponent + 1, "0")
+    whole, fraction = (text[:exponent], text[exponent:]) if exponent else (text, "")
+    whole, fraction = whole.rjust(-(-len(whole) // 4) * 4, "0"), fraction.ljust(-(-len(fraction) // 4) * 4, "0")
+    groups = [int((whole + fraction)[at : at + 4]) for at in range(0, len(whole + fraction), 4)]
+    weight = len(whole) // 4 - 1
+    while groups and not groups[0]:
+        groups, weight = groups[1:], weight - 1
+    while groups and not groups[-1]:
+        groups = groups[:-1]
+    return struct.pack(f">hhHh{len(groups)}h", len(groups), weight, 0x4000 * sign, -exponent, *groups)
+
+
+def sent(column: Column, value: Any) -> bytes:
+    """A value as Postgres sends it for this column."""
+    if column.kind is Kind.DECIMAL:
+        return numeric(value) if column.precision <= LONGEST_BINARY else str(value).encode()
+    if column.kind is Kind.BOOLEAN:
+        return bytes([value])
+    if column.kind is Kind.TIMESTAMP:
+        return struct.pack(">q", value)
+    if column.kind in NUMBERS:
+        return struct.pack(NUMBERS[column.kind], value)
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def encoded(table: Table, rows: Sequence[dict[str, Any]]) -> bytes:
+    content = b""
+    for row in rows:
+        content += struct.pack(">hii", block.MARKS + len(table.columns), -1, -1)
+        for column in columns_sent(table):
+            value = row[column.name]
+            data = b"" if value is None else sent(column, value)
+            content += struct.pack(">i", -1 if value is None else len(data)) + data
+    return content
+
+
+def decoded(table: Table, content: bytes) -> pa.RecordBatch:
+    columns = columns_sent(table)
+    widths = [form(column).width for column in columns]
+    fields = block.fields_of(block.block([content], widths), widths)
+    by_name = {column.name: made(table, column, field) for column, field in zip(columns, fields, strict=True)}
+    batch = pa.RecordBatch.from_arrays([by_name[name] for name in table.column_names], schema=arrow_schema(table))
+    batch.validate(full=True)
+    return batch
+
+
+def held(column: Column, value: Any) -> Any:
+    """A value as the Arrow array has it, in Arrow's own numbers."""
+    return value + SINCE_1970.get(column.kind, 0) if column.kind in SINCE_1970 and value is not None else value
+
+
+def as_python(column: Column, values: pa.Array) -> list[Any]:
+    if column.kind is Kind.DATE:
+        values = values.cast(pa.int32())
+    found: list[Any] = (values.cast(pa.int64()) if column.kind is Kind.TIMESTAMP else values).to_pylist()
+    return found
+
+
+def integers(bits: int) -> st.SearchStrategy[int]:
+    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+LARGE = Context(prec=60)
+
+
+def decimals(column: Column) -> st.SearchStrategy[Decimal]:
+    limit = 10**column.precision - 1
+    return st.integers(-limit, limit).map(lambda number: Decimal(number).scaleb(-column.scale, LARGE))
+
+
+BINARY = st.binary(max_size=30) | st.sampled_from(PATTERNS) | st.binary(max_size=9).map(lambda some: PATTERNS[0] + some)
+VALUES = {
+    Kind.BOOLEAN: st.booleans(),
+    Kind.SMALLINT: integers(16),
+    Kind.INTEGER: integers(32),
+    Kind.BIGINT: integers(64) | st.sampled_from([-1, 5, 4]),
+    Kind.DOUBLE: st.floats(allow_nan=False),
+    Kind.TEXT: st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40),
+    Kind.BYTES: BINARY,
+    Kind.DATE: st.integers(-2_451_545, 2_000_000_000),
+    Kind.TIMESTAMP: st.integers(-211_813_488_000_000_000, 9_222_422_400_000_000_000),
+}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[Table, list[dict[str, Any]]]:
+    """A table, and rows of it."""
+    kinds = draw(st.lists(st.sampled_from([*VALUES, Kind.DECIMAL]), min_size=1, max_size=6))
+    columns = tuple(_column(draw, f"c{n}", kind) for n, kind in enumerate(kinds))
+    of = {column.name: decimals(column) if column.kind is Kind.DECIMAL else VALUES[column.kind] for column in columns}
+    row = st.fixed_dictionaries({name: st.none() | values for name, values in of.items()})
+    return Table(TableName("public", "t"), columns, ("c0",)), draw(st.lists(row, max_size=12))
+
+
+def _column(draw: st.DrawFn, name: str, kind: Kind) -> Column:
+    if kind is not Kind.DECIMAL:
+        return Column(name, kind)
+    precision = draw(st.integers(1, 38))
+    return Column(name, kind, precision, draw(st.integers(0, precision)))
+
+
+@given(tables())
+def test_rows_come_back(drawn: tuple[Table, list[dict[str, Any]]]) -> None:
+    table, rows = drawn
+    batch = decoded(table, encoded(table, rows))
+    for column, values in zip(table.columns, batch.columns, strict=True):
+        assert as_python(column, values) == [held(column, row[column.name]) for row in rows]
+
+
+ONE = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), Column("v", Kind.BYTES)), ("id",))
+
+
+def test_a_value_that_looks_like_rows_is_none() -> None:
+    inner = encoded(ONE, [{"id": 7, "v": b"inner"}, {"id": 8, "v": None}])
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "v": inner},
+        {"id": 2, "v": inner[3:]},
+        {"id": 3, "v": inner[:-5]},
+        {"id": 4, "v": None},
+    ]
+    assert decoded(ONE, encoded(ONE, rows)).to_pylist() == rows
+
+
+@pytest.mark.parametrize("cut", [1, 5, 11, 20])
+def test_what_is_cut_off_is_no_row(cut: int) -> None:
+    content = encoded(ONE, [{"id": 1, "v": b"first"}, {"id": 2, "v": b"second"}])
+    for part in (content[:-cut], content[cut:]):
+        with pytest.raises(ValueError, match="no rows of 2 columns"):
+            decoded(ONE, part)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (Column("v", Kind.DATE), struct.pack(">i", 2**31 - 1)),
+        (Column("v", Kind.DATE), struct.pack(">i", -(2**31))),
+        (Column("v", Kind.TIMESTAMP), struct.pack(">q", -(2**63))),
+        (Column("v", Kind.TIMESTAMPTZ), struct.pack(">q", 2**63 - 1)),
+        (Column("v", Kind.DECIMAL, 9, 2), struct.pack(">hhHh", 0, 0, 0xC000, 0)),
+        (Column("v", Kind.DECIMAL, 38, 2), b"NaN"),
+    ],
+)
+def test_what_followers_cannot_hold_is_told(column: Column, value: bytes) -> None:
+    table = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), column), ("id",))
+    content = struct.pack(">hiiiqi", 4, -1, -1, 8, 1, len(value)) + value
+    with pytest.raises(PreconditionError, match=r"public\.t: column v holds a value that followers cannot hold yet"):
+        decoded(table, content)
