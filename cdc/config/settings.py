@@ -45,7 +45,7 @@ class SparkSettings(Settings):
 
 
 class FollowSettings(Settings):
-    trigger_seconds: int = Field(default=1, ge=0)
+    trigger_seconds: float = Field(default=0.2, ge=0)
     """How often a follower looks for new transactions."""
 
 

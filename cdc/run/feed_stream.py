@@ -16,8 +16,8 @@ CUTS_A_BATCH = 100
 """So many cuts are applied as one, where what they changed is small."""
 TOGETHER_BYTES = 64 * 1024 * 1024
 """Changes of one table up to this size, as the lake packs them, are small."""
-POLL_SECONDS = 0.1
-"""How often the lake is asked for cuts where another process writes it."""
+POLL_SECONDS, RUNG_SECONDS = 0.2, 1.0
+"""How often the lake is asked for cuts: where another process writes it, and where this one does, and rings."""
 Watch = Callable[[TableName, int], AbstractContextManager[None]]
 
 
@@ -26,15 +26,24 @@ def _unwatched(name: TableName, rows: int) -> AbstractContextManager[None]:
 
 
 class FeedStream:
-    """Applies cut by cut to one follower behind the lake; `recent` rings when this process makes one."""
+    """Applies cut by cut to one follower behind the lake, which is asked for cuts every `poll_seconds`.
+
+    `recent` rings when this process makes one.
+    """
 
     def __init__(
-        self, follower: FedFollower, feed: LakeFeed, recent: RecentChanges, reached: Callable[[Progress], bool]
+        self,
+        follower: FedFollower,
+        feed: LakeFeed,
+        recent: RecentChanges,
+        reached: Callable[[Progress], bool],
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._follower = follower
         self._feed = feed
         self._recent = recent
         self._reached = reached
+        self._poll_seconds = poll_seconds
         self._cut = resumed(follower, feed)
 
     def run(self, stopping: threading.Event) -> None:
@@ -43,7 +52,7 @@ class FeedStream:
         while not stopping.is_set():
             cuts = self._feed.newer(self._cut, CUTS_A_BATCH)
             if not cuts:
-                heard = self._recent.wait(heard, POLL_SECONDS)
+                heard = self._recent.wait(heard, self._poll_seconds)
             elif not self._apply(self._far_enough(cuts)):
                 return
 

@@ -15,7 +15,8 @@ from cdc.core.errors import CdcError, PreconditionError, RefusedError, Unreachab
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.log.runs import RunReader
 from cdc.run.capture_watch import CaptureWatch
-from cdc.run.feed_stream import FeedStream
+from cdc.run.feed_stream import POLL_SECONDS as FED_SECONDS
+from cdc.run.feed_stream import RUNG_SECONDS, FeedStream
 from cdc.run.history_check import check_history, check_log
 from cdc.run.lake_stream import LakeStream, Progress, Readers
 from cdc.run.large_runs import LargeRunReader
@@ -58,7 +59,7 @@ def follow(
         _check_source(settings, say)
         target = _mark(settings) if until_caught_up else None
         capture = CaptureWatch(settings, target, say)
-        following = _Following(settings, start_spark(), stopping, target, say)
+        following = _Following(settings, names, start_spark(), stopping, target, say)
         # only now: PySpark takes SIGINT for itself when a session starts
         held.enter_context(_signals(stopping, say))
         with ThreadPoolExecutor(len(names)) as threads:
@@ -117,9 +118,16 @@ class _Following:
     """What the streams of one process share."""
 
     def __init__(
-        self, settings: PipelineSettings, spark: SparkSession, stopping: threading.Event, target: Lsn | None, say: Say
+        self,
+        settings: PipelineSettings,
+        names: Sequence[str],
+        spark: SparkSession,
+        stopping: threading.Event,
+        target: Lsn | None,
+        say: Say,
     ) -> None:
         self._settings = settings
+        self._poll_seconds = RUNG_SECONDS if settings.delta[0] in names else FED_SECONDS
         self._spark = spark
         self._stopping = stopping
         self._target = target
@@ -145,7 +153,7 @@ class _Following:
         if name == self._settings.delta[0]:
             return lambda: self._lake_stream(reached, held)
         held.callback(self._fed[name].close)
-        return lambda: FeedStream(self._fed[name], self._feed(), self._recent, reached)
+        return lambda: FeedStream(self._fed[name], self._feed(), self._recent, reached, self._poll_seconds)
 
     def _feed(self) -> LakeFeed:
         return LakeFeed(self._spark, lake_of(self._settings), self._recent)

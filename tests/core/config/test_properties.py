@@ -62,7 +62,7 @@ configurations = both(
         connect=captures,
         followers=followers,
     ),
-    optional(spark=block(conf=words), follow=block(trigger_seconds=st.integers(0, 60))),
+    optional(spark=block(conf=words), follow=block(trigger_seconds=st.floats(0, 60))),
 )
 
 
