@@ -43,8 +43,8 @@ class CaptureSettings(Settings):
     password_reference: str | None = None
     """What stands for the password in the connector's configuration, such as `${file:/secrets/pg:password}`
     or `${env:PG_PASSWORD}`: resolved by Connect's own config providers. Without it, the password itself is sent."""
-    max_batch_size: int = Field(default=8192, ge=1)
-    max_queue_size: int = Field(default=32768, ge=2)
+    max_batch_size: int = Field(default=20_000, ge=1)
+    max_queue_size: int = Field(default=100_000, ge=2)
     max_queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
     overrides: dict[str, str] = Field(default_factory=dict)
     """Further settings of the connector, as Debezium names them; they win."""

@@ -15,7 +15,6 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic
-from cdc.log.settings import LogSettings
 from cdc.log.standing_consumer import StandingConsumer
 
 PATIENCE_SECONDS = 60.0
@@ -41,15 +40,14 @@ class _Part:
 class RunReader:
     """Reads small runs for one follower; `placeholder` is the connector's for values that were not sent."""
 
-    def __init__(self, log: LogSettings, placeholder: str, patience: float = PATIENCE_SECONDS) -> None:
-        self._prefix = log.prefix
+    def __init__(
+        self, consumer: StandingConsumer, prefix: str, placeholder: str, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        self._consumer = consumer
+        self._prefix = prefix
         self._placeholder = placeholder
         self._patience = patience
-        self._consumer = StandingConsumer(log)
         self._decoders: dict[TableName, tuple[Table, Decoder]] = {}
-
-    def close(self) -> None:
-        self._consumer.close()
 
     def read(self, run: Ends, tables: Sequence[Table], start: Offsets) -> ReadRun:
         """Read what the run has of these tables.
@@ -98,11 +96,11 @@ class RunReader:
         looked: Mapping[str, int],
         deadline: float,
     ) -> None:
-        if self._consumer.read_on() or time.monotonic() < deadline:
+        if self._consumer.read_on(missing) or time.monotonic() < deadline:
             return
         self._consumer.check_alive()
         for topic in missing:
-            if self._consumer.at_end(topic):
+            if not self._consumer.behind(topic):
                 raise lost(topic, looked.get(topic, self._consumer.waiting(topic)), counts[str(touched[topic].name)])
 
     def _decoder(self, table: Table) -> Decoder:

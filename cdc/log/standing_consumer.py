@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -94,13 +94,14 @@ class StandingConsumer:
         """Where the messages that wait begin, partition by partition."""
         return {place.partition: each.start for place, each in self._of(topic)}
 
-    def read_on(self) -> bool:
+    def read_on(self, wanted: Collection[str] = ()) -> bool:
         """Wait a moment for more messages, of whatever topic; says whether any came.
 
-        Raises UnreachableError when no broker has answered for a minute.
+        Of the topics that are `wanted`, more are read however many wait. Raises UnreachableError when no broker has
+        answered for a minute.
         """
         with reported(self._log):
-            self._hold_back()
+            self._hold_back(wanted)
             found = self._consumer.poll(timeout_ms=POLL_MS, max_records=POLL_RECORDS)
         for place, records in found.items():
             own = self._partitions[place]
@@ -110,12 +111,21 @@ class StandingConsumer:
             self._heard = time.monotonic()
         return moved
 
-    def at_end(self, topic: str) -> bool:
-        """Has all been read that was committed when this was asked?"""
+    def behind(self, topic: str) -> int:
+        """How many offsets lie between what has been read and what is committed now."""
         places = [place for place, _ in self._of(topic)]
         with reported(self._log):
             ends = self._consumer.end_offsets(places)
-        return all(self._partitions[place].position >= end for place, end in ends.items())
+        return sum(max(end - self._partitions[place].position, 0) for place, end in ends.items())
+
+    def read_to_end(self, topic: str) -> None:
+        """Read all that is committed when this is asked. Raises like `check_alive`."""
+        places = [place for place, _ in self._of(topic)]
+        with reported(self._log):
+            ends = self._consumer.end_offsets(places)
+        while any(self._partitions[place].position < end for place, end in ends.items()):
+            if not self.read_on([topic]):
+                self.check_alive()
 
     def check_alive(self) -> None:
         if time.monotonic() - self._heard > STALL_SECONDS:
@@ -139,8 +149,12 @@ class StandingConsumer:
     def _of(self, topic: str) -> Iterator[tuple[TopicPartition, _Partition]]:
         return ((place, each) for place, each in self._partitions.items() if place.topic == topic)
 
-    def _hold_back(self) -> None:
-        full = {place for place, each in self._partitions.items() if len(each.waiting) >= MOST_WAITING}
+    def _hold_back(self, wanted: Collection[str]) -> None:
+        full = {
+            place
+            for place, each in self._partitions.items()
+            if len(each.waiting) >= MOST_WAITING and place.topic not in wanted
+        }
         paused = set(self._consumer.paused())
         if full - paused:
             self._consumer.pause(*(full - paused))

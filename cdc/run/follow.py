@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
+from cdc.log.standing_consumer import StandingConsumer
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.feed_stream import POLL_SECONDS as FED_SECONDS
 from cdc.run.feed_stream import RUNG_SECONDS, FeedStream
@@ -161,9 +163,12 @@ class _Following:
     def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> Query:
         s = self._settings
         held.close()
-        small = RunReader(s.log, placeholder(s.pipeline.name))
-        held.callback(small.close)
-        readers = Readers(small, LargeRunReader(self._spark, s.log, placeholder(s.pipeline.name), small))
+        consumer = StandingConsumer(s.log)
+        held.callback(consumer.close)
+        unsent = placeholder(s.pipeline.name)
+        small = RunReader(consumer, s.log.prefix, unsent)
+        large = LargeRunReader(self._spark, s.log, unsent, small)
+        readers = Readers(small, large, NewEnds(consumer, s.log.prefix))
         follower = delta_follower(s, self._recent)
         held.callback(follower.close)
         follower.prepare([])

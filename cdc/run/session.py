@@ -29,7 +29,13 @@ FIXED = {
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """One compiler only; that alone would leave 48 MB for compiled code, which Spark fills (seen: VirtualMachineError)."""
-LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.python.daemon.module": "cdc.run.python_workers",
+}
+"""Of a session on this machine alone, whose workers find our packages where we did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     """
     find_java()
     launch.log.parent.mkdir(parents=True, exist_ok=True)
-    local = LOOPBACK if launch.master.startswith("local") else {}
+    local = LOCAL if launch.master.startswith("local") else {}
     own = {
         "spark.driver.memory": launch.driver_memory,
         "spark.jars": ",".join(launch.jars),

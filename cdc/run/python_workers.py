@@ -1,0 +1,18 @@
+"""Where Spark's Python workers come from: a process that has imported what their work needs, and forks.
+
+A worker of Spark's own daemon imports it anew, for a second of processor time; and one is lost whenever a task ends
+before its input does, as those of large runs do.
+"""
+
+import pyspark.worker
+from pyspark.daemon import manager
+
+import sinks.lake.large_batch
+import sinks.latest.write
+import sinks.search.write
+import snapshots.copy
+
+IMPORTED = (pyspark.worker, sinks.lake.large_batch, sinks.latest.write, sinks.search.write, snapshots.copy)
+
+if __name__ == "__main__":
+    manager()
