@@ -12,7 +12,7 @@ from snapshots.copy import CopyTask, SnapshotSource, copy_tasks
 
 def source_rows(spark: SparkSession, source: SnapshotSource, table: Table, pages: int) -> DataFrame:
     """The table's rows, typed as `row_type` says: what a copy on this snapshot would hold."""
-    tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism, folder="")
+    tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame([(n,) for n in range(len(tasks))], "task int").repartitionByRange(len(tasks), "task")
     return frame.mapInArrow(_reader(tasks), row_type(table))
 

@@ -88,9 +88,8 @@ def _tell_kept(lakes: list[str]) -> None:
     from cdc.local.fetch.cache import cache_folder
 
     for lake in lakes:
-        output.say(
-            f"kept the lake {lake} → rm -r {shlex.quote(lake)}, if it was copied from the Postgres that is gone now"
-        )
+        remove = "delete what lies there" if "://" in lake else f"rm -r {shlex.quote(lake)}"
+        output.say(f"kept the lake {lake} → {remove}, if it was copied from the Postgres that is gone now")
     output.say(f"kept the configurations, and the downloads in {cache_folder()}")
 
 

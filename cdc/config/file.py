@@ -15,9 +15,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from cdc.config.errors import InvalidSettingsError, Problem
 from cdc.config.references import Resolver, escape
-from cdc.config.settings import Finding, PipelineSettings, Place, early_table_findings
+from cdc.config.settings import PipelineSettings, early_table_findings
 from cdc.config.validation import findings, plain_schema
 from cdc.core.errors import ConfigurationError
+from cdc.core.settings import Finding, Place
 
 REDACTED = "**********"
 SECRET_KEY = re.compile(r"pass|secret|token|credential|jaas|private|keystore|api.?key|access.?key", re.IGNORECASE)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdc.config.settings import Finding, Place
+from cdc.core.settings import Finding, Place
 
 REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
 FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
-from cdc.core.settings import Settings
+from cdc.core.settings import Finding, Settings, all_refused
 from cdc.core.table import TableName
 from cdc.log.settings import LogSettings
 from connect.settings import CaptureSettings, SourceSettings
@@ -21,12 +20,6 @@ PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 FOLLOWER_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
 IDENTIFIER_BYTES = 63
 """The longest name in Postgres (manual, "Identifiers and Key Words")."""
-
-Place = tuple[str | int, ...]
-"""A place in the configuration: keys of blocks and indexes of lists, from the top."""
-
-Finding = tuple[Place, str]
-"""What is wrong at a place, as half a sentence."""
 
 
 class PipelineBlock(Settings):
@@ -197,5 +190,4 @@ def _anchor(folder: Path, path: str) -> str:
 
 def _refuse(findings: list[Finding]) -> None:
     if findings:
-        text = "; ".join(sentence for _, sentence in findings)
-        raise PydanticCustomError("findings", "{text}", {"text": text, "findings": findings})
+        raise all_refused(findings)

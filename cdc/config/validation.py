@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from cdc.config.settings import Finding, PipelineSettings, Place
+from cdc.config.settings import PipelineSettings
+from cdc.core.settings import Finding, Place
 
 Node = Mapping[str, Any]
 """A piece of JSON Schema."""

@@ -31,6 +31,7 @@ from cdc.run.schema_check import check_schema, followed
 from connect import connector, marker, publication, readiness, registration, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
+from sinks.lake.copied_files import CopyWriter
 from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from snapshots.copy import SnapshotSource, copy_table
@@ -225,12 +226,13 @@ def _copy(
 ) -> dict[TableName, int]:
     readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
     copied: dict[TableName, int] = {}
-    spark, rows = required(work.spark), keeper.estimated_rows
+    spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)
     for table in tables:
-        folder = lake_of(work.settings).folder(table.name)
+        storage = lake.table(table.name)
+        storage.make()
         with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
             watch = watched(spark, advance, rows[table.name])
-            files = copy_table(spark, readers, table, keeper.pages[table.name], folder, watch)
+            files = copy_table(spark, readers, table, keeper.pages[table.name], CopyWriter(table, storage), watch)
         follower.load(table, files, bookmark)
         copied[table.name] = sum(file.rows for file in files)
     return copied

@@ -8,12 +8,15 @@ from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from cdc.core import errors
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 LONGEST_LINE = 300
 PYTHON_ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception)\b.*:")
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
 """What Spark's Kafka source says, in the text of its failure, when the brokers do not answer."""
+OURS = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
+"""How a failure of ours ends the traceback of a task."""
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
@@ -34,6 +37,9 @@ def told(what: str) -> Iterator[None]:
 def ours(what: str, error: Exception) -> CdcError:
     """One line for a failure of `what`, by the text that came with it: Spark hands on no more than that."""
     text = str(error)
+    if found := OURS.search(text):
+        kind: type[CdcError] = getattr(errors, found[1], CdcError)
+        return kind(found[2], found[3] or "")
     line = _telling([line.strip() for line in text.splitlines() if line.strip()]) or type(error).__name__
     full = next((sign for sign in FULL if sign in text), None)
     if full:
@@ -42,7 +48,7 @@ def ours(what: str, error: Exception) -> CdcError:
             "make room, then start it again: what is finished stays",
         )
     if any(sign in text for sign in UNREACHABLE):
-        return UnreachableError(f"{what}: {line}", "is the log running?")
+        return UnreachableError(f"{what}: {line}", "are the log and the lake's store running?")
     return CdcError(f"{what} stopped: {line}", "what is finished stays; mend the cause, then start it again")
 
 

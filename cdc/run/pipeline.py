@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError, RefusedError
-from cdc.local.fetch.jars import spark_jars
+from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.local.progress import SILENT, Progress
 from cdc.run import session
+from sinks.lake import s3a
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
 from sinks.lake.recent import RecentChanges
@@ -35,19 +36,39 @@ def spark_session(
 
     `progress` is told of jars that have to be fetched, and that Spark starts.
     """
-    spark = settings.spark
-    title = f"cdc {name} {settings.pipeline.name}"
-    conf = {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **spark.conf}
+    title, access = f"cdc {name} {settings.pipeline.name}", settings.delta[1].access
     if SUBMITTED in os.environ:
-        return session.submitted(title, conf)
+        started = session.submitted(title, spark_conf(settings))
+    else:
+        started = session.build(title, _launch(settings, brief, progress), spark_conf(settings))
+    if access is not None:
+        s3a.give_keys(started, access)
+    return started
+
+
+def spark_conf(settings: PipelineSettings) -> dict[str, str]:
+    """What Spark is told beside master and memory; no secret is in it."""
+    spark, access = settings.spark, settings.delta[1].access
+    lake = s3a.conf(access) if access is not None else {}
+    return {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
+
+
+def lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> list[Path]:
+    """The jars that Spark needs to reach the lake, beside those of every pipeline."""
+    return [] if settings.delta[1].access is None else [*fetch(s3a.JARS, progress=progress)]
+
+
+def _launch(settings: PipelineSettings, brief: bool, progress: Progress) -> session.Launch:
+    spark = settings.spark
     log = Path(settings.pipeline.state) / "logs" / "spark.log"
-    jars = [str(jar) for jar in spark_jars(progress=progress)]
+    jars = [str(jar) for jar in (*spark_jars(progress=progress), *lake_jars(settings, progress))]
     progress.step("spark", f"starting, with {spark.master}")
-    return session.build(title, session.Launch(spark.master, spark.driver_memory, jars, log, brief), conf)
+    return session.Launch(spark.master, spark.driver_memory, jars, log, brief)
 
 
 def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
-    return Lake(settings.delta[1].path, settings.pipeline.name, generation)
+    lake = settings.delta[1]
+    return Lake(lake.path, settings.pipeline.name, generation, lake.access)
 
 
 def delta_follower(settings: PipelineSettings, recent: RecentChanges | None = None) -> DeltaFollower:

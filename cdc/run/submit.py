@@ -1,7 +1,9 @@
 """`cdc submit`: the follow job through `spark-submit`, to any master, in client mode.
 
 The driver runs here and reads the configuration here. The workers must reach the log, the lake and the index, and have
-Python 3.11 with pyarrow, asyncpg and opensearch-py; the toolkit's own packages are shipped.
+Python 3.11 with pyarrow, asyncpg and opensearch-py, for a lake on an object store obstore and pydantic;
+the toolkit's own packages are shipped. Passwords and keys are in no command line: the driver has them from the
+configuration, and hands them on with the tasks that need them.
 """
 
 import os
@@ -18,7 +20,7 @@ import pyspark
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.local.fetch.jars import spark_jars, spark_packages
-from cdc.run.pipeline import SUBMITTED
+from cdc.run.pipeline import SUBMITTED, lake_jars, spark_conf
 from cdc.run.session import FIXED
 
 PACKAGES = ("cdc", "connect", "sinks", "snapshots")
@@ -36,11 +38,10 @@ class Submission:
 
     def command(self, settings: PipelineSettings, packages: Path) -> list[str]:
         """The command line; `packages` is the archive of the toolkit's own code."""
-        jars = _resolved() if self.resolve_packages else ["--jars", ",".join(map(str, spark_jars()))]
+        jars = _jars(lake_jars(settings), resolve_packages=self.resolve_packages)
         conf = {
             "spark.pyspark.python": sys.executable,
-            "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
-            **settings.spark.conf,
+            **spark_conf(settings),
             **(self.conf or {}),
             **FIXED,
         }
@@ -51,10 +52,17 @@ class Submission:
         return [str(_spark_submit()), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
 
 
-def _resolved() -> list[str]:
+def _jars(of_lake: Sequence[Path], *, resolve_packages: bool) -> list[str]:
+    """How the jars get there. Those of a lake on an object store are always shipped: their POM asks for 686 MB."""
+    if not resolve_packages:
+        return ["--jars", _joined([*spark_jars(), *of_lake])]
     packages = spark_packages()
     excluded = ["--exclude-packages", ",".join(packages.excluded)]
-    return ["--packages", ",".join(packages.resolved), *excluded, "--jars", ",".join(map(str, packages.shipped))]
+    return ["--packages", ",".join(packages.resolved), *excluded, "--jars", _joined([*packages.shipped, *of_lake])]
+
+
+def _joined(jars: Sequence[Path]) -> str:
+    return ",".join(map(str, jars))
 
 
 def submit(settings: PipelineSettings, submission: Submission) -> int:

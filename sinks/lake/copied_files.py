@@ -1,22 +1,50 @@
-"""A table's copy taken in: Parquet files that are there already become the table's content in one commit."""
+"""A table's copy: written by many tasks as Parquet files, which then become the table's content in one commit."""
 
 import json
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
 from cdc.core.errors import RefusedError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table
-from sinks.lake import layout
+from sinks.lake import data_files, layout, statistics
 from sinks.lake.delta_log import Conflict, DeltaLog
 from sinks.lake.delta_state import Action, DataFile, State, now_ms
 from sinks.lake.layout import SOURCE_PROPERTY, TABLE_PROPERTY, Lake
+from sinks.lake.storage import Storage
 
 PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
 FEATURES = ("deletionVectors", "changeDataFeed")
 
 CopiedFiles = Sequence[CopiedFile]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWriter:
+    """Writes a part of a table's copy; it travels to Spark's tasks."""
+
+    table: Table
+    storage: Storage
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> CopiedFile:
+        """Write the rows, of the table's Arrow schema, as one file; only a batch of them is in memory at a time."""
+        path, schema = f"copy-{uuid.uuid4()}.parquet", arrow_schema(self.table)
+        bounded = statistics.indexed(schema.names, self.table.key)
+        found = statistics.of_rows(schema.empty_table(), bounded)
+        with self.storage.writing(path) as file:
+            with pq.ParquetWriter(file, schema, compression=data_files.COMPRESSION) as writer:
+                for batch in batches:
+                    rows = pa.Table.from_batches([batch])
+                    writer.write_table(rows, data_files.group_rows(rows))
+                    found = statistics.together([found, statistics.of_rows(rows, bounded)])
+            size = file.tell()
+        return CopiedFile(path, size, found["numRecords"], statistics.as_text(found))
 
 
 def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:

@@ -6,6 +6,7 @@ only those of which it knows every feature: a table with another one is refused 
 
 import json
 import re
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -78,12 +79,15 @@ class DeltaLog:
         return found
 
     def commit(self, actions: Sequence[Action], operation: str) -> int:
-        """Make these actions the next version, durable when this returns; raises Conflict when it is taken."""
+        """Make these actions the next version, durable when this returns.
+
+        Raises Conflict when it is taken, FileNotFoundError when the table is gone.
+        """
         version = self.state.version + 1
-        info = {"timestamp": now_ms(), "operation": operation, "operationParameters": {}, "engineInfo": "cdc-toolkit"}
-        lines = [{"commitInfo": info}, *actions]
+        lines = [{"commitInfo": _commit_info(operation)}, *actions]
         text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
-        if not self.storage.create(f"{LOG}/{version:020}.json", text.encode()):
+        before = _name(version - 1) if version else None
+        if not self.storage.create(_name(version), text.encode(), before):
             raise Conflict(f"version {version}")
         self._go_on(actions)
         return version
@@ -104,7 +108,7 @@ class DeltaLog:
 
     def _read(self, version: int) -> list[Action] | None:
         try:
-            text = self.storage.read(f"{LOG}/{version:020}.json")
+            text = self.storage.read(_name(version))
         except FileNotFoundError:
             return None
         return [json.loads(line) for line in text.splitlines() if line]
@@ -128,6 +132,22 @@ class DeltaLog:
                 " write",
                 "drop the feature (ALTER TABLE … DROP FEATURE), or bootstrap into another path",
             )
+
+
+def _name(version: int) -> str:
+    """The file of a commit."""
+    return f"{LOG}/{version:020}.json"
+
+
+def _commit_info(operation: str) -> Action:
+    """Who commits what; the id tells this commit from any other, also when it is tried again."""
+    return {
+        "timestamp": now_ms(),
+        "operation": operation,
+        "operationParameters": {},
+        "engineInfo": "cdc-toolkit",
+        "txnId": str(uuid.uuid4()),
+    }
 
 
 def committed_ms(actions: Iterable[Action]) -> int:

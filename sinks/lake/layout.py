@@ -19,7 +19,8 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import Action, State, now_ms
-from sinks.lake.storage import Folder, Storage
+from sinks.lake.settings import S3Settings
+from sinks.lake.storage import Storage, storage_at
 
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"
@@ -43,11 +44,15 @@ _DELTA_TYPES: Mapping[pa.DataType, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The folder of one pipeline's tables, and the ids under which their logs keep positions."""
+    """The folder of one pipeline's tables, and the ids under which their logs keep positions.
+
+    `access`: how the object store is reached whose `s3://bucket/prefix` the path is; None for a folder of the machine.
+    """
 
     path: str
     pipeline: str
     generation: int
+    access: S3Settings | None = None
 
     def folder(self, name: TableName) -> str:
         """The table's folder: no name can leave the lake or meet another's."""
@@ -58,11 +63,11 @@ class Lake:
 
     def table(self, name: TableName) -> Storage:
         """The files of a table."""
-        return Folder(self.folder(name))
+        return storage_at(self.folder(name), self.access)
 
     def own_table(self, name: str) -> Storage:
         """The files of a table of the toolkit's own."""
-        return Folder(self.own_folder(name))
+        return storage_at(self.own_folder(name), self.access)
 
     @property
     def app_id(self) -> str:

@@ -1,16 +1,77 @@
 """The settings of a lake in `cdc.yaml`."""
 
-from typing import Literal
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from cdc.core.settings import Settings
+from cdc.core.errors import ConfigurationError
+from cdc.core.settings import Settings, refused
+
+SCHEME: Final = "s3://"
+_ANY_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_BUCKET: Final = re.compile(r"s3://[^/\s]+(/[^/]+)*/?")
+_FIRST_REGION: Final = "us-east-1"
+_OPEN_LINE: Final = "is not encrypted: name an https:// one, or set allow_http: true where the network is yours"
+
+
+class S3Settings(Settings):
+    """How an object store is reached. What is left out is as Amazon's own clients have it."""
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    """The store's address; left out, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else Amazon's of the region."""
+    region: str | None = Field(default=None, min_length=1)
+    """Left out, AWS_REGION or AWS_DEFAULT_REGION, else us-east-1."""
+    access_key_id: SecretStr | None = Field(default=None, min_length=1)
+    """Left out, credentials come from the environment, a web identity, the container or the machine, in this order."""
+    secret_access_key: SecretStr | None = Field(default=None, min_length=1)
+    """By reference: `${env:NAME}` or `${file:path}`."""
+    session_token: SecretStr | None = None
+    """By reference, for keys that are temporary. They are not renewed: better leave all three out."""
+    path_style: bool = False
+    """Name the bucket in the path, not in the host: what most stores that are not Amazon's want."""
+    allow_http: bool = False
+    """Let data, though not the secret key, go over the network in clear."""
+
+    @field_validator("session_token", mode="before")
+    @classmethod
+    def _no_token(cls, token: Any) -> Any:
+        """`${env:NAME:-}` is empty where there is none."""
+        return token or None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            raise refused((), "access_key_id and secret_access_key are given both or not at all")
+        if self.session_token is not None and self.access_key_id is None:
+            raise refused(("session_token",), "belongs to keys that are not given")
+        if not self._is_allowed(self.endpoint):
+            raise refused(("endpoint",), _OPEN_LINE)
+        return self
+
+    def complete(self, environ: Mapping[str, str] = os.environ) -> Self:
+        """The same with endpoint and region filled in, so that every client, on every machine, uses the same.
+
+        Raises ConfigurationError for an address of the environment that is not to be used.
+        """
+        endpoint = self.endpoint or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None
+        if not self._is_allowed(endpoint):
+            raise ConfigurationError(f"AWS_ENDPOINT_URL {endpoint}", _OPEN_LINE)
+        region = self.region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or _FIRST_REGION
+        return self.model_copy(update={"endpoint": endpoint and endpoint.rstrip("/"), "region": region})
+
+    def _is_allowed(self, endpoint: str | None) -> bool:
+        return self.allow_http or not (endpoint or "").startswith("http://")
 
 
 class DeltaSettings(Settings):
     kind: Literal["delta"]
     path: str = Field(min_length=1)
-    """The lake: a folder or a URI that Spark can write; a table lies at `<path>/<schema>/<table>`."""
+    """The lake: a folder, or `s3://bucket/prefix`; a table lies at `<path>/<schema>/<table>`."""
+    s3: S3Settings | None = None
+    """How the object store is reached; left out, as Amazon's own clients do."""
     batch_changes: int = Field(default=200_000, ge=1)
     """A batch takes whole transactions until it holds this many changes."""
     small_run_changes: int = Field(default=20_000, ge=0)
@@ -19,3 +80,19 @@ class DeltaSettings(Settings):
     """For how long the past of a table, and what changed in it, can still be read; longer where a follower needs it."""
     parallel_tables: int = Field(default=8, ge=1)
     """So many tables are committed at a time: their disks' waits overlap."""
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        if self.path.startswith(SCHEME):
+            if not _BUCKET.fullmatch(self.path):
+                raise refused(("path",), "is not s3://bucket/prefix")
+        elif _ANY_SCHEME.match(self.path):
+            raise refused(("path",), "is neither a folder nor s3://bucket/prefix")
+        elif self.s3 is not None:
+            raise refused(("s3",), "is for a path that begins with s3://")
+        return self
+
+    @property
+    def access(self) -> S3Settings | None:
+        """How the lake's object store is reached, complete; None for a folder."""
+        return (self.s3 or S3Settings()).complete() if self.path.startswith(SCHEME) else None

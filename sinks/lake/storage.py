@@ -1,19 +1,26 @@
 """Where a lake's bytes are: a folder or an object store, with the one thing that commits need: put if absent."""
 
+import errno
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
+from sinks.lake.settings import S3Settings
+
 
 class Storage(Protocol):
-    """Whole files by their path below one root; `/` parts folders. What a call has written is there after a crash."""
+    """Whole files by their path below one root; `/` parts folders. What a call has written is there after a crash.
+
+    It travels to Spark's tasks, whole: what it needs to be reached is in it.
+    """
 
     def make(self) -> None:
-        """Make the root, where that is something to be made."""
+        """Make the root, where that is something to be made; raises PreconditionError where no table could be kept."""
 
     def read(self, path: str) -> bytes:
         """All of a file; raises FileNotFoundError."""
@@ -24,10 +31,16 @@ class Storage(Protocol):
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
         """Put a file, over whatever has that path."""
 
-    def create(self, path: str, content: bytes) -> bool:
+    def writing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        """A file to be written in parts, of which few are in memory at a time.
+
+        It is there, whole, when the context ends; where it ends by an error there is none.
+        """
+
+    def create(self, path: str, content: bytes, behind: str | None = None) -> bool:
         """Put a file unless one has that path, and say whether it was put: of two writers, one hears False.
 
-        Raises FileNotFoundError when the root is gone.
+        Raises FileNotFoundError when the file `behind` is gone, or the root. No two files may have the same content.
         """
 
     def uri(self) -> str:
@@ -38,6 +51,15 @@ class Storage(Protocol):
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files; those that are gone already are no failure."""
+
+
+def storage_at(root: str, access: S3Settings | None) -> Storage:
+    """The files below a folder; or below `s3://bucket/prefix`, where there is a way to reach it."""
+    if access is None:
+        return Folder(root)
+    from sinks.lake.object_store import ObjectStore
+
+    return ObjectStore.at(root, access)
 
 
 class Folder:
@@ -61,10 +83,26 @@ class Folder:
         target.parent.mkdir(exist_ok=True)
         written = _synced(target, content)
         written.rename(target)
-        _sync_folder(target.parent)
+        _sync(target.parent)
 
-    def create(self, path: str, content: bytes) -> bool:
+    @contextmanager
+    def writing(self, path: str) -> Iterator[pa.NativeFile]:
         target = self._root / path
+        hidden = _beside(target)
+        try:
+            with pa.OSFile(str(hidden), "wb") as file:
+                yield file
+            _sync(hidden)
+            hidden.rename(target)
+        except BaseException:
+            hidden.unlink(missing_ok=True)
+            raise
+        _sync(target.parent)
+
+    def create(self, path: str, content: bytes, behind: str | None = None) -> bool:
+        target = self._root / path
+        if behind is not None and not (self._root / behind).exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._root / behind))
         target.parent.mkdir(exist_ok=True)
         written = _synced(target, content)
         try:
@@ -74,7 +112,7 @@ class Folder:
             return False
         finally:
             written.unlink()
-        _sync_folder(target.parent)
+        _sync(target.parent)
         return True
 
     def uri(self) -> str:
@@ -91,9 +129,14 @@ class Folder:
             (self._root / path).unlink(missing_ok=True)
 
 
+def _beside(target: Path) -> Path:
+    """A hidden file in the same folder, which nobody else has."""
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+
+
 def _synced(target: Path, content: bytes | pa.Buffer) -> Path:
     """The content in a hidden file beside its target, on the disk when this returns."""
-    path = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    path = _beside(target)
     with path.open("xb", buffering=0) as file:
         try:
             view = memoryview(content)
@@ -106,9 +149,9 @@ def _synced(target: Path, content: bytes | pa.Buffer) -> Path:
     return path
 
 
-def _sync_folder(folder: Path) -> None:
-    """A new name is durable once its folder is."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Bring a file, or a folder with its new names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from deltalake import DeltaTable
-
+from sinks.lake.checkpoint import write_checkpoint
 from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in, committed_ms, version_of
 from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of
 from sinks.lake.live_table import LiveTable
@@ -58,8 +57,7 @@ def checkpointed(log: DeltaLog) -> bool:
     """Write a checkpoint when enough commits have come since the last; says whether there was one to write."""
     if log.state.version - log.checkpoint < CHECKPOINT_EVERY:
         return False
-    DeltaTable(log.storage.uri()).create_checkpoint()
-    log.checkpoint = log.state.version
+    write_checkpoint(log)
     return True
 
 

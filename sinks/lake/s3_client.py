@@ -1,0 +1,126 @@
+"""How an object store is connected to, and what its failures mean."""
+
+import errno
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from obstore.exceptions import BaseError, NotFoundError
+from obstore.store import S3Store
+
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from sinks.lake.settings import S3Settings
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential
+
+RETRIES: "Final[RetryConfig]" = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
+CONNECT_SECONDS: Final = 5
+REQUEST_SECONDS: Final = 120
+"""For a whole answer, a large object's content included."""
+
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_CODE: Final = re.compile(r"<Code>(\w+)</Code>")
+_METADATA: Final = re.compile(r"/latest/(api|meta-data)/")
+"""Where a machine of Amazon's is asked for credentials, when nothing else has any."""
+_REFUSING: Final = (401, 403)
+_BUSY: Final = (408, 409, 412, 429)
+_NEVER: Final = 501
+
+
+@cache
+def connected(bucket: str, access: S3Settings) -> S3Store:
+    """A client of a bucket: one a process, for the sake of its open connections.
+
+    What it is given wins over the AWS_* variables of the environment, which it reads as well.
+    """
+    client: ClientConfig = {
+        "allow_http": access.allow_http,
+        "timeout": f"{REQUEST_SECONDS}s",
+        "connect_timeout": f"{CONNECT_SECONDS}s",
+    }
+    config: S3Config = {
+        "region": access.region or "",
+        "virtual_hosted_style_request": not access.path_style,
+        "conditional_put": "etag",
+        "skip_signature": False,
+    }
+    if endpoint := address(bucket, access):
+        config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
+    return S3Store(
+        bucket, config=config, client_options=client, retry_config=RETRIES, credential_provider=_keys(access)
+    )
+
+
+def address(bucket: str, access: S3Settings) -> str | None:
+    """Where the client sends its requests, the bucket in front where it belongs to the host; None for Amazon's own."""
+    if access.endpoint is None or access.path_style:
+        return access.endpoint
+    scheme, _, host = access.endpoint.partition("://")
+    return f"{scheme}://{bucket}.{host}"
+
+
+def _keys(access: S3Settings) -> "Callable[[], S3Credential] | None":
+    """The given keys and no others: a token of the environment would be sent beside keys that are plain settings."""
+    if access.access_key_id is None or access.secret_access_key is None:
+        return None
+    found: S3Credential = {
+        "access_key_id": access.access_key_id.get_secret_value(),
+        "secret_access_key": access.secret_access_key.get_secret_value(),
+        "token": access.session_token.get_secret_value() if access.session_token else None,
+        "expires_at": None,
+    }
+    return lambda: found
+
+
+@contextmanager
+def told(root: str, access: S3Settings, path: str = "") -> Iterator[None]:
+    """Raise what the store answers about a file as FileNotFoundError, or as one line of ours.
+
+    Raises UnreachableError where trying again may help, else PreconditionError.
+    """
+    try:
+        yield
+    except (BaseError, FileNotFoundError) as error:
+        if getattr(error, "filename", None):
+            raise
+        raise _failure(str(error).partition("\n\n")[0], error, f"{root}/{path}".rstrip("/"), access) from None
+
+
+def _failure(text: str, error: Exception, place: str, access: S3Settings) -> Exception:
+    status = int(found[1]) if (found := _STATUS.search(text)) else None
+    code = found[1] if (found := _CODE.search(text)) else ""
+    if code == "NoSuchBucket":
+        return PreconditionError(
+            f"there is no bucket for {place} at {_server(access)}", "make it, or name another in the lake's path"
+        )
+    if isinstance(error, FileNotFoundError | NotFoundError):
+        return FileNotFoundError(errno.ENOENT, "no such object", place)
+    if _METADATA.search(text):
+        return PreconditionError(
+            f"no credentials for {place}",
+            "give s3.access_key_id and s3.secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            " (profiles are not read)",
+        )
+    return _answered(status, f"{status or ''} {code}".strip(), text, place, access)
+
+
+def _answered(status: int | None, answer: str, text: str, place: str, access: S3Settings) -> CdcError:
+    if status in _REFUSING:
+        return PreconditionError(
+            f"{_server(access)} refuses {place} ({answer})", "check the keys, and what they may do in this bucket"
+        )
+    if status is None or status in _BUSY or (status >= 500 and status != _NEVER):
+        why = answer or text.rpartition(" - ")[2]
+        return UnreachableError(f"the object store at {_server(access)} does not answer for {place} ({why})", _WAIT)
+    return PreconditionError(f"{_server(access)} does not do what {place} needs ({answer})", "use another object store")
+
+
+_WAIT: Final = "is it running, and s3.endpoint its address?"
+
+
+def _server(access: S3Settings) -> str:
+    return access.endpoint or f"Amazon S3 in {access.region}"
