@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from cdc.local.parts import Home, down, wipe
+from tests.object_store_fixture import s3_server
 from tests.pipelines import make_pipeline
 from tests.servers_fixture import kafka_bootstrap, search_url, servers
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-__all__ = ["kafka_bootstrap", "make_pipeline", "search_url", "servers"]
+__all__ = ["kafka_bootstrap", "make_pipeline", "s3_server", "search_url", "servers"]
 
 
 FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "faults": ("spark", "servers")}
@@ -30,7 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test by what it asks for, so that `-m "not spark and not servers"` are those that take seconds."""
     here = Path(__file__).parent
     for item in items:
-        asked = {"spark", "servers"} & set(getattr(item, "fixturenames", ()))
+        fixtures = set(getattr(item, "fixturenames", ()))
+        asked = {"spark", "servers"} & fixtures | ({"servers"} if "s3_server" in fixtures else set())
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         for need in sorted(asked.union(FOLDERS.get(folder, ()))):
             item.add_marker(need)
@@ -38,11 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    from cdc.local.fetch.jars import spark_jars
+    from cdc.local.fetch.jars import fetch, spark_jars
     from cdc.run.session import Launch, build
 
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    launch = Launch("local[2]", "2g", [str(jar) for jar in spark_jars()], log, brief=True)
+    jars = [str(jar) for jar in (*spark_jars(), *fetch("s3a"))]
+    launch = Launch("local[2]", "2g", jars, log, brief=True)
     session = build("tests", launch, {"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()

@@ -3,12 +3,14 @@
 import io
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import obstore
 import pyarrow as pa
-from obstore import Bytes, WritableFile
 from obstore.store import S3Store
+
+if TYPE_CHECKING:
+    from obstore import Bytes, WritableFile
 
 TAIL_BYTES: Final = 64 * 1024
 """What is read first: a Parquet file's footer, and all of a small file."""
@@ -22,7 +24,7 @@ def reader(store: S3Store, key: str, told: Told) -> pa.NativeFile:
     return pa.PythonFile(_Ranges(store, key, told), mode="r")
 
 
-def writer(parts: WritableFile) -> pa.NativeFile:
+def writer(parts: "WritableFile") -> pa.NativeFile:
     """A file whose content goes on to an upload, which is ended by whoever began it."""
     return pa.PythonFile(_Parts(parts), mode="w")
 
@@ -60,7 +62,7 @@ class _Ranges(io.RawIOBase):
         self._at = max(start, end)
         return bytes(self._range(start, end)) if start < end else b""
 
-    def _range(self, start: int, end: int) -> memoryview | Bytes:
+    def _range(self, start: int, end: int) -> "memoryview | Bytes":
         tail = self._size - len(self._tail)
         if start >= tail:
             return self._tail[start - tail : end - tail]
@@ -71,7 +73,7 @@ class _Ranges(io.RawIOBase):
 class _Parts(io.RawIOBase):
     """What is written is counted and handed on."""
 
-    def __init__(self, parts: WritableFile) -> None:
+    def __init__(self, parts: "WritableFile") -> None:
         super().__init__()
         self._parts = parts
         self._size = 0
@@ -82,7 +84,8 @@ class _Parts(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def write(self, content: bytes, /) -> int:  # type: ignore[override]
-        self._parts.write(content)
-        self._size += len(content)
-        return len(content)
+    def write(self, content: pa.Buffer | bytes, /) -> int:  # type: ignore[override]
+        plain = memoryview(content).cast("B")
+        self._parts.write(plain)
+        self._size += len(plain)
+        return len(plain)

@@ -75,7 +75,10 @@ class Folder:
         return (self._root / path).read_bytes()
 
     def open(self, path: str) -> pa.NativeFile:
-        return pa.OSFile(str(self._root / path))
+        try:
+            return pa.OSFile(str(self._root / path))
+        except FileNotFoundError:
+            raise _missing(self._root / path) from None
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
         target = self._root / path
@@ -102,7 +105,7 @@ class Folder:
     def create(self, path: str, content: bytes, behind: str | None = None) -> bool:
         target = self._root / path
         if behind is not None and not (self._root / behind).exists():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._root / behind))
+            raise _missing(self._root / behind)
         target.parent.mkdir(exist_ok=True)
         written = _synced(target, content)
         try:
@@ -127,6 +130,10 @@ class Folder:
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             (self._root / path).unlink(missing_ok=True)
+
+
+def _missing(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def _beside(target: Path) -> Path:

@@ -17,10 +17,10 @@ from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from sinks.lake import write
 from sinks.lake.large_batch import LargeBatch, Part, Wanted, _parts, _Plan
-from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from tests.columns.debezium import PLACEHOLDER, batches, messages, topic
 from tests.core.histories import THINGS, Sent, histories
+from tests.lake.places import in_folder
 from tests.lake.tables import APP, copied, expected, opened, read_by_delta_rs, row
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(3)}
@@ -61,7 +61,7 @@ def read_by_the_driver(changes: list[Change], run: Ends, after: int) -> TableEff
 def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, again: int) -> None:
     """The second run begins before the first one's end: what the table has already is left out."""
     with tempfile.TemporaryDirectory() as folder:
-        lake = Lake(folder, "p", 1)
+        lake = in_folder(Path(folder))
         copied(lake, THINGS, list(COPY.values()))
         live = opened(lake)
         done = 0
@@ -77,7 +77,7 @@ def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, ag
 
 
 def test_a_task_ends_where_the_run_ends(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path), "p", 1)
+    lake = in_folder(tmp_path)
     copied(lake, THINGS, list(COPY.values()))
     live = opened(lake)
     history: list[Change] = [change for n in range(1, 100) for change in _insert(n)]

@@ -10,24 +10,24 @@ from cdc.core.change import Key, Row
 from sinks.lake import rewrite, upkeep
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
-from sinks.lake.layout import Lake
 from sinks.lake.rewrite import rewritten
 from sinks.lake.upkeep import Past, maintain, to_rewrite
 from tests.core.histories import THINGS
+from tests.lake.places import PLACES, PlacedLake, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
 from tests.lake.test_write import mixed
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    made = Lake(str(tmp_path / "lake"), "p", 1)
+@pytest.fixture(params=PLACES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    made = placed(request, tmp_path)
     copied(made, THINGS, list(COPY.values()), files=2)
     return made
 
 
-def test_files_and_commits_stay_few(lake: Lake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
     writer, rows = opened(lake), dict(COPY)
     for rank in range(1, 120):
@@ -35,18 +35,19 @@ def test_files_and_commits_stay_few(lake: Lake, monkeypatch: pytest.MonkeyPatch,
         apply(writer, changes, rank)
         rows = model.apply(rows, changes)
         maintain(writer, Past(0, writer.state.version))
-    folder = Path(lake.folder(THINGS.name))
+    folder = lake.disk(THINGS.name)
     assert len(list(folder.rglob("*.parquet"))) < 40
     assert len(list(folder.rglob("*.bin"))) < 5
     assert len(list((folder / "_delta_log").glob("*.json"))) < 30
     assert read_by_delta_rs(lake) == expected(rows)
-    assert by_key([r.asDict() for r in spark.read.format("delta").load(str(folder)).collect()]) == expected(rows)
+    frame = lake.for_spark(spark).read.format("delta").load(lake.folder(THINGS.name))
+    assert by_key([r.asDict() for r in frame.collect()]) == expected(rows)
     again = opened(lake, index="new")
     apply(again, update(1000, row(9999, "x")), 1000)
     assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
 
 
-def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: Lake) -> None:
+def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: PlacedLake) -> None:
     writer = opened(lake)
     commit, batches = DeltaLog.commit, [update(1, row(5, "new"), row(250, "new"))]
 
@@ -63,7 +64,7 @@ def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: Lake) 
     assert read_by_delta_rs(lake) == expected(changed)
 
 
-def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = opened(lake)
     read, batches = rewrite._read, [update(1, row(5, "new"), row(250, "new"))]
 
@@ -80,7 +81,7 @@ def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: Lake, monkeypatch: py
     assert read_by_delta_rs(lake)[5] == row(5, "newer")
 
 
-def test_the_past_that_somebody_needs_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_past_that_somebody_needs_stays(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 5)
     writer = opened(lake)
     for rank in range(1, 40):
@@ -89,12 +90,12 @@ def test_the_past_that_somebody_needs_stays(lake: Lake, monkeypatch: pytest.Monk
     for version in range(11, writer.state.version + 1):
         for action in writer.log.actions(version):
             named = action.get("cdc") or action.get("add")
-            assert named is None or Path(lake.folder(THINGS.name), named["path"]).exists()
+            assert named is None or (lake.disk(THINGS.name) / named["path"]).exists()
     maintain(writer, Past(0, writer.state.version))
     assert len(read_by_delta_rs(lake)) == len(COPY)
 
 
-def test_recent_pasts_stay(lake: Lake) -> None:
+def test_recent_pasts_stay(lake: PlacedLake) -> None:
     writer = opened(lake)
     for rank in range(1, 20):
         apply(writer, update(rank, row(rank, "x")), rank)

@@ -14,20 +14,29 @@ from pyspark.sql import SparkSession
 from cdc.core import model
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
 from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
+from sinks.lake import layout
 from sinks.lake.delta_log import Conflict, DeltaLog
-from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
 from tests.core.histories import THINGS
+from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import APP, apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(200)}
 T = THINGS.name
 
 
+@pytest.fixture(params=PLACES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    made = placed(request, tmp_path)
+    copied(made, THINGS, list(COPY.values()), files=3)
+    return made
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    made = Lake(str(tmp_path / "lake"), "p", 1)
+def folder_lake(tmp_path: Path) -> PlacedLake:
+    """A lake that Spark may write to: on an object store it must not."""
+    made = in_folder(tmp_path)
     copied(made, THINGS, list(COPY.values()), files=3)
     return made
 
@@ -56,7 +65,7 @@ def mixed(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
     return changes
 
 
-def play(lake: Lake, batches: int, between: Callable[[int], None] = lambda _: None) -> dict[Key, Row]:
+def play(lake: PlacedLake, batches: int, between: Callable[[int], None] = lambda _: None) -> dict[Key, Row]:
     """Batches through one writer, something done to the table between them; the rows that must come out."""
     writer, rows = opened(lake), dict(COPY)
     for rank in range(1, batches + 1):
@@ -67,30 +76,30 @@ def play(lake: Lake, batches: int, between: Callable[[int], None] = lambda _: No
     return rows
 
 
-def test_every_reader_sees_the_rows(lake: Lake, spark: SparkSession) -> None:
+def test_every_reader_sees_the_rows(lake: PlacedLake, spark: SparkSession) -> None:
     rows = expected(play(lake, 12))
     folder = lake.folder(T)
     assert read_by_delta_rs(lake) == rows
-    assert by_key(polars.scan_delta(folder).collect().to_dicts()) == rows
-    frame = spark.read.format("delta").load(folder)
+    assert by_key(polars.scan_delta(folder, storage_options=dict(lake.options)).collect().to_dicts()) == rows
+    frame = lake.for_spark(spark).read.format("delta").load(folder)
     assert by_key([found.asDict() for found in frame.collect()]) == rows
     assert frame.where("small = 12").count() == len([r for r in rows.values() if r["small"] == 12])
 
 
-def test_duckdb_sees_the_rows(lake: Lake) -> None:
-    rows = expected(play(lake, 3))
+def test_duckdb_sees_the_rows(folder_lake: PlacedLake) -> None:
+    rows = expected(play(folder_lake, 3))
     connection = duckdb.connect()
     try:
         connection.execute("LOAD delta")
     except duckdb.Error:
         pytest.skip("DuckDB's delta extension is not installed, and is to be had from its own server only")
-    found = connection.execute(f"SELECT id, small, big FROM delta_scan('{lake.folder(T)}')").fetchall()
+    found = connection.execute(f"SELECT id, small, big FROM delta_scan('{folder_lake.folder(T)}')").fetchall()
     assert by_key([dict(zip(("id", "small", "big"), each, strict=True)) for each in found]) == rows
 
 
 @pytest.mark.parametrize("hand", ["optimize", "vacuum", "checkpoint", "spark rewrites"])
-def test_other_hands_that_change_no_row_do_no_harm(lake: Lake, spark: SparkSession, hand: str) -> None:
-    folder = lake.folder(T)
+def test_other_hands_that_change_no_row_do_no_harm(folder_lake: PlacedLake, spark: SparkSession, hand: str) -> None:
+    folder = folder_lake.folder(T)
 
     def do(rank: int) -> None:
         match hand if rank in (2, 4) else None:
@@ -106,24 +115,24 @@ def test_other_hands_that_change_no_row_do_no_harm(lake: Lake, spark: SparkSessi
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     # VACUUM lists folders by 10,000 tasks otherwise
     spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
-    rows = expected(play(lake, 5, do))
-    assert read_by_delta_rs(lake) == rows
+    rows = expected(play(folder_lake, 5, do))
+    assert read_by_delta_rs(folder_lake) == rows
     assert by_key([found.asDict() for found in spark.read.format("delta").load(folder).collect()]) == rows
 
 
-def test_rows_that_others_took_away_stay_away_and_are_no_obstacle(lake: Lake, spark: SparkSession) -> None:
+def test_rows_that_others_took_away_stay_away_and_are_no_obstacle(folder_lake: PlacedLake, spark: SparkSession) -> None:
     """That is divergence, which verification finds; writing goes on."""
-    writer = opened(lake)
-    spark.sql(f"DELETE FROM delta.`{lake.folder(T)}` WHERE id IN (1, 2)")
+    writer = opened(folder_lake)
+    spark.sql(f"DELETE FROM delta.`{folder_lake.folder(T)}` WHERE id IN (1, 2)")
     apply(writer, update(1, row(2, "back"), row(3, "changed")), 1)
-    found = read_by_delta_rs(lake)
+    found = read_by_delta_rs(folder_lake)
     assert 1 not in found
     assert (found[2], found[3]) == (row(2, "back"), row(3, "changed"))
 
 
-def test_a_value_that_was_not_sent_and_is_nowhere_stops(lake: Lake, spark: SparkSession) -> None:
-    spark.sql(f"DELETE FROM delta.`{lake.folder(T)}` WHERE id = 2")
-    writer = opened(lake)
+def test_a_value_that_was_not_sent_and_is_nowhere_stops(folder_lake: PlacedLake, spark: SparkSession) -> None:
+    spark.sql(f"DELETE FROM delta.`{folder_lake.folder(T)}` WHERE id = 2")
+    writer = opened(folder_lake)
     unsent = Update(T, Place(1, 1), (2,), {"id": 2, "small": 1, "big": UNCHANGED})
     with pytest.raises(DivergenceError, match=r"public\.things: a changed row was sent in part, .* → .*cdc verify"):
         apply(writer, [unsent], 1)
@@ -131,8 +140,8 @@ def test_a_value_that_was_not_sent_and_is_nowhere_stops(lake: Lake, spark: Spark
 
 
 @pytest.mark.parametrize("index", ["saved", "lost", "of another time"])
-def test_a_new_process_finds_every_row(lake: Lake, index: str) -> None:
-    rows, folder = dict(COPY), Path(lake.path, "index")
+def test_a_new_process_finds_every_row(lake: PlacedLake, index: str) -> None:
+    rows, folder = dict(COPY), lake.indexes / "index"
     for rank in range(1, 9):
         writer = opened(lake)
         changes = mixed(3, rank, rows)
@@ -145,7 +154,7 @@ def test_a_new_process_finds_every_row(lake: Lake, index: str) -> None:
     assert read_by_delta_rs(lake) == expected(rows)
 
 
-def test_a_truncate_leaves_what_came_behind_it(lake: Lake) -> None:
+def test_a_truncate_leaves_what_came_behind_it(lake: PlacedLake) -> None:
     writer = opened(lake)
     behind = Insert(T, Place(2, 2), (1,), row(1, "behind"))
     apply(writer, [*update(1, row(5, "before")), Truncate(T, Place(2, 1)), behind], 1)
@@ -154,7 +163,7 @@ def test_a_truncate_leaves_what_came_behind_it(lake: Lake) -> None:
     assert read_by_delta_rs(lake) == {1: row(1, "after")}
 
 
-def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: Lake) -> None:
+def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: PlacedLake) -> None:
     """The other one commits between this one's look and its commit: ours is tried again, theirs is kept."""
     mine, theirs = opened(lake), opened(lake, index="theirs")
     commit, others = DeltaLog.commit, [lambda: rewritten(theirs, list(theirs.state.files))]
@@ -172,7 +181,7 @@ def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: Lake) -
     assert len(mine.state.files) == 2
 
 
-def test_a_position_that_another_moved_is_refused(lake: Lake) -> None:
+def test_a_position_that_another_moved_is_refused(lake: PlacedLake) -> None:
     mine, theirs = opened(lake), opened(lake, index="theirs")
     apply(theirs, update(1, row(4, "theirs")), 1)
     with pytest.raises(RefusedError, match=r"another writer moved public\.things to offset 1"):
@@ -180,15 +189,26 @@ def test_a_position_that_another_moved_is_refused(lake: Lake) -> None:
     assert read_by_delta_rs(lake)[4] == row(4, "theirs")
 
 
-def test_a_table_that_is_gone_is_not_made_again(lake: Lake) -> None:
+def test_a_table_that_is_gone_is_not_made_again(lake: PlacedLake) -> None:
     writer = opened(lake)
-    shutil.rmtree(lake.folder(T))
-    with pytest.raises((HistoryLostError, FileNotFoundError)):
+    shutil.rmtree(lake.disk(T))
+    with pytest.raises(HistoryLostError, match=r"public\.things is gone from the lake.* → run `cdc bootstrap` again"):
         apply(writer, update(1, row(4, "x")), 1)
-    assert not Path(lake.folder(T)).exists()
+    assert not (lake.disk(T) / "_delta_log").exists()
+    assert layout.owned(lake, T) is None
 
 
-def test_killed_between_data_and_commit_nothing_is_there(lake: Lake) -> None:
+def test_a_log_that_is_gone_is_not_gone_on_with(lake: PlacedLake) -> None:
+    """A commit behind versions that are no more would be a table that nobody can read."""
+    writer = opened(lake)
+    apply(writer, update(1, row(4, "x")), 1)
+    shutil.rmtree(lake.disk(T) / "_delta_log")
+    with pytest.raises(HistoryLostError, match=r"public\.things is gone from the lake"):
+        apply(writer, update(2, row(4, "y")), 2)
+    assert layout.owned(lake, T) is None
+
+
+def test_killed_between_data_and_commit_nothing_is_there(lake: PlacedLake) -> None:
     writer: LiveTable = opened(lake)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -199,7 +219,7 @@ def test_killed_between_data_and_commit_nothing_is_there(lake: Lake) -> None:
     assert read_by_delta_rs(lake)[4] == row(4, "kept")
 
 
-def test_a_busy_table_is_given_up_by_name(lake: Lake) -> None:
+def test_a_busy_table_is_given_up_by_name(lake: PlacedLake) -> None:
     writer = opened(lake)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(Conflict))

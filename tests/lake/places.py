@@ -1,0 +1,59 @@
+"""Lakes of tests in a folder and on an object store, whose files can be looked at either way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc.core.table import TableName
+from sinks.lake.layout import Lake, folder_name
+from sinks.lake.settings import SCHEME
+from tests.object_store_fixture import S3Server, delta_rs_options, reach
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PLACES = ("folder", pytest.param("object store", marks=pytest.mark.servers))
+"""What a lake's fixture is parametrised with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLake(Lake):
+    """A lake, where its objects are files of this machine, and where its indexes are."""
+
+    files: Path = Path()
+    indexes: Path = Path()
+
+    def disk(self, name: TableName) -> Path:
+        """The folder of a table's files."""
+        return self.files / folder_name(name)
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What delta-rs and polars are told to read it."""
+        return {} if self.access is None else delta_rs_options(self.access)
+
+    def for_spark(self, spark: "SparkSession") -> "SparkSession":
+        """The session, able to read it."""
+        if self.access is not None:
+            reach(spark, self.access)
+        return spark
+
+
+def placed(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    """An empty lake at the place that a fixture is parametrised with."""
+    return (
+        on_server(request.getfixturevalue("s3_server"), tmp_path) if request.param != "folder" else in_folder(tmp_path)
+    )
+
+
+def in_folder(path: Path) -> PlacedLake:
+    lake = path / "lake"
+    return PlacedLake(str(lake), "p", 1, None, lake, path)
+
+
+def on_server(server: S3Server, path: Path) -> PlacedLake:
+    bucket = server.bucket()
+    return PlacedLake(f"{SCHEME}{bucket}/a/lake", "p", 1, server.access, server.folder / bucket / "a/lake", path)

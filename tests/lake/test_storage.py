@@ -1,0 +1,178 @@
+"""A folder and an object store keep the same promises; what is written by one process is read by another."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sinks.lake import data_files
+from sinks.lake.storage import Storage, storage_at
+from tests.lake.places import PLACES, PlacedLake, placed
+from tests.object_store_fixture import SECRET
+
+LOG = "_delta_log"
+
+
+@pytest.fixture(params=PLACES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    return placed(request, tmp_path)
+
+
+@pytest.fixture
+def storage(lake: PlacedLake) -> Storage:
+    found = storage_at(lake.path, lake.access)
+    found.make()
+    return found
+
+
+def test_what_is_put_is_read_listed_and_removed(storage: Storage) -> None:
+    storage.write("a.bin", pa.py_buffer(b"one"))
+    storage.write("a.bin", b"two")
+    storage.write("below/b-1%20 x.bin", b"")
+    assert (storage.read("a.bin"), storage.read("below/b-1%20 x.bin")) == (b"two", b"")
+    assert storage.names("") == ["a.bin"]
+    assert storage.names("below") == ["b-1%20 x.bin"]
+    assert storage.names("bel") == storage.names("nowhere") == []
+    storage.delete(["a.bin", "never.bin"])
+    storage.delete([])
+    assert storage.names("") == []
+
+
+def test_what_is_not_there_is_named(storage: Storage) -> None:
+    for ask in (storage.read, storage.open):
+        with pytest.raises(FileNotFoundError) as missing:
+            ask("below/no.bin")
+        assert str(missing.value.filename).endswith("below/no.bin")
+
+
+def test_the_second_one_hears_so_and_changes_nothing(storage: Storage) -> None:
+    assert storage.create(f"{LOG}/0.json", b"first")
+    assert not storage.create(f"{LOG}/0.json", b"second")
+    assert storage.read(f"{LOG}/0.json") == b"first"
+    assert storage.create(f"{LOG}/1.json", b"next", behind=f"{LOG}/0.json")
+
+
+def test_nothing_is_put_behind_what_is_gone(storage: Storage) -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        storage.create(f"{LOG}/8.json", b"x", behind=f"{LOG}/7.json")
+    assert str(missing.value.filename).endswith("7.json")
+    assert storage.names(LOG) == []
+
+
+def table(rows: int) -> pa.Table:
+    return pa.table({"id": range(rows), "text": [f"row {n}" * 20 for n in range(rows)]})
+
+
+def test_a_parquet_file_is_read_in_parts(storage: Storage) -> None:
+    rows = table(50_000)
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=5000)
+    storage.write("t.parquet", sink.getvalue())
+    assert data_files.read(storage, "t.parquet", ["id", "text"]).equals(rows)
+    picked = data_files.read_rows(storage, "t.parquet", ["text"], rows["id"].take(pa.array([49_999, 3])).to_numpy())
+    assert picked["text"].to_pylist() == ["row 49999" * 20, "row 3" * 20]
+    with storage.open("t.parquet") as file:
+        assert (file.size(), file.read(4)) == (len(sink.getvalue()), b"PAR1")
+        file.seek(-4, os.SEEK_END)
+        assert file.read() == b"PAR1"
+
+
+def test_a_file_in_parts_is_there_when_it_is_whole(storage: Storage) -> None:
+    part = os.urandom(1_000_000)
+    with storage.writing("large.bin") as file:
+        for _ in range(20):
+            file.write(part)
+        assert file.tell() == 20_000_000
+        assert storage.names("") == [name for name in storage.names("") if name.startswith(".")]
+    assert storage.read("large.bin") == part * 20
+    assert storage.names("") == ["large.bin"]
+
+
+def write_half(storage: Storage) -> None:
+    with storage.writing("large.bin") as file:
+        file.write(bytes(20_000_000))
+        raise RuntimeError("broken")
+
+
+def test_a_file_in_parts_that_fails_is_not_there(storage: Storage, lake: PlacedLake) -> None:
+    with pytest.raises(RuntimeError, match="broken"):
+        write_half(storage)
+    assert storage.names("") == []
+    assert [path for path in lake.files.parent.rglob("*") if path.is_file()] == []
+
+
+WRITES = """
+import pickle, resource, sys
+storage = pickle.load(sys.stdin.buffer)
+part = bytes(range(256)) * 4096
+with storage.writing("streamed.bin") as file:
+    for _ in range(int(sys.argv[1])):
+        file.write(part)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def most_memory(storage: Storage, megabytes: int) -> int:
+    """How much memory a process of its own has at most that writes so much, in MiB."""
+    command = [sys.executable, "-c", WRITES, str(megabytes)]
+    ended = subprocess.run(command, input=pickle.dumps(storage), capture_output=True, check=True)
+    return int(ended.stdout)
+
+
+def test_memory_is_flat_in_what_is_written(storage: Storage) -> None:
+    assert most_memory(storage, 256) - most_memory(storage, 64) < 32
+    assert len(storage.read("streamed.bin")) == 64 * 2**20
+
+
+RACES = """
+import os, pickle, sys
+storage = pickle.load(sys.stdin.buffer)
+sys.stdin.close()
+for n in range(int(sys.argv[1])):
+    if storage.create(f"_delta_log/{n}.json", f"{os.getpid()} {n}".encode() * 100):
+        print(n)
+"""
+
+
+def test_of_many_processes_one_wins(storage: Storage) -> None:
+    """They meet on the same names: who goes ahead loses no time, so the others come up with him."""
+    command = [sys.executable, "-c", RACES, "200"]
+    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(5)]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write(pickle.dumps(storage))
+        process.stdin.close()
+    won = {process.pid: _numbers(process) for process in running}
+    assert sorted(number for numbers in won.values() for number in numbers) == [*range(200)]
+    for pid, numbers in won.items():
+        for number in numbers:
+            assert storage.read(f"{LOG}/{number}.json") == f"{pid} {number}".encode() * 100
+
+
+def _numbers(process: "subprocess.Popen[bytes]") -> list[int]:
+    assert process.stdout is not None
+    with process.stdout:
+        said = process.stdout.read()
+    assert process.wait() == 0
+    return [int(line) for line in said.split()]
+
+
+def test_it_travels_and_tells_no_secret(storage: Storage) -> None:
+    storage.write("a.bin", b"here")
+    again: Storage = pickle.loads(pickle.dumps(storage))  # noqa: S301 - written just now
+    assert again.read("a.bin") == b"here"
+    assert SECRET not in repr(storage)
+
+
+def test_a_root_that_is_gone_is_not_made_again(storage: Storage, lake: PlacedLake) -> None:
+    storage.create(f"{LOG}/0.json", b"0")
+    shutil.rmtree(lake.files)
+    with pytest.raises(FileNotFoundError):
+        storage.create(f"{LOG}/1.json", b"1", behind=f"{LOG}/0.json")
+    assert not lake.files.exists()
