@@ -84,7 +84,7 @@ class _Parts(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def write(self, content: pa.Buffer | bytes, /) -> int:  # type: ignore[override]
+    def write(self, content: pa.Buffer | bytes, /) -> int:
         plain = memoryview(content).cast("B")
         self._parts.write(plain)
         self._size += len(plain)

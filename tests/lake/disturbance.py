@@ -13,23 +13,25 @@ NOT_HANDED_ON = {"transfer-encoding", "connection", "content-length", "date", "s
 
 @dataclass
 class Disturbance:
-    """What is done to the next PUTs, and what was seen: `landing` says whether the store gets to see them.
+    """What is done to the next PUTs of paths with `of` in them, and what was seen.
 
-    `answer`: the status that the client hears in place of the store's; None closes the connection.
+    `landing`: whether the store gets to see them. `answer`: the status that the client hears in place of the store's; None closes the connection.
     """
 
     times: int = 0
+    of: str = ""
     answer: int | None = 500
     landing: bool = True
     instead: Callable[[], object] = lambda: None
     dropped: set[str] = field(default_factory=set)
     headers: set[str] = field(default_factory=set)
-    requests: list[str] = field(default_factory=list)
+    asked: threading.Event = field(default_factory=threading.Event)
 
-    def begins(self, method: str) -> bool:
+    def begins(self, method: str, path: str) -> bool:
         """Is this request one that is to be disturbed?"""
-        self.requests.append(method)
-        disturbed = method == "PUT" and self.times > 0
+        disturbed = method == "PUT" and self.of in path and self.times > 0
+        if method == "GET":
+            self.asked.set()
         self.times -= disturbed
         return disturbed
 
@@ -68,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name: value for name, value in self.headers.items() if name.lower() not in what.dropped}
         what.headers |= {name.lower() for name in headers}
-        disturbed = what.begins(self.command)
+        disturbed = what.begins(self.command, self.path)
         if disturbed:
             what.instead()
         if not disturbed or what.landing:

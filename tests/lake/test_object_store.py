@@ -1,0 +1,250 @@
+"""What an object store answers is not always what happened; and what it cannot do is one line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from sinks.lake import s3_client
+from sinks.lake.object_store import ObjectStore
+from sinks.lake.settings import SCHEME, S3Settings
+from sinks.lake.storage import storage_at
+from tests.core.histories import THINGS
+from tests.lake.disturbance import Disturbance, disturbed
+from tests.lake.places import PlacedLake, on_server
+from tests.lake.tables import apply, copied, opened, read_by_delta_rs, row, update
+from tests.object_store_fixture import S3Server, access_at, started
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def way(s3_server: S3Server) -> Iterator[tuple[str, Disturbance]]:
+    with disturbed(s3_server.endpoint) as found:
+        yield found
+
+
+@pytest.fixture
+def what(way: tuple[str, Disturbance]) -> Disturbance:
+    """What happens on the way to the store."""
+    return way[1]
+
+
+@pytest.fixture
+def store(s3_server: S3Server, way: tuple[str, Disturbance]) -> ObjectStore:
+    """The store, through the server that spoils its answers."""
+    return ObjectStore(s3_server.bucket(), "t", access_at(way[0]))
+
+
+@pytest.fixture
+def beside(s3_server: S3Server, store: ObjectStore) -> ObjectStore:
+    """The same, as another writer reaches it."""
+    return ObjectStore(store.bucket, store.prefix, s3_server.access)
+
+
+ANSWERS = [
+    pytest.param(500, True, id="landed and answered 500"),
+    pytest.param(503, True, id="landed and answered 503"),
+    pytest.param(None, True, id="landed and hung up"),
+    pytest.param(409, False, id="409: try again"),
+    pytest.param(500, False, id="not landed and answered 500"),
+    pytest.param(None, False, id="not landed and hung up"),
+]
+
+
+@pytest.mark.parametrize("times", [1, 2, s3_client.RETRIES["max_retries"] + 1])
+@pytest.mark.parametrize(("answer", "landing"), ANSWERS)
+def test_ours_is_known_as_ours(
+    store: ObjectStore, what: Disturbance, answer: int | None, landing: bool, times: int
+) -> None:
+    what.times, what.answer, what.landing = times, answer, landing
+    assert store.create("0.json", b"mine")
+    assert what.times == 0
+    assert store.read("0.json") == b"mine"
+
+
+@pytest.mark.parametrize(("answer", "landing"), ANSWERS)
+def test_another_ones_is_never_taken_for_ours(
+    store: ObjectStore, beside: ObjectStore, what: Disturbance, answer: int | None, landing: bool
+) -> None:
+    """The other one is there first, before the request that is disturbed."""
+    what.times, what.answer, what.landing = 1, answer, landing
+    what.instead = lambda: beside.create("0.json", b"theirs")
+    assert not store.create("0.json", b"mine")
+    assert store.read("0.json") == b"theirs"
+
+
+def test_an_answer_that_is_too_late(
+    s3_server: S3Server, way: tuple[str, Disturbance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client gives up and asks what is there, while its own request still waits before the store."""
+    monkeypatch.setattr(s3_client, "REQUEST_SECONDS", 1)
+    impatient = ObjectStore(s3_server.bucket(), "late", access_at(way[0]))
+    what = way[1]
+    seen = ObjectStore(impatient.bucket, impatient.prefix, s3_server.access)
+    what.times, what.landing = 1, True
+    what.instead = lambda: _until_asked(what)
+    assert impatient.create("0.json", b"mine")
+    assert seen.read("0.json") == b"mine"
+
+
+def _until_asked(what: Disturbance) -> None:
+    what.asked.wait(60)
+
+
+def test_a_commit_with_a_lost_answer_is_there_once(
+    s3_server: S3Server, way: tuple[str, Disturbance], tmp_path: Path
+) -> None:
+    direct = on_server(s3_server, tmp_path)
+    copied(direct, THINGS, [row(n, "old") for n in range(10)])
+    lake = PlacedLake(direct.path, "p", 1, access_at(way[0]), direct.files, tmp_path)
+    writer = opened(lake)
+    version = writer.state.version
+    for rank in range(1, 6):
+        way[1].times, way[1].of, way[1].answer = 1, "_delta_log", None if rank % 2 else 500
+        apply(writer, update(rank, row(rank, "new")), rank)
+        assert way[1].times == 0
+    assert writer.state.version == version + 5
+    assert {key for key, found in read_by_delta_rs(direct).items() if found["big"] == "new"} == set(range(1, 6))
+
+
+def test_every_commit_can_be_told_from_any_other(s3_server: S3Server, tmp_path: Path) -> None:
+    lake = on_server(s3_server, tmp_path)
+    copied(lake, THINGS, [row(1, "old")])
+    mine, theirs = opened(lake), opened(lake, index="theirs")
+    for rank in (1, 2):
+        for each in (mine, theirs):
+            each.refresh()
+            apply(each, update(rank, row(1, "same")), rank)
+    ids = [json.loads(path.read_text().splitlines()[0])["commitInfo"]["txnId"] for path in _commits(lake)]
+    assert len(set(ids)) == len(ids) == 5
+
+
+def _commits(lake: PlacedLake) -> list[Path]:
+    return sorted((lake.disk(THINGS.name) / "_delta_log").glob("*.json"))
+
+
+def test_a_store_that_overwrites_is_refused(tmp_path: Path) -> None:
+    with started(tmp_path, authorization="none") as server, disturbed(server.endpoint) as (endpoint, what):
+        store = ObjectStore(server.bucket(), "t", access_at(endpoint))
+        what.dropped = {"if-none-match"}
+        with pytest.raises(PreconditionError, match=r"overwrites what it is told to leave .* → use one with cond"):
+            store.make()
+        what.dropped = set()
+        store.make()
+        assert list(server.folder.rglob("*.cdc-*")) == []
+
+
+def lines(storage: ObjectStore) -> set[str]:
+    """What each thing that can be asked for says, where all of them fail."""
+    found = set()
+    for ask in (
+        storage.make,
+        lambda: storage.read("x"),
+        lambda: storage.open("x"),
+        lambda: storage.write("x", b"x"),
+        lambda: storage.create("x", b"x"),
+        lambda: storage.names("x"),
+        lambda: stream(storage),
+    ):
+        with pytest.raises(CdcError) as raised:
+            ask()
+        assert "\n" not in str(raised.value)
+        found.add(f"{type(raised.value).__name__}: {raised.value}")
+    return found
+
+
+def stream(storage: ObjectStore) -> None:
+    with storage.writing("x") as file:
+        file.write(bytes(20_000_000))
+
+
+def test_a_bucket_that_is_not_there(s3_server: S3Server) -> None:
+    for line in lines(ObjectStore("no-such-bucket", "t", s3_server.access)):
+        assert line.startswith(f"PreconditionError: there is no bucket for {SCHEME}no-such-bucket/t")
+        assert line.endswith(f" at {s3_server.endpoint} → make it, or name another in the lake's path")
+
+
+def test_keys_that_are_wrong(s3_server: S3Server) -> None:
+    for line in lines(ObjectStore(s3_server.bucket(), "t", access_at(s3_server.endpoint, "canary-wrong"))):
+        assert line.startswith(f"PreconditionError: {s3_server.endpoint} refuses {SCHEME}")
+        assert line.endswith("(403 SignatureDoesNotMatch) → check the keys, and what they may do in this bucket")
+        assert "canary" not in line
+
+
+def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(s3_client.RETRIES, "max_retries", 1)
+    for line in lines(ObjectStore("bucket", "t", access_at(NOBODY))):
+        assert line.startswith(f"UnreachableError: the object store at {NOBODY} does not answer for {SCHEME}bucket/t")
+        assert line.endswith(" → is it running, and s3.endpoint its address?")
+
+
+def test_no_keys_anywhere(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(s3_client.RETRIES, "max_retries", 1)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", NOBODY)
+    access = S3Settings(endpoint=s3_server.endpoint, path_style=True, allow_http=True).complete({})
+    with pytest.raises(PreconditionError, match=r"no credentials for s3://.* → give s3\.access_key_id and"):
+        ObjectStore(s3_server.bucket(), "t", access).names("")
+
+
+def test_keys_of_the_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = s3_server.access
+    assert keys.access_key_id is not None
+    assert keys.secret_access_key is not None
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys.access_key_id.get_secret_value())
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys.secret_access_key.get_secret_value())
+    environ = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_REGION": "eu-central-1"}
+    access = S3Settings(path_style=True, allow_http=True).complete(environ)
+    storage = ObjectStore(s3_server.bucket(), "t", access)
+    storage.write("a", b"x")
+    assert storage.names("") == ["a"]
+
+
+def test_given_keys_are_alone(
+    s3_server: S3Server, way: tuple[str, Disturbance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the environment says of another store, and of other keys, has no part in this."""
+    foreign = {
+        "AWS_ACCESS_KEY_ID": "foreign",
+        "AWS_SECRET_ACCESS_KEY": "foreign",
+        "AWS_SESSION_TOKEN": "foreign",
+        "AWS_ENDPOINT_URL": NOBODY,
+        "AWS_ENDPOINT_URL_S3": NOBODY,
+        "AWS_REGION": "eu-central-1",
+        "AWS_CONDITIONAL_PUT": "disabled",
+        "AWS_SKIP_SIGNATURE": "true",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+    }
+    for name, value in foreign.items():
+        monkeypatch.setenv(name, value)
+    storage = storage_at(f"{SCHEME}{s3_server.bucket()}/x", access_at(way[0]).complete())
+    storage.make()
+    assert storage.create("a", b"x")
+    assert "if-none-match" in way[1].headers
+    assert "x-amz-security-token" not in way[1].headers
+
+
+def test_a_token_goes_with_its_keys(s3_server: S3Server, way: tuple[str, Disturbance]) -> None:
+    access = access_at(way[0]).model_copy(update={"session_token": SecretStr("token")})
+    # the server does not know tokens, and says so
+    with pytest.raises(PreconditionError, match="501 NotImplemented"):
+        storage_at(f"{SCHEME}{s3_server.bucket()}/x", access).read("a")
+    assert "x-amz-security-token" in way[1].headers
+
+
+def test_where_requests_go() -> None:
+    access = S3Settings(endpoint="https://store.example:9000")
+    assert s3_client.address("lake", access) == "https://lake.store.example:9000"
+    assert s3_client.address("lake", access.model_copy(update={"path_style": True})) == access.endpoint
+    assert s3_client.address("lake", S3Settings()) is None
+
+
+def test_unreachable_is_what_may_come_back(store: ObjectStore, what: Disturbance) -> None:
+    what.times, what.landing = 1000, False
+    with pytest.raises(UnreachableError, match=r"does not answer for s3://.*/t/0.json \(500"):
+        store.write("0.json", b"x")
