@@ -58,7 +58,7 @@ class S3Settings(Settings):
         """
         endpoint = self.endpoint or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None
         if not self._is_allowed(endpoint):
-            raise ConfigurationError(f"AWS_ENDPOINT_URL {endpoint}", _OPEN_LINE)
+            raise ConfigurationError(f"AWS_ENDPOINT_URL {endpoint} {_OPEN_LINE}")
         region = self.region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or _FIRST_REGION
         return self.model_copy(update={"endpoint": endpoint and endpoint.rstrip("/"), "region": region})
 

@@ -58,6 +58,13 @@ def test_a_lake_elsewhere_is_named_as_the_configuration_has_it(folder: Path) -> 
     assert lakes(Home(folder / ".cdc"), folder / "cdc.yaml") == [str(folder / ".cdc/demo lake"), "s3://bucket/lake"]
 
 
+def test_a_lake_elsewhere_is_not_a_folder_to_remove(folder: Path, capsys: Captured) -> None:
+    text = (folder / "cdc.yaml").read_text()
+    (folder / "cdc.yaml").write_text(text.replace("path: lake", "path: s3://bucket/lake"))
+    assert main(["down", "--wipe", "--yes"]) == 0
+    assert "kept the lake s3://bucket/lake → delete what lies there, if it was copied" in capsys.readouterr().err
+
+
 def test_a_lake_that_was_never_made_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_SOURCE_PASSWORD", "x")
     assert main(["init", "-o", str(tmp_path / "cdc.yaml")]) == 0

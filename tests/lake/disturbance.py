@@ -15,7 +15,8 @@ NOT_HANDED_ON = {"transfer-encoding", "connection", "content-length", "date", "s
 class Disturbance:
     """What is done to the next PUTs of paths with `of` in them, and what was seen.
 
-    `landing`: whether the store gets to see them. `answer`: the status that the client hears in place of the store's; None closes the connection.
+    `landing`: whether the store gets to see them. `answer`: the status that the client hears in place of the store's;
+    None closes the connection.
     """
 
     times: int = 0

@@ -8,6 +8,7 @@ import pytest
 from cdc.config.errors import InvalidSettingsError
 from cdc.config.file import load, read, render, schema
 from cdc.core.errors import ConfigurationError
+from sinks.lake.settings import S3Settings
 
 GOOD = """\
 version: 1
@@ -125,6 +126,49 @@ NAME_RULE = "a name: up to 40 of a-z, 0-9 and _, a letter first"
         ("    kind: search\n", "", "cdc.yaml:21: followers.search.kind: is required: one of delta, latest, search"),
         ("    path: lake\n", "", "cdc.yaml:18: followers.lake.path: is required"),
         ("path: lake", "path: lake\n    delta: 1", "cdc.yaml:21: followers.lake.delta: unknown key"),
+        (
+            "path: lake",
+            "path: hdfs://lake",
+            "cdc.yaml:20: followers.lake.path: is neither a folder nor s3://bucket/prefix",
+        ),
+        (
+            "path: lake",
+            "path: s3a://lake",
+            "cdc.yaml:20: followers.lake.path: is neither a folder nor s3://bucket/prefix",
+        ),
+        ("path: lake", "path: s3://", "cdc.yaml:20: followers.lake.path: is not s3://bucket/prefix"),
+        ("path: lake", "path: s3://b//x", "cdc.yaml:20: followers.lake.path: is not s3://bucket/prefix"),
+        (
+            "path: lake",
+            "path: lake\n    s3: {}",
+            "cdc.yaml:21: followers.lake.s3: is for a path that begins with s3://",
+        ),
+        (
+            "path: lake",
+            "path: s3://b\n    s3:\n      endpoint: http://store:9000",
+            "cdc.yaml:22: followers.lake.s3.endpoint: is not encrypted: name an https:// one, or set allow_http: true"
+            " where the network is yours",
+        ),
+        (
+            "path: lake",
+            "path: s3://b\n    s3:\n      endpoint: store:9000",
+            'cdc.yaml:22: followers.lake.s3.endpoint: "store:9000" is not an address that starts with http://',
+        ),
+        (
+            "path: lake",
+            "path: s3://b\n    s3:\n      secret_access_key: canary",
+            "cdc.yaml:21: followers.lake.s3: access_key_id and secret_access_key are given both or not at all",
+        ),
+        (
+            "path: lake",
+            "path: s3://b\n    s3:\n      session_token: canary",
+            "cdc.yaml:22: followers.lake.s3.session_token: belongs to keys that are not given",
+        ),
+        (
+            "path: lake",
+            "path: s3://b\n    s3:\n      path_style: 7.5",
+            "cdc.yaml:22: followers.lake.s3.path_style: 7.5 is not true or false",
+        ),
         (
             "kind: search\n    url: http://search:9200",
             "kind: delta\n    path: other",
@@ -262,6 +306,28 @@ def test_render_shows_no_secret(file: Path) -> None:
     assert "canary" not in text
     assert "http://**********@host/x" in text
     assert "slot: cdc_shop" in text
+
+
+def test_an_object_store(file: Path) -> None:
+    block = (
+        "path: s3://bucket/lake\n    s3:\n      endpoint: https://store:9000/\n      access_key_id: ${env:PW}\n"
+        "      secret_access_key: ${env:PW}\n      session_token: ${env:NONE:-}"
+    )
+    file.write_text(GOOD.replace("path: lake", block))
+    lake = load(file, ENVIRON).delta[1]
+    access = lake.access
+    assert access is not None
+    assert (access.endpoint, access.region, access.session_token) == ("https://store:9000", "us-east-1", None)
+    assert "canary" not in repr(lake) + repr(access) + render(load(file, ENVIRON))
+
+
+def test_what_is_left_out_is_the_environments() -> None:
+    environ = {"AWS_ENDPOINT_URL": "https://a", "AWS_ENDPOINT_URL_S3": "https://b/", "AWS_DEFAULT_REGION": "r"}
+    complete = S3Settings().complete(environ)
+    assert (complete.endpoint, complete.region) == ("https://b", "r")
+    assert S3Settings(endpoint="https://c", region="q").complete(environ).endpoint == "https://c"
+    with pytest.raises(ConfigurationError, match=r"AWS_ENDPOINT_URL http://a is not encrypted: .*allow_http"):
+        S3Settings().complete({"AWS_ENDPOINT_URL": "http://a"})
 
 
 def test_schema_leaves_room_for_references() -> None:

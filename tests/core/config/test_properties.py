@@ -49,7 +49,13 @@ captures = both(
     block(url=urls), optional(password_reference=texts.map("${{file:{}".format), overrides=words, connector=texts)
 )
 searches = both(block(kind=st.just("search"), url=urls), optional(password=texts, prefix=names))
-deltas = block(kind=st.just("delta"), path=st.sampled_from(["/lake", "s3a://lake", "/a: b #c"]))
+stores = both(
+    block(access_key_id=texts, secret_access_key=texts),
+    optional(endpoint=st.just("https://host:9000"), region=texts, session_token=texts, path_style=st.booleans()),
+)
+folders = block(kind=st.just("delta"), path=st.sampled_from(["/lake", "/a: b #c"]))
+buckets = both(block(kind=st.just("delta"), path=st.just("s3://lake/x")), optional(s3=stores))
+deltas = folders | buckets
 followers = both(
     block(lake=deltas), optional(search=searches, latest=block(kind=st.just("latest")), other=st.nothing())
 )

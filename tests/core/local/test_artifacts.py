@@ -3,6 +3,7 @@
 import tomllib
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from cdc.core.errors import ConfigurationError, PreconditionError
@@ -77,6 +78,15 @@ def test_the_plugin_brings_nothing_that_the_worker_has() -> None:
 def test_spark_gets_no_jar_that_pyspark_ships() -> None:
     groups = {split(artifact.coordinate)[0] for artifact in locked("spark")}
     assert groups.isdisjoint({"org.scala-lang", "org.apache.hadoop", "com.fasterxml.jackson.core", "org.slf4j"})
+    shipped = {path.name for path in Path(pyspark.__file__).with_name("jars").glob("*.jar")}
+    assert shipped.isdisjoint({artifact.path.name for artifact in (*locked("spark"), *locked("s3a"))})
+
+
+def test_spark_reads_object_stores_by_its_own_hadoop() -> None:
+    [jar] = Path(pyspark.__file__).with_name("jars").glob("hadoop-client-api-*.jar")
+    version = jar.stem.removeprefix("hadoop-client-api-")
+    assert f"org.apache.hadoop:hadoop-aws:{version}" in {artifact.coordinate for artifact in locked("s3a")}
+    assert sum(artifact.size for artifact in locked("s3a")) < 20_000_000
 
 
 def test_one_version_of_kafka_runs_broker_and_worker() -> None:

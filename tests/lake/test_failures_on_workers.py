@@ -1,0 +1,36 @@
+"""A failure of ours on a worker is the same line, and of the same kind, as it would be here."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import HistoryLostError, UnreachableError
+from cdc.run.failures import told
+
+
+def unreachable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from ()
+    raise UnreachableError("the store does not answer", "is it running?")
+
+
+def lost(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from ()
+    raise HistoryLostError("it is gone")
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "line"),
+    [
+        (unreachable, UnreachableError, "the store does not answer → is it running?"),
+        (lost, HistoryLostError, "it is gone"),
+    ],
+)
+def test_what_a_task_raises(spark: SparkSession, task: object, kind: type[Exception], line: str) -> None:
+    frame = spark.range(1).mapInArrow(task, "id long")  # type: ignore[arg-type]
+    with pytest.raises(kind) as raised, told("the copy"):
+        frame.collect()
+    assert str(raised.value) == line
+    assert isinstance(raised.value.__cause__, PySparkException)

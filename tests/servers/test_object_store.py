@@ -1,0 +1,93 @@
+"""The whole path with the lake on an object store, a real one: copied, followed, killed, verified, read by others."""
+
+import json
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import polars
+import psutil
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from cdc.run.pipeline import lake_of
+from sinks.lake.cuts import Cuts
+from sinks.lake.settings import SCHEME
+from tests.commands import cdc, started
+from tests.moments import Commits, kill, writes
+from tests.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
+from tests.pipelines import MakePipeline, Pipeline
+from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+
+pytestmark = pytest.mark.timeout(1800)
+CHANGES = 1200
+
+
+def on_store(pipeline: Pipeline, server: S3Server) -> Path:
+    """Put the pipeline's lake into a bucket of its own; the folder of its objects."""
+    bucket = server.bucket()
+    pipeline.environ["CDC_TEST_LAKE_SECRET"] = SECRET
+    pipeline.configure(
+        "    path: lake\n",
+        f"    path: {SCHEME}{bucket}/lake\n    small_run_changes: 100\n    s3:\n      endpoint: {server.endpoint}\n"
+        f"      access_key_id: {KEY}\n      secret_access_key: ${{env:CDC_TEST_LAKE_SECRET}}\n"
+        "      path_style: true\n      allow_http: true\n",
+    )
+    return server.folder / bucket / "lake"
+
+
+def commands() -> list[str]:
+    """The command lines of what this process has started, and what that has."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found.append(" ".join(process.cmdline()))
+    return found
+
+
+def test_copied_followed_killed_and_verified(make_pipeline: MakePipeline, s3_server: S3Server) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    lake = on_store(pipeline, s3_server)
+    kill(pipeline, "bootstrap", "a table is in the lake", Commits(lake / "public/orders"))
+    ended = cdc(pipeline, "bootstrap")
+    assert ended.returncode == 0, ended.stderr
+    work = Workload(pipeline.connection, random.Random(21))
+    for nth, table in enumerate(("public/orders", "_cdc/cuts"), 1):
+        with writes(work, CHANGES * nth // 2):
+            kill(pipeline, "follow", f"{table} has a new commit", Commits(lake / table))
+    with started(pipeline, "follow") as running:
+        work.write(20)
+        running.wait_for("lake: ")
+        assert [line for line in commands() if "fs.s3a.endpoint" in line]
+        assert not [line for line in commands() if SECRET in line]
+    ended = cdc(pipeline, "follow", "--until-caught-up")
+    assert ended.returncode == 0, ended.stderr
+    ended = cdc(pipeline, "verify", "--json")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert json.loads(ended.stdout)["equal"], ended.stdout
+    check_readers(pipeline, s3_server)
+    check_secrets(pipeline, lake)
+
+
+def check_readers(pipeline: Pipeline, server: S3Server) -> None:
+    """Others read of the newest cut what Postgres has."""
+    own, options = lake_of(pipeline.settings), delta_rs_options(server.access)
+    cut = Cuts(own).last()
+    assert cut is not None
+    for name in pipeline.settings.tables:
+        where, version = own.folder(name), cut.versions[str(name)]
+        key = "id" if str(name) == ORDERS else "order_id"
+        source = pipeline.connection.execute(f"SELECT count(*), sum({key}) FROM {name}".encode()).fetchone()
+        found = polars.scan_delta(where, version=version, storage_options=options).select(polars.len(), polars.sum(key))
+        assert found.collect().row(0) == source
+        query = QueryBuilder().register("t", DeltaTable(where, version, options))
+        [row] = pa.table(query.execute(f"SELECT count(*) AS n, sum({key}) AS s FROM t").read_all()).to_pylist()
+        assert (row["n"], row["s"]) == source
+
+
+def check_secrets(pipeline: Pipeline, lake: Path) -> None:
+    """The key is in no file that anybody writes, but for the object store's own."""
+    files = [path for folder in (pipeline.config.parent, lake) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 50
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
