@@ -6,16 +6,14 @@ durable before the commits that it stands for are forgotten, by the one client o
 
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from deltalake import DeltaTable
 
 from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in
+from sinks.lake.storage import at_once
 
-AT_ONCE: Final = 8
-"""So many files of the log are read at a time: an object store takes its time for each."""
 POINTER: Final = "_last_checkpoint"
 
 
@@ -25,10 +23,9 @@ def write_checkpoint(log: DeltaLog) -> None:
         folder = Path(copy, LOG)
         folder.mkdir()
         names = _leading_to(log)
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            contents = threads.map(lambda name: log.storage.read(f"{LOG}/{name}"), names)
-            for name, content in zip(names, contents, strict=True):
-                (folder / name).write_bytes(content)
+        contents = at_once(log.storage.read, [f"{LOG}/{name}" for name in names])
+        for name, content in zip(names, contents, strict=True):
+            (folder / name).write_bytes(content)
         DeltaTable(copy).create_checkpoint()
         made = {path.name for path in folder.iterdir()} - {*names}
         # readers go by the pointer: it comes when what it names is there

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from cdc.core.errors import HistoryLostError, PreconditionError
 from sinks.lake.delta_state import Action, State, now_ms, paths_of
-from sinks.lake.storage import Storage
+from sinks.lake.storage import Storage, at_once
 
 LOG = "_delta_log"
 
@@ -99,6 +99,15 @@ class DeltaLog:
             raise HistoryLostError(f"version {version} of a table of the lake is gone", "raise the lake's retention")
         return found
 
+    def all_actions(self, versions: Sequence[int]) -> list[list[Action]]:
+        """What each of some versions did; raises HistoryLostError when the log no longer has one of them."""
+        try:
+            return [_parsed(text) for text in at_once(self.storage.read, [*map(_name, versions)])]
+        except FileNotFoundError as error:
+            raise HistoryLostError(
+                f"a version of a table of the lake is gone: {error.filename}", "raise the lake's retention"
+            ) from None
+
     def _go_on(self, actions: Sequence[Action]) -> None:
         self.state = self.state.after(self.state.version + 1, actions)
         for action in actions:
@@ -111,15 +120,15 @@ class DeltaLog:
             text = self.storage.read(_name(version))
         except FileNotFoundError:
             return None
-        return [json.loads(line) for line in text.splitlines() if line]
+        return _parsed(text)
 
     def _replay(self, commits: Sequence[int], until: int | None) -> None:
-        for version in commits:
-            if version <= self.state.version or (until is not None and version > until):
-                continue
+        last = commits[-1] if until is None and commits else until or 0
+        versions = [version for version in commits if self.state.version < version <= last]
+        for version, actions in zip(versions, self.all_actions(versions), strict=True):
             if version != self.state.version + 1:
                 raise HistoryLostError("the log of a table of the lake has a gap", "bootstrap again")
-            self._go_on(self.actions(version))
+            self._go_on(actions)
         if until is not None and self.state.version != until:
             raise HistoryLostError(f"version {until} of a table of the lake is gone", "raise the lake's retention")
 
@@ -137,6 +146,10 @@ class DeltaLog:
 def _name(version: int) -> str:
     """The file of a commit."""
     return f"{LOG}/{version:020}.json"
+
+
+def _parsed(commit: bytes) -> list[Action]:
+    return [json.loads(line) for line in commit.splitlines() if line]
 
 
 def _commit_info(operation: str) -> Action:
@@ -179,7 +192,8 @@ def _checkpointed(storage: Storage, names: Iterable[str], until: int | None) -> 
     if not whole:
         return None
     version = max(whole)
-    tables = [_checkpoint_table(storage.read(f"{LOG}/{name}")) for name in parts[version]]
+    contents = at_once(storage.read, [f"{LOG}/{name}" for name in parts[version]])
+    tables = [_checkpoint_table(content) for content in contents]
     actions = [action for table in tables for action in _checkpoint_actions(table)]
     return State().after(version, actions)
 

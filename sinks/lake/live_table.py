@@ -16,7 +16,7 @@ from sinks.lake import data_files, deletion_vectors, statistics
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import Action, State
 from sinks.lake.key_index import Hits, KeyIndex, Places
-from sinks.lake.storage import Storage
+from sinks.lake.storage import Storage, at_once
 
 
 class LiveTable:
@@ -113,7 +113,8 @@ class LiveTable:
         self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
         missing = [path for path in files if path not in self._index.files]
         if missing:
-            self._index.add({path: self._keys(path) for path in missing}, self.live)
+            at_once(self.vector, missing)
+            self._index.add(dict(zip(missing, at_once(self._keys, missing), strict=True)), self.live)
 
     def save_index(self, *, everything: bool) -> None:
         """Write the index down, so that the next process need not read the files again."""

@@ -3,14 +3,20 @@
 import errno
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
 from sinks.lake.settings import S3Settings
+
+READS_AT_ONCE: Final = 16
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 
 class Storage(Protocol):
@@ -60,6 +66,14 @@ def storage_at(root: str, access: S3Settings | None) -> Storage:
     from sinks.lake.object_store import ObjectStore
 
     return ObjectStore.at(root, access)
+
+
+def at_once(ask: Callable[[Asked], Answer], items: Sequence[Asked]) -> list[Answer]:
+    """What each of some requests answers, in their order: an object store takes its time for each."""
+    if len(items) < 2:
+        return [ask(item) for item in items]
+    with ThreadPoolExecutor(READS_AT_ONCE) as threads:
+        return [*threads.map(ask, items)]
 
 
 class Folder:

@@ -6,7 +6,7 @@ however many batches there are.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in, committed_ms, ve
 from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
+from sinks.lake.storage import READS_AT_ONCE
 
 TOGETHER: Final = 8
 """So many files of one size are put together."""
@@ -89,8 +90,8 @@ def forget(log: DeltaLog, past: Past) -> int:
 def _needed(log: DeltaLog, since: int) -> set[str]:
     files = log.state.files.values()
     needed = {file.path for file in files} | {file.vector.path for file in files if file.vector and file.vector.in_file}
-    for version in range(since + 1, log.state.version + 1):
-        for action in log.actions(version):
+    for actions in log.all_actions(range(since + 1, log.state.version + 1)):
+        for action in actions:
             named = [action[kind] for kind in ("add", "remove", "cdc") if kind in action]
             needed |= {path for each in named for path in paths_of(each)}
     return needed
@@ -100,19 +101,29 @@ def _forget_commits(log: DeltaLog, past: Past) -> int:
     """Commits before the last checkpoint from which `past.since` can be read, oldest first, as far as they are old."""
     names = log.storage.names(LOG)
     checkpoints = [version for version in checkpoints_in(names) if version <= past.since]
+    older = [name for name in names if checkpoints and -1 < _version(name) < max(checkpoints)]
+    commits = _read_ahead(log, [_version(name) for name in older if name.endswith(".json")])
     gone = list[str]()
-    for name in names if checkpoints else ():
-        version = version_of(name)
-        if version is None or version >= max(checkpoints):
-            continue
+    for name in older:
         if name.endswith(".json"):
-            actions = log.actions(version)
+            actions = next(commits)
             if committed_ms(actions) > past.horizon_ms:
                 break
             gone += _change_data(actions)
         gone.append(f"{LOG}/{name}")
     log.storage.delete(gone)
     return len(gone)
+
+
+def _version(name: str) -> int:
+    found = version_of(name)
+    return -1 if found is None else found
+
+
+def _read_ahead(log: DeltaLog, versions: Sequence[int]) -> Iterator[list[Action]]:
+    """What these versions did, one after the other; some are read at the same time."""
+    for start in range(0, len(versions), READS_AT_ONCE):
+        yield from log.all_actions(versions[start : start + READS_AT_ONCE])
 
 
 def _change_data(actions: Sequence[Action]) -> list[str]:
