@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from cdc.local.parts import Home, down, wipe
+from tests.cluster_fixture import cluster
 from tests.object_store_fixture import s3_server
 from tests.pipelines import make_pipeline
 from tests.servers_fixture import kafka_bootstrap, search_url, servers
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-__all__ = ["kafka_bootstrap", "make_pipeline", "s3_server", "search_url", "servers"]
+__all__ = ["cluster", "kafka_bootstrap", "make_pipeline", "s3_server", "search_url", "servers"]
 
 
 FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "faults": ("spark", "servers")}

@@ -64,12 +64,12 @@ def group_rows(rows: pa.Table) -> int:
 
 def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
     """These columns of all physical rows of a file, in their order."""
-    return pq.ParquetFile(storage.open(path)).read(list(columns))
+    return _opened(storage, path).read(list(columns))
 
 
 def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
     """These columns of some rows of a file, in the order of `rows`; only the row groups that they lie in are read."""
-    file = pq.ParquetFile(storage.open(path))
+    file = _opened(storage, path)
     sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     groups = np.searchsorted(starts, rows, "right") - 1
@@ -77,3 +77,8 @@ def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: npt.NDA
     found = file.read_row_groups(needed.tolist(), list(columns))
     new_starts = np.concatenate([[0], np.cumsum([sizes[group] for group in needed])])
     return found.take(pa.array(new_starts[np.searchsorted(needed, groups)] + rows - starts[groups]))
+
+
+def _opened(storage: Storage, path: str) -> pq.ParquetFile:
+    """A file of which neighbouring parts are read in one go, since an object store takes its time for each."""
+    return pq.ParquetFile(storage.open(path), pre_buffer=True)

@@ -13,7 +13,7 @@ from cdc.core.errors import RefusedError
 from sinks.lake import data_files, layout
 from sinks.lake.delta_log import Conflict, DeltaLog
 from sinks.lake.delta_state import Action, DataFile, State, now_ms
-from sinks.lake.storage import Storage
+from sinks.lake.storage import Storage, at_once
 from sinks.lake.upkeep import Past, checkpointed, forget
 
 TOGETHER_EVERY = 200
@@ -83,7 +83,7 @@ class OwnTable:
         """All rows, or those of some files."""
         state = self.state()
         wanted = files if files is not None else list(state.files.values()) if state else []
-        parts = [self._read(file) for file in wanted]
+        parts = at_once(self._read, wanted)
         return pa.concat_tables(parts) if parts else self._schema.empty_table()
 
     def put_together(self, kept: pc.Expression | None = None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from pyspark.sql import SparkSession
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from sinks.lake import s3_client
@@ -16,7 +17,7 @@ from tests.core.histories import THINGS
 from tests.lake.disturbance import Disturbance, disturbed
 from tests.lake.places import PlacedLake, on_server
 from tests.lake.tables import apply, copied, opened, read_by_delta_rs, row, update
-from tests.object_store_fixture import S3Server, access_at, started
+from tests.object_store_fixture import KEY, SECRET, S3Server, access_at, reach, started
 
 NOBODY = "http://127.0.0.1:9"
 
@@ -248,3 +249,21 @@ def test_unreachable_is_what_may_come_back(store: ObjectStore, what: Disturbance
     what.times, what.landing = 1000, False
     with pytest.raises(UnreachableError, match=r"does not answer for s3://.*/t/0.json \(500"):
         store.write("0.json", b"x")
+
+
+def test_spark_finds_keys_where_none_are_given(spark: SparkSession, s3_server: S3Server, tmp_path: Path) -> None:
+    """By the chain of Amazon's own client, of which Java's properties are one link."""
+    lake = on_server(s3_server, tmp_path)
+    copied(lake, THINGS, [row(n, "old") for n in range(10)])
+    found = S3Settings(endpoint=s3_server.endpoint, region="us-east-1", path_style=True, allow_http=True)
+    reach(spark, found)
+    assert spark.sparkContext._jvm is not None
+    java = spark.sparkContext._jvm.java.lang.System
+    keys = {"aws.accessKeyId": KEY, "aws.secretAccessKey": SECRET}
+    for name, value in keys.items():
+        java.setProperty(name, value)
+    try:
+        assert spark.read.format("delta").load(lake.folder(THINGS.name)).count() == 10
+    finally:
+        for name in keys:
+            java.clearProperty(name)

@@ -46,7 +46,15 @@ def commands() -> list[str]:
     return found
 
 
-def test_copied_followed_killed_and_verified(make_pipeline: MakePipeline, s3_server: S3Server) -> None:
+def check_commands(lines: list[str]) -> None:
+    """Driver and executors are told of the store, and nobody who lists processes learns its key."""
+    assert [line for line in lines if "fs.s3a.endpoint" in line]
+    assert [line for line in lines if "CoarseGrainedExecutorBackend" in line]
+    assert not [line for line in lines if SECRET in line]
+
+
+def test_copied_followed_killed_and_verified(make_pipeline: MakePipeline, s3_server: S3Server, cluster: str) -> None:
+    """The last part is followed on a cluster, whose executors have the keys from nowhere but their tasks."""
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     lake = on_store(pipeline, s3_server)
     kill(pipeline, "bootstrap", "a table is in the lake", Commits(lake / "public/orders"))
@@ -56,13 +64,12 @@ def test_copied_followed_killed_and_verified(make_pipeline: MakePipeline, s3_ser
     for nth, table in enumerate(("public/orders", "_cdc/cuts"), 1):
         with writes(work, CHANGES * nth // 2):
             kill(pipeline, "follow", f"{table} has a new commit", Commits(lake / table))
-    with started(pipeline, "follow") as running:
-        work.write(20)
+    work.write(100)
+    with started(pipeline, "submit", "--master", cluster, "--until-caught-up") as running:
         running.wait_for("lake: ")
-        assert [line for line in commands() if "fs.s3a.endpoint" in line]
-        assert not [line for line in commands() if SECRET in line]
-    ended = cdc(pipeline, "follow", "--until-caught-up")
-    assert ended.returncode == 0, ended.stderr
+        check_commands(commands())
+        running.wait_until(lambda: running.ended is not None, "it has caught up")
+        assert running.ended == 0, running.said
     ended = cdc(pipeline, "verify", "--json")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert json.loads(ended.stdout)["equal"], ended.stdout

@@ -1,72 +1,14 @@
 """`cdc submit` on a standalone cluster of two workers, started from the same pyspark."""
 
-import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
-import httpx
-import psutil
-import pyspark
 import pytest
 
-from cdc.local.servers.java import find_java
 from tests.commands import cdc
 from tests.pipelines import MakePipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(1200)
-HOME = Path(pyspark.__file__).parent
-MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
-PORT, PAGE = 17077, 17078
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """A master with two workers of one core each; its address."""
-    find_java()
-    here = ("--host", "127.0.0.1")
-    master = f"spark://127.0.0.1:{PORT}"
-    page = f"http://127.0.0.1:{PAGE}/json/"
-    processes = [_spark(tmp_path, MASTER, *here, "--port", str(PORT), "--webui-port", str(PAGE))]
-    try:
-        until(lambda: _answers(page), "the master answers")
-        small = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / "work"))
-        processes += [_spark(tmp_path, WORKER, *here, *small, master) for _ in range(2)]
-        until(lambda: httpx.get(page).json()["aliveworkers"] == 2, "both workers are there")
-        yield master
-    finally:
-        for process in reversed(processes):
-            _end(process)
-
-
-def _spark(folder: Path, *arguments: str) -> psutil.Popen:
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    with (folder / f"{arguments[0].rsplit('.', 1)[-1]}.log").open("a") as log:
-        return psutil.Popen(
-            [str(HOME / "bin" / "spark-class"), *arguments], env=environment, stdout=log, stderr=subprocess.STDOUT
-        )
-
-
-def _answers(page: str) -> bool:
-    try:
-        return httpx.get(page).is_success
-    except httpx.TransportError:
-        return False
-
-
-def _end(process: psutil.Popen) -> None:
-    for each in (*process.children(recursive=True), process):
-        each.terminate()
-    process.wait(60)
 
 
 def test_the_follow_job_runs_on_a_cluster_and_by_coordinates(make_pipeline: MakePipeline, cluster: str) -> None:
