@@ -2,47 +2,44 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.batch import DecodedBatch, TableChanges
 from cdc.columns.ends import of_values
 from cdc.core.change import Key, Row
-from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
+from sinks.lake.copied_files import CopyWriter
 from sinks.lake.cuts import Cuts
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.layout import Lake
 from sinks.lake.settings import DeltaSettings
 from sinks.memory import ChangesInMemory
 from tests.columns.model_changes import as_columns
 from tests.contract.followers import TABLES, Crash
+from tests.lake.places import PlacedLake
 
 
 class DeltaHarness:
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._spark = spark
-        self._lake = Lake(str(folder), "contract", 1)
+    def __init__(self, spark: SparkSession, lake: PlacedLake) -> None:
+        self._spark = lake.for_spark(spark)
+        self._lake = lake
         self.restart()
 
     def restart(self) -> None:
         settings = DeltaSettings(kind="delta", path=self._lake.path)
-        self._follower = DeltaFollower(settings, self._lake, Path(self._lake.path, "index"))
+        self._follower = DeltaFollower(settings, self._lake, self._lake.indexes / "index")
         self._follower.prepare(TABLES)
 
     def load(self, table: Table, rows: Mapping[Key, Row], bookmark: Bookmark) -> None:
-        folder = Path(self._lake.folder(table.name))
-        folder.mkdir(parents=True, exist_ok=True)
-        schema = pa.schema([("id", pa.int32()), ("small", pa.int32()), ("big", pa.string())])
-        file = folder / f"copy-{bookmark.lsn}-{len(rows)}.parquet"
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows.values()], schema), file)
-        self._follower.load(table, [CopiedFile(file.name, file.stat().st_size, len(rows))], bookmark)
+        write = CopyWriter(table, self._lake.table(table.name))
+        write.storage.make()
+        copy = pa.Table.from_pylist([dict(row) for row in rows.values()], arrow_schema(table))
+        self._follower.load(table, [write(copy.to_batches())], bookmark)
 
     def apply(self, batch: ChangesInMemory, position: Position) -> None:
         self._follower.apply(batch_of(batch), position)

@@ -18,13 +18,14 @@ from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, bat
 from tests.contract.latest_harness import LatestHarness
 from tests.contract.search_harness import SearchHarness
 from tests.core.histories import THINGS, Sent, histories
+from tests.lake.places import in_folder, on_server
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 
 Start = Callable[[], Harness]
 
 
-@pytest.fixture(params=["memory", "delta", "search", "latest"])
+@pytest.fixture(params=["memory", "delta", "delta on an object store", "search", "latest"])
 def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Makes harnesses of one kind, each on new storage."""
     if request.param == "memory":
@@ -33,7 +34,10 @@ def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     spark = request.getfixturevalue("spark")
     match request.param:
         case "delta":
-            yield lambda: DeltaHarness(spark, tmp_path_factory.mktemp("lake"))
+            yield lambda: DeltaHarness(spark, in_folder(tmp_path_factory.mktemp("lake")))
+        case "delta on an object store":
+            server = request.getfixturevalue("s3_server")
+            yield lambda: DeltaHarness(spark, on_server(server, tmp_path_factory.mktemp("lake")))
         case "search":
             url = request.getfixturevalue("search_url")
             yield lambda: SearchHarness(spark, url, _fresh_name())

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from sinks.memory import ChangesInMemory
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import TABLES, batch_of, bookmark, end
 from tests.core.histories import Sent
+from tests.lake.places import PLACES, PlacedLake, placed
 
 FRESH, ROUNDS = 100, 4
 
@@ -53,8 +55,13 @@ def written(writer: DeltaHarness, batch: ChangesInMemory, position: Position, to
     return True
 
 
-def test_two_writers_end_as_one(spark: SparkSession, tmp_path: Path) -> None:
-    writers = [DeltaHarness(spark, tmp_path), DeltaHarness(spark, tmp_path)]
+@pytest.fixture(params=PLACES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    return placed(request, tmp_path)
+
+
+def test_two_writers_end_as_one(spark: SparkSession, lake: PlacedLake) -> None:
+    writers = [DeltaHarness(spark, lake), DeltaHarness(spark, lake)]
     for table in TABLES:
         writers[0].load(table, COPY, bookmark(0))
     refused = 0
