@@ -10,7 +10,6 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
 from snapshots import rows

@@ -24,5 +24,6 @@ def messages(spark: SparkSession, log: LogSettings, start: Offsets, until: Offse
 
 
 def _header(name: str) -> Col:
+    """A header's value; only changed keys have any, and looking for one costs as much as reading the message."""
     matching = F.filter(F.col(Message.HEADERS), lambda header: header["key"] == name)
-    return F.get(matching, F.lit(0))["value"]
+    return F.when(F.size(Message.HEADERS) > 0, F.get(matching, F.lit(0))["value"])

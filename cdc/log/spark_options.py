@@ -40,9 +40,13 @@ def between(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
 
 
 def following(log: LogSettings, topic: str, offset: int, most: int) -> dict[str, str]:
-    """Options of a stream of a topic's one partition from `offset`, at most `most` messages a batch."""
+    """Options of a stream of a topic's one partition from `offset`, at most `most` messages a batch.
+
+    A batch is read by two tasks, a range of offsets each, which stay in order.
+    """
     return {
         **reading(log),
+        "minPartitions": "2",
         "assign": json.dumps({topic: [0]}),
         "startingOffsets": _as_text({topic: {0: offset}}),
         "maxOffsetsPerTrigger": str(most),

@@ -123,6 +123,8 @@ class StandingConsumer:
         places = [place for place, _ in self._of(topic)]
         with reported(self._log):
             ends = self._consumer.end_offsets(places)
+        # that was an answer: whoever has not been asked for long has not been silent
+        self._heard = time.monotonic()
         while any(self._partitions[place].position < end for place, end in ends.items()):
             if not self.read_on([topic]):
                 self.check_alive()

@@ -1,9 +1,11 @@
 """Where Spark's Python workers come from: a process that has imported what their work needs, and forks.
 
-A worker of Spark's own daemon imports it anew, for a second of processor time; and one is lost whenever a task ends
+A worker of Spark's own daemon imports it anew, for seconds of processor time; and one is lost whenever a task ends
 before its input does, as those of large runs do.
 """
 
+import pandas
+import pyspark.sql.pandas.serializers
 import pyspark.worker
 from pyspark.daemon import manager
 
@@ -12,7 +14,15 @@ import sinks.latest.write
 import sinks.search.write
 import snapshots.copy
 
-IMPORTED = (pyspark.worker, sinks.lake.large_batch, sinks.latest.write, sinks.search.write, snapshots.copy)
+IMPORTED = (
+    pandas,  # pyarrow asks for it, the first time that it is given a list
+    pyspark.sql.pandas.serializers,
+    pyspark.worker,
+    sinks.lake.large_batch,
+    sinks.latest.write,
+    sinks.search.write,
+    snapshots.copy,
+)
 
 if __name__ == "__main__":
     manager()
