@@ -163,18 +163,22 @@ class _Following:
     def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> Query:
         s = self._settings
         held.close()
-        consumer = StandingConsumer(s.log)
-        held.callback(consumer.close)
         unsent = placeholder(s.pipeline.name)
-        small = RunReader(consumer, s.log.prefix, unsent)
+        small = RunReader(self._consumer(held), s.log.prefix, unsent)
         large = LargeRunReader(self._spark, s.log, unsent, small)
-        readers = Readers(small, large, NewEnds(consumer, s.log.prefix))
+        # ENDs are read while runs are: each has a consumer of its own
+        readers = Readers(small, large, NewEnds(self._consumer(held), s.log.prefix))
         follower = delta_follower(s, self._recent)
         held.callback(follower.close)
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
         stream = LakeStream(follower, readers, s.log, s.delta[1], reached)
         return Query(self._spark, s.delta[0], s.follow.trigger_seconds, stream)
+
+    def _consumer(self, held: ExitStack) -> StandingConsumer:
+        consumer = StandingConsumer(self._settings.log)
+        held.callback(consumer.close)
+        return consumer
 
     def _stand(self) -> list[Position] | None:
         """Where the followers behind the lake stand; None while one does not answer, since it may need any cut."""

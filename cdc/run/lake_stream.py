@@ -1,6 +1,7 @@
 """The stream that keeps the lake in sync: ENDs come in, runs of whole transactions are applied."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -65,12 +66,16 @@ class LakeStream:
         self._log = log
         self._settings = settings
         self._budget = settings.batch_changes
+        self._few = settings.small_run_changes * MESSAGES_A_CHANGE
         self._reached = reached
         self._topic = transaction_topic(log.prefix)
         self._position = self._start()
         self._ahead = follower.furthest()
         self._known = self._position.end_offset
         self._held: list[Ends] = []
+        self._beside = ThreadPoolExecutor(1, "runs")
+        self._applying: Future[None] | None = None
+        self._seen_enough = False
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position, as a streaming frame without BEGINs."""
@@ -85,12 +90,27 @@ class LakeStream:
         if len(found):
             self._held.append(found)
             self._known = int(found.offset[-1])
-        if not self._held or self._known < self._ahead:
+        self.settle()
+        if self._seen_enough or not self._held or self._known < self._ahead:
             return
         ends, self._held = columns.joined(self._held), []
+        if self._readers.ends.waiting(self._known + 1) > self._few:
+            # there will be another call, which hears of a failure: it reads its ENDs while these runs are applied
+            self._applying = self._beside.submit(self._apply_all, ends)
+        else:
+            self._apply_all(ends)
+
+    def settle(self) -> None:
+        """Wait for the runs that are still being applied; raises what ended them."""
+        applying, self._applying = self._applying, None
+        if applying is not None:
+            applying.result()
+
+    def _apply_all(self, ends: Ends) -> None:
         self._admit()
         for run in cut_runs(unapplied(ends, self._position), self._budget, self._ahead):
             if not self._apply(run):
+                self._seen_enough = True
                 return
 
     def _new(self, frame: DataFrame) -> Ends:
@@ -99,7 +119,7 @@ class LakeStream:
         A few are not worth a Spark job (0.6 s; the driver needs hundredths): then the query is the clock, no more. The
         driver reads further than the micro-batch, and so later ones may bring nothing new.
         """
-        if self._readers.ends.waiting(self._known + 1) <= self._settings.small_run_changes * MESSAGES_A_CHANGE:
+        if self._readers.ends.waiting(self._known + 1) <= self._few:
             return self._readers.ends.read(self._known + 1)
         rows = frame.where(F.col(Message.OFFSET) > self._known).toArrow()
         # one partition, read in order: sorting would cost a second Spark job

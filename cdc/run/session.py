@@ -1,5 +1,6 @@
 """The one place where a Spark session is made."""
 
+import atexit
 import logging
 import os
 import sys
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import psutil
 from py4j.protocol import Py4JError
+from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import PreconditionError
-from cdc.local.servers.java import find_java
+from cdc.local.servers.java import Java, find_java
+from cdc.run.class_archive import ClassArchive, archive_folder, class_path
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -30,6 +34,16 @@ FIXED = {
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """One compiler only; that alone would leave 48 MB for compiled code, which Spark fills (seen: VirtualMachineError)."""
+LASTING = tuple(
+    f"-XX:Tier4{limit}"
+    for limit in (
+        "InvocationThreshold=50000",
+        "MinInvocationThreshold=6000",
+        "CompileThreshold=150000",
+        "BackEdgeThreshold=400000",
+    )
+)
+"""The second compiler takes what has run ten times as often as it would: the rest of a start is not worth its time."""
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -59,22 +73,23 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
 
     Raises PreconditionError when its Java machine does not start.
     """
-    find_java()
+    java = find_java()
     launch.log.parent.mkdir(parents=True, exist_ok=True)
-    local = LOCAL if launch.master.startswith("local") else {}
+    archive = _class_archive(java, launch)
     own = {
         "spark.driver.memory": launch.driver_memory,
-        "spark.jars": ",".join(launch.jars),
-        "spark.driver.extraJavaOptions": " ".join(_java_options(launch)),
+        "spark.driver.extraJavaOptions": " ".join([*_java_options(launch), *(archive.options() if archive else ())]),
     }
+    # on this machine alone, the one Java has the jars from the beginning: what is loaded from there can be archived
+    jars = {"spark.driver.extraClassPath": ":".join(launch.jars)} if archive else {"spark.jars": ",".join(launch.jars)}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(launch.master)
-    for key, value in {**local, **own, **conf, **FIXED}.items():
+    for key, value in {**(LOCAL if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it prints a traceback for what is raised anyway
     before = psutil.Process().children()
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except KeyboardInterrupt:
         for child in psutil.Process().children(recursive=True):
             if child not in before:
@@ -82,13 +97,30 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
         raise
     except (PySparkRuntimeError, Py4JError) as error:
         raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {launch.log}") from error
+    if archive and not archive.is_there:
+        atexit.register(_keep, archive)
+    return session
+
+
+def _class_archive(java: Java, launch: Launch) -> ClassArchive | None:
+    """The archive of a session of this machine alone."""
+    if not launch.master.startswith("local"):
+        return None
+    return ClassArchive.of(java.program, class_path(Path(_find_spark_home()), launch.jars), archive_folder())
+
+
+def _keep(archive: ClassArchive) -> None:
+    """At the end of this process: the session's Java, which ends with it, writes what it has loaded."""
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        archive.keep(gateway.proc)
 
 
 def _java_options(launch: Launch) -> list[str]:
     return [
         f"-Dlog4j2.configurationFile={_LOGGING}",
         f"-Dcdc.spark.log={launch.log}",
-        *(BRIEF if launch.brief else ()),
+        *(BRIEF if launch.brief else LASTING),
     ]
 
 

@@ -31,7 +31,11 @@ class MicroBatches(Protocol):
 
     def source(self, spark: SparkSession) -> DataFrame: ...
 
-    def __call__(self, frame: DataFrame, batch_id: int) -> None: ...
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Take a micro-batch in; what it is to cause may go on when this returns, and is over when `settle` does."""
+
+    def settle(self) -> None:
+        """Wait for what goes on; raises what ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Query:
             self._watch(guarded, self._started(guarded, checkpoint), stopping)
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
+            self.batches.settle()
 
     def _started(self, guarded: "_Guarded", checkpoint: str) -> StreamingQuery:
         writer = self.batches.source(self.spark).writeStream.queryName(self.name).foreachBatch(guarded)

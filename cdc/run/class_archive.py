@@ -1,0 +1,81 @@
+"""Spark's loaded classes, kept for the next session: to load and check them is half of what a start takes.
+
+A dynamic archive of the Java machine (JEP 350), written once when a session ends. The machine itself checks that its
+version and the class path are those of the archive, and starts without it where they are not.
+"""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from cdc.local.fetch.cache import cache_folder, open_folder
+
+FOLDER: Final = "classes"
+WRITING_SECONDS: Final = 120.0
+# what the machine has to say of archives goes to stdout, which is the user's
+_QUIET: Final = ("-Xlog:disable", "-XX:+IgnoreUnrecognizedVMOptions")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """The archive of one class path, at `path`; `own` is where this process writes it."""
+
+    path: Path
+    own: Path
+
+    @classmethod
+    def of(cls, java: Path, class_path: Iterable[str], folder: Path) -> "ClassArchive":
+        """The archive, kept in `folder`, of a `java` program and the files of a class path: others have other names."""
+        name = _fingerprint(java, class_path)
+        return cls(folder / f"{name}.jsa", folder / f"{name}.{os.getpid()}.new")
+
+    @property
+    def is_there(self) -> bool:
+        return self.path.exists()
+
+    def options(self) -> list[str]:
+        """Java's options of a session: read the archive, or write it at the end."""
+        if self.is_there:
+            return [f"-XX:SharedArchiveFile={self.path}", *_QUIET]
+        return [f"-XX:ArchiveClassesAtExit={self.own}", *_QUIET]
+
+    def keep(self, java: "subprocess.Popen[bytes]") -> None:
+        """Let a session's machine end and write the archive; a whole one gets its name, others do no harm."""
+        if java.stdin is not None:
+            java.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            java.wait(WRITING_SECONDS)
+            if self.own.exists():
+                self.own.rename(self.path)
+        _sweep(self.path.parent)
+
+
+def _fingerprint(java: Path, class_path: Iterable[str]) -> str:
+    program = java.resolve()
+    files = [program, *(Path(file) for file in class_path)]
+    seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(repr(seen).encode()).hexdigest()[:24]
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes that are gone have left half written."""
+    for file in folder.glob("*.new"):
+        if not psutil.pid_exists(int(file.stem.rpartition(".")[2])):
+            file.unlink(missing_ok=True)
+
+
+def class_path(spark_home: Path, jars: Iterable[str]) -> list[str]:
+    """The files on the class path of a local session."""
+    return [*sorted(map(str, (spark_home / "jars").glob("*.jar"))), *jars]
+
+
+def archive_folder() -> Path:
+    """Where archives are kept, beside the jars; raises as `cache_folder` does."""
+    return open_folder(cache_folder() / FOLDER)
