@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.log.kafka_client import Reader, Record
+from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from connect.connector import broken

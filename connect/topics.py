@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.log.kafka_client import Admin, Topic
+from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import change_topic, check_apart, heartbeat_topics, transaction_topic
 from cdc.log.settings import LogSettings
 

@@ -6,9 +6,9 @@ from pyspark.sql import functions as F
 
 from cdc.columns.names import Message
 from cdc.core.position import Offsets
+from cdc.log.clients.standing_consumer import NEW_KEY_HEADER, OLD_KEY_HEADER
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import between
-from cdc.log.standing_consumer import NEW_KEY_HEADER, OLD_KEY_HEADER
 
 
 def messages(spark: SparkSession, log: LogSettings, start: Offsets, until: Offsets) -> DataFrame:

@@ -1,8 +1,8 @@
 """ENDs as they come, read by the consumer that stands ready."""
 
 from cdc.columns.ends import Ends
+from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
-from cdc.log.standing_consumer import StandingConsumer
 from cdc.log.transactions import ends_of
 
 

@@ -14,8 +14,8 @@ from cdc.columns.ends import Ends
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
+from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import change_topic
-from cdc.log.standing_consumer import StandingConsumer
 
 PATIENCE_SECONDS = 60.0
 

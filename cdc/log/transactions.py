@@ -6,7 +6,7 @@ from cdc.columns.ends import Ends, UnreadableEvent, read_ends
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 
 LAST_MESSAGES = 200
 """Messages of the transaction topic that are read to find the last END, where no follower is behind."""

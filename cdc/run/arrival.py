@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_in
 from cdc.run.pipeline import attended

@@ -20,7 +20,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.log.kafka_client import Admin
+from cdc.log.clients.topics import Admin
 from cdc.run.acceptance import accepted
 from cdc.run.feed_stream import lacking, resumed
 from cdc.run.history_check import check_history

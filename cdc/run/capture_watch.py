@@ -7,7 +7,7 @@ import psycopg
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.schema_check import check_schema, followed

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
-from cdc.log.standing_consumer import StandingConsumer
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.feed_stream import POLL_SECONDS as FED_SECONDS
 from cdc.run.feed_stream import RUNG_SECONDS, FeedStream

@@ -5,7 +5,7 @@ from contextlib import suppress
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark, Position
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.pipeline import delta_follower

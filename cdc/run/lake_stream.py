@@ -13,7 +13,7 @@ from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Offsets, Position
 from cdc.core.table import Table, TableName
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import ReadRun, RunReader

@@ -11,7 +11,7 @@ from cdc.columns.changes import RefusedMessage
 from cdc.columns.ends import Ends
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.messages import messages
 from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost
 from cdc.log.settings import LogSettings

@@ -15,7 +15,7 @@ from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in
 from cdc.run.pipeline import lake_of

@@ -12,7 +12,7 @@ from cdc.columns.compare import Comparison, Side, compare, side
 from cdc.config.settings import PipelineSettings
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_between
 from cdc.run.arrival import check_attended, wait

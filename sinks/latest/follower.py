@@ -12,7 +12,8 @@ from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
+from cdc.log.clients.topics import Admin, Topic
+from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.names import check_apart, latest_topic, positions_topic
 from cdc.log.settings import LogSettings
 from sinks.latest import layout, read, write

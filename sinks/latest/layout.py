@@ -2,7 +2,7 @@
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.log.kafka_client import Topic
+from cdc.log.clients.topics import Topic
 from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LogSettings
 

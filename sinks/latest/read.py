@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from cdc.columns.names import Message
 from cdc.core.position import Offsets
 from cdc.log import spark_options
-from cdc.log.kafka_client import Reader
+from cdc.log.clients.reader import Reader
 from cdc.log.settings import LogSettings
 
 SETTLE_SECONDS: Final = 10.0

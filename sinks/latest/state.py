@@ -8,7 +8,7 @@ from typing import Any, Self
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.log.kafka_client import Reader, Record
+from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
 from sinks.latest.read import committed
 

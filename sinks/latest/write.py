@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.log import spark_options
-from cdc.log.kafka_client import TOO_LARGE_REMEDY, Admin, Topic
+from cdc.log.clients.connection import TOO_LARGE_REMEDY
+from cdc.log.clients.topics import Admin, Topic
 from cdc.log.settings import LogSettings
 from sinks.latest.read import SETTLE_SECONDS
 

@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from cdc.__main__ import main
-from cdc.log.kafka_client import Admin, Topic
+from cdc.log.clients.topics import Admin, Topic
 from connect.registration import registered
 from connect.source import connected
 from tests.commands import started

@@ -6,7 +6,7 @@ from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
-from cdc.log.kafka_client import Reader, Record
+from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
 from sinks.latest.follower import LatestFollower
 from tests.contract.fed import changed, feed_frame

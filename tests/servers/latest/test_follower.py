@@ -11,7 +11,8 @@ from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.log.kafka_client import Admin, Topic, TransactionalWriter
+from cdc.log.clients.topics import Admin, Topic
+from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks.latest import state
@@ -237,6 +238,6 @@ def test_too_large_a_row_stops_with_its_remedy(spark: SparkSession, log: LogSett
 def test_a_large_batch_is_one_transaction(spark: SparkSession, start: Start, log: LogSettings) -> None:
     follower = loaded(spark, start(), THINGS)
     many: dict[Key, Row | None] = {(n,): row(n, "x" * 500) for n in range(60_000)}
-    with patch("cdc.log.kafka_client.BUFFER_BYTES", 2_000_000):
+    with patch("cdc.log.clients.transactional_writer.BUFFER_BYTES", 2_000_000):
         follower.apply(one(THINGS, many), at(1))
     assert follower.rows(THINGS).count() == 60_000

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from cdc.columns.changes import MESSAGES
 from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.log.kafka_client import STALL_SECONDS, client_options, reported
+from cdc.log.clients.connection import STALL_SECONDS, client_options, reported
 from cdc.log.settings import LogSettings
 
 OLD_KEY_HEADER = "__debezium.oldkey"
