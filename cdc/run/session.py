@@ -3,8 +3,10 @@
 import atexit
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +18,9 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import PreconditionError
-from cdc.local.servers.java import Java, find_java
-from cdc.run.class_archive import ClassArchive, archive_folder, class_path
+from cdc.local.fetch.cache import cache_folder, open_folder
+from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
+from cdc.local.servers.java import LATE_COMPILER, Java, find_java
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -31,19 +34,10 @@ FIXED = {
 }
 """What the toolkit relies on, whatever the rest is."""
 
+WRITING_SECONDS = 120.0
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """One compiler only; that alone would leave 48 MB for compiled code, which Spark fills (seen: VirtualMachineError)."""
-LASTING = tuple(
-    f"-XX:Tier4{limit}"
-    for limit in (
-        "InvocationThreshold=50000",
-        "MinInvocationThreshold=6000",
-        "CompileThreshold=150000",
-        "BackEdgeThreshold=400000",
-    )
-)
-"""The second compiler takes what has run ten times as often as it would: the rest of a start is not worth its time."""
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -106,21 +100,26 @@ def _class_archive(java: Java, launch: Launch) -> ClassArchive | None:
     """The archive of a session of this machine alone."""
     if not launch.master.startswith("local"):
         return None
-    return ClassArchive.of(java.program, class_path(Path(_find_spark_home()), launch.jars), archive_folder())
+    return ClassArchive.of(
+        java.program, class_path(Path(_find_spark_home()), launch.jars), open_folder(cache_folder() / FOLDER)
+    )
 
 
 def _keep(archive: ClassArchive) -> None:
     """At the end of this process: the session's Java, which ends with it, writes what it has loaded."""
     gateway = SparkContext._gateway
     if gateway is not None:
-        archive.keep(gateway.proc)
+        gateway.proc.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            gateway.proc.wait(WRITING_SECONDS)
+            archive.keep()
 
 
 def _java_options(launch: Launch) -> list[str]:
     return [
         f"-Dlog4j2.configurationFile={_LOGGING}",
         f"-Dcdc.spark.log={launch.log}",
-        *(BRIEF if launch.brief else LASTING),
+        *(BRIEF if launch.brief else LATE_COMPILER),
     ]
 
 

@@ -14,6 +14,7 @@ import psutil
 
 from cdc.core.errors import PreconditionError
 from cdc.local.home import Home
+from cdc.local.running.class_archive import ClassArchive
 from cdc.local.state.files import write
 
 _LONGEST_LOG: Final = 20_000_000
@@ -39,6 +40,7 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path("/")
     user: User | None = None
+    archive: ClassArchive | None = None
 
 
 def spawn(home: Home, launch: Launch) -> psutil.Process:
@@ -60,7 +62,9 @@ def spawn(home: Home, launch: Launch) -> psutil.Process:
             extra_groups=[] if launch.user else None,
         )
     process = psutil.Process(started.pid)
-    note = {"pid": process.pid, "created": process.create_time()}
+    note: dict[str, object] = {"pid": process.pid, "created": process.create_time()}
+    if launch.archive is not None and not launch.archive.is_there:
+        note["archive"] = [str(launch.archive.path), str(launch.archive.own)]
     write(home.record(launch.part), json.dumps(note) + "\n", 0o644)
     # it outlives us on purpose: tell Popen not to warn that it still runs
     started.returncode = 0
@@ -106,7 +110,8 @@ def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) ->
     process = find(home, part)
     if process is not None:
         try:
-            _end(process, with_signal, patience)
+            if _end(process, with_signal, patience):
+                _keep_archive(home, part)
         except psutil.AccessDenied as refused:
             raise PreconditionError(
                 f"{part} (pid {process.pid}) runs as {process.username()}", "stop it as that user, or as root"
@@ -115,15 +120,23 @@ def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) ->
     return process is not None
 
 
-def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> None:
+def _keep_archive(home: Home, part: str) -> None:
+    note = json.loads(home.record(part).read_text(encoding="utf-8"))
+    if "archive" in note:
+        ClassArchive(*map(Path, note["archive"])).keep()
+
+
+def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> bool:
+    """End it; says whether it has ended by itself."""
     family = [process, *process.children(recursive=True)]
     process.send_signal(with_signal)
-    alive = _left_after(patience, [process])
+    late = alive = _left_after(patience, [process])
     # children that their parent has not taken with it: a killed Postgres leaves its backends
     alive += _left_after(0 if alive else _LAST_WORDS, family[1:])
     for survivor in alive:
         survivor.kill()
     _left_after(_LAST_WORDS, alive)
+    return not late
 
 
 def _left_after(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:

@@ -8,14 +8,14 @@ import httpx
 
 from cdc.local.endpoints import Endpoints, Part
 from cdc.local.running.processes import Launch
-from cdc.local.servers.java import find_java
-from cdc.local.servers.jvm import options
+from cdc.local.servers import jvm
 from cdc.local.site import Site
 from cdc.local.state.files import write_properties
 from cdc.local.state.ports import LOOPBACK
 
 PORTS: Final = (Part.CONNECT,)
 FILES: Final = ("connect", "debezium")
+_MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _TOPICS: Final = {
     "config.storage.topic": "cdc-connect-configs",
     "config.storage.replication.factor": 1,
@@ -49,12 +49,7 @@ def launch(site: Site) -> Launch:
     _lay_out(folder / "plugins" / "debezium-connector-postgres", site.files["debezium"])
     settings = folder / "worker.properties"
     write_properties(settings, worker_settings(site))
-    command = find_java().command(
-        "org.apache.kafka.connect.cli.ConnectDistributed",
-        options(site.home, Part.CONNECT, "768m"),
-        [str(settings)],
-    )
-    return Launch(Part.CONNECT, command, site.class_path("connect"), folder)
+    return jvm.launch(site, Part.CONNECT, "768m", _MAIN, [str(settings)], "connect")
 
 
 def worker_settings(site: Site) -> dict[str, object]:

@@ -13,6 +13,13 @@ from typing import Final
 from cdc.core.errors import PreconditionError
 
 OLDEST: Final = 17
+LATE_COMPILER: Final = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""The second compiler takes what has run ten times as often as usual: the rest of a start is not worth its time."""
 _REMEDY: Final = f"install a full JDK {OLDEST} or newer and put it on PATH, or set JAVA_HOME to it"
 # a JRE trimmed to a few modules starts Kafka, and stops the search node with an error about dates
 _NEEDED: Final = frozenset({"java.management", "jdk.localedata", "jdk.unsupported", "jdk.zipfs"})

@@ -1,9 +1,16 @@
 """What the Java parts have in common on their command lines."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from cdc.local.endpoints import Part
+from cdc.local.fetch.cache import open_folder
 from cdc.local.home import Home
+from cdc.local.running.class_archive import FOLDER, ClassArchive
+from cdc.local.running.processes import Launch
+from cdc.local.servers.java import LATE_COMPILER, find_java
+from cdc.local.site import Site
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -16,6 +23,15 @@ def options(home: Home, part: str, heap: str) -> tuple[str, ...]:
         "-Xms64m",
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
+        *LATE_COMPILER,
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={LOGGING}",
     )
+
+
+def launch(site: Site, part: Part, heap: str, main: str, arguments: Sequence[str], jars: str) -> Launch:
+    """How the Java program `main` runs as `part`, with at most `heap`, and the lock's `jars` on its class path."""
+    java = find_java()
+    archive = ClassArchive.of(java.program, map(str, site.files[jars]), open_folder(site.cache / FOLDER))
+    command = java.command(main, [*options(site.home, part, heap), *archive.options()], arguments)
+    return Launch(part, command, site.class_path(jars), site.home.folder(part), archive=archive)

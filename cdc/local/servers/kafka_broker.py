@@ -12,8 +12,8 @@ from typing import Final
 from cdc.local.endpoints import Endpoints, Part
 from cdc.local.running.failures import failed
 from cdc.local.running.processes import Launch
+from cdc.local.servers import jvm
 from cdc.local.servers.java import find_java
-from cdc.local.servers.jvm import options
 from cdc.local.site import Site
 from cdc.local.state.files import write_properties
 from cdc.local.state.ports import LOOPBACK
@@ -44,8 +44,7 @@ def launch(site: Site) -> Launch:
     write_properties(settings, broker_settings(site, data))
     if not (data / "meta.properties").exists():
         _format(site, settings)
-    command = find_java().command("kafka.Kafka", options(site.home, Part.KAFKA, "512m"), [str(settings)])
-    return Launch(Part.KAFKA, command, site.class_path("kafka"), folder)
+    return jvm.launch(site, Part.KAFKA, "512m", "kafka.Kafka", [str(settings)], "kafka")
 
 
 def broker_settings(site: Site, data: Path) -> dict[str, object]:
@@ -79,7 +78,7 @@ def answers(endpoints: Endpoints) -> bool:
 
 def _format(site: Site, settings: Path) -> None:
     cluster = "c" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-    java = find_java().command("kafka.tools.StorageTool", options(site.home, Part.KAFKA, "256m"), ["format"])
+    java = find_java().command("kafka.tools.StorageTool", jvm.options(site.home, Part.KAFKA, "256m"), ["format"])
     made = subprocess.run(  # noqa: S603
         [*java, "--cluster-id", cluster, "--config", settings],
         env={**os.environ, **site.class_path("kafka")},

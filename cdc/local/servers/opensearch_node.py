@@ -7,8 +7,7 @@ import httpx
 
 from cdc.local.endpoints import Endpoints, Part
 from cdc.local.running.processes import Launch
-from cdc.local.servers.java import find_java
-from cdc.local.servers.jvm import LOGGING, options
+from cdc.local.servers import jvm
 from cdc.local.site import Site
 from cdc.local.state.files import write
 from cdc.local.state.ports import LOOPBACK
@@ -26,7 +25,7 @@ def launch(site: Site) -> Launch:
     config = folder / "config"
     config.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(config / "opensearch.yml", node_settings(site))
-    shutil.copyfile(LOGGING, config / "log4j2.properties")
+    shutil.copyfile(jvm.LOGGING, config / "log4j2.properties")
     # the runner takes the first free port above the one it is given
     arguments = {
         "-basePath": folder,
@@ -37,12 +36,8 @@ def launch(site: Site) -> Launch:
         "-numOfNode": 1,
         "-baseHttpPort": site.ports[Part.SEARCH] - 1,
     }
-    command = find_java().command(
-        _RUNNER,
-        options(site.home, Part.SEARCH, "768m"),
-        [text for pair in arguments.items() for text in map(str, pair)],
-    )
-    return Launch(Part.SEARCH, command, site.class_path("opensearch"), folder)
+    words = [text for pair in arguments.items() for text in map(str, pair)]
+    return jvm.launch(site, Part.SEARCH, "768m", _RUNNER, words, "opensearch")
 
 
 def node_settings(site: Site) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.find_spark_home import _find_spark_home
 
+from cdc.local.running.class_archive import ClassArchive
 from cdc.local.servers.java import find_java
-from cdc.run.class_archive import ClassArchive
 
 CODEC = next((Path(_find_spark_home()) / "jars").glob("commons-codec-*.jar"))
 DIGEST = b"900150983cd24fb0d6963f7d28e17f72\n"
@@ -28,8 +28,8 @@ def started(*options: str) -> "subprocess.Popen[bytes]":
 
 
 def kept(archive: ClassArchive) -> None:
-    with started(*archive.options()) as process:
-        archive.keep(process)
+    said(*archive.options())
+    archive.keep()
 
 
 def said(*options: str) -> tuple[int, bytes]:

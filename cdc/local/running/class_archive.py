@@ -1,24 +1,20 @@
-"""Spark's loaded classes, kept for the next session: to load and check them is half of what a start takes.
+"""What classes a Java program has loaded, kept for its next start: to load and check them is half of what that takes.
 
-A dynamic archive of the Java machine (JEP 350), written once when a session ends. The machine itself checks that its
+A dynamic archive of the Java machine (JEP 350), written once, when a program ends. The machine itself checks that its
 version and the class path are those of the archive, and starts without it where they are not.
 """
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from cdc.local.fetch.cache import cache_folder, open_folder
-
 FOLDER: Final = "classes"
-WRITING_SECONDS: Final = 120.0
+"""In the folder of downloads."""
 # what the machine has to say of archives goes to stdout, which is the user's
 _QUIET: Final = ("-Xlog:disable", "-XX:+IgnoreUnrecognizedVMOptions")
 
@@ -41,19 +37,15 @@ class ClassArchive:
         return self.path.exists()
 
     def options(self) -> list[str]:
-        """Java's options of a session: read the archive, or write it at the end."""
+        """Java's options: read the archive, or write it at the end."""
         if self.is_there:
             return [f"-XX:SharedArchiveFile={self.path}", *_QUIET]
         return [f"-XX:ArchiveClassesAtExit={self.own}", *_QUIET]
 
-    def keep(self, java: "subprocess.Popen[bytes]") -> None:
-        """Let a session's machine end and write the archive; a whole one gets its name, others do no harm."""
-        if java.stdin is not None:
-            java.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            java.wait(WRITING_SECONDS)
-            if self.own.exists():
-                self.own.rename(self.path)
+    def keep(self) -> None:
+        """When a program has ended by itself: what it has written gets its name; what others left half done goes."""
+        if self.own.exists():
+            self.own.rename(self.path)
         _sweep(self.path.parent)
 
 
@@ -74,8 +66,3 @@ def _sweep(folder: Path) -> None:
 def class_path(spark_home: Path, jars: Iterable[str]) -> list[str]:
     """The files on the class path of a local session."""
     return [*sorted(map(str, (spark_home / "jars").glob("*.jar"))), *jars]
-
-
-def archive_folder() -> Path:
-    """Where archives are kept, beside the jars; raises as `cache_folder` does."""
-    return open_folder(cache_folder() / FOLDER)
