@@ -113,7 +113,8 @@ class Job:
         """Ask it to end after the batch at hand; what is left after a while is killed."""
         family = self._family()
         if self.code is None:
-            self.process.send_signal(signal.SIGINT)
+            # not SIGINT: what a shell started in the background ignores it, and so do its children
+            self.process.send_signal(signal.SIGTERM)
             with suppress(psutil.TimeoutExpired):
                 self.process.wait(LAST_BATCH_SECONDS)
         self._kill([each for each in psutil.wait_procs(family, timeout=20)[1] if each.is_running()])
