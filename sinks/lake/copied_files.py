@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,14 +34,16 @@ class CopyWriter:
     storage: Storage
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> CopiedFile:
-        """Write the rows, of the table's Arrow schema, as one file; only a batch of them is in memory at a time."""
+        """Write the rows, of the table's Arrow schema, as one file; only a row group of them is in memory at a time."""
         path, schema = f"copy-{uuid.uuid4()}.parquet", arrow_schema(self.table)
         bounded = statistics.indexed(schema.names, self.table.key)
+        groups = data_files.grouped(batches)
+        first = next(groups, schema.empty_table())
         found = statistics.of_rows(schema.empty_table(), bounded)
+        options = {"compression": data_files.COMPRESSION, "use_dictionary": data_files.repeating(first)}
         with self.storage.writing(path) as file:
-            with pq.ParquetWriter(file, schema, compression=data_files.COMPRESSION) as writer:
-                for batch in batches:
-                    rows = pa.Table.from_batches([batch])
+            with pq.ParquetWriter(file, schema, **options) as writer:
+                for rows in chain([first], groups):
                     writer.write_table(rows, data_files.group_rows(rows))
                     found = statistics.together([found, statistics.of_rows(rows, bounded)])
             size = file.tell()

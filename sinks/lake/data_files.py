@@ -1,12 +1,13 @@
 """Parquet files of a table: written with their statistics, and read row by row where a few old values are needed."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sinks.lake import statistics
@@ -16,6 +17,8 @@ from sinks.lake.storage import Storage
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_FOLDER: Final = "_change_data"
 COMPRESSION: Final = "snappy"
+REPEATED: Final = 8
+"""So often a value has to come, on average, for a dictionary of them."""
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 """A value of one row is read with its row group: tables with large values have smaller groups."""
@@ -60,6 +63,24 @@ def group_rows(rows: pa.Table) -> int:
         return ROW_GROUP_ROWS
     fitting = int(ROW_GROUP_BYTES * rows.num_rows // max(rows.nbytes, 1))
     return max(64, min(ROW_GROUP_ROWS, fitting))
+
+
+def grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together until they fill a row group."""
+    group, size = list[pa.RecordBatch](), 0
+    for batch in batches:
+        group.append(batch)
+        size += batch.nbytes
+        if size >= ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(group)
+            group, size = [], 0
+    if group:
+        yield pa.Table.from_batches(group)
+
+
+def repeating(rows: pa.Table) -> list[str]:
+    """The columns whose values come again and again: for others, a dictionary is most of the work of writing a file."""
+    return [name for name in rows.column_names if pc.count_distinct(rows[name]).as_py() * REPEATED <= rows.num_rows]
 
 
 def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
