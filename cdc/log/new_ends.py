@@ -18,12 +18,11 @@ class NewEnds:
         self._consumer.stand(self._topic, {0: start})
         return self._consumer.waiting(self._topic) + self._consumer.behind(self._topic)
 
-    def read(self, start: int) -> Ends:
-        """The ENDs from `start` on that are committed now, in order; there may be none.
+    def read(self) -> Ends:
+        """The ENDs that `waiting` has counted, in order, and those that have come since; there may be none.
 
         Raises PreconditionError for a message that is no event, UnreachableError when no broker answers.
         """
-        self._consumer.stand(self._topic, {0: start})
         self._consumer.read_to_end(self._topic)
         messages = self._consumer.messages(self._topic)
         ends = ends_of(self._topic, messages["offset"].to_pylist(), messages["value"].to_pylist())

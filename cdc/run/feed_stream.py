@@ -16,7 +16,7 @@ CUTS_A_BATCH = 100
 """So many cuts are applied as one, where what they changed is small."""
 TOGETHER_BYTES = 64 * 1024 * 1024
 """Changes of one table up to this size, as the lake packs them, are small."""
-POLL_SECONDS, RUNG_SECONDS = 0.2, 1.0
+ASKED_SECONDS, RUNG_SECONDS = 0.2, 1.0
 """How often the lake is asked for cuts: where another process writes it, and where this one does, and rings."""
 Watch = Callable[[TableName, int], AbstractContextManager[None]]
 
@@ -37,7 +37,7 @@ class FeedStream:
         feed: LakeFeed,
         recent: RecentChanges,
         reached: Callable[[Progress], bool],
-        poll_seconds: float = POLL_SECONDS,
+        poll_seconds: float = ASKED_SECONDS,
     ) -> None:
         self._follower = follower
         self._feed = feed

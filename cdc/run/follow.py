@@ -17,8 +17,7 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
 from cdc.run.capture_watch import CaptureWatch
-from cdc.run.feed_stream import POLL_SECONDS as FED_SECONDS
-from cdc.run.feed_stream import RUNG_SECONDS, FeedStream
+from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream
 from cdc.run.history_check import check_history, check_log
 from cdc.run.lake_stream import LakeStream, Progress, Readers
 from cdc.run.large_runs import LargeRunReader
@@ -129,7 +128,7 @@ class _Following:
         say: Say,
     ) -> None:
         self._settings = settings
-        self._poll_seconds = RUNG_SECONDS if settings.delta[0] in names else FED_SECONDS
+        self._poll_seconds = RUNG_SECONDS if settings.delta[0] in names else ASKED_SECONDS
         self._spark = spark
         self._stopping = stopping
         self._target = target

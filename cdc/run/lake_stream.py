@@ -56,7 +56,7 @@ class LakeStream:
     def __init__(
         self,
         follower: DeltaFollower,
-        readers: "Readers",
+        readers: Readers,
         log: LogSettings,
         settings: DeltaSettings,
         reached: Callable[[Progress], bool],
@@ -94,7 +94,8 @@ class LakeStream:
         if self._seen_enough or not self._held or self._known < self._ahead:
             return
         ends, self._held = columns.joined(self._held), []
-        if self._readers.ends.waiting(self._known + 1) > self._few:
+        # where ENDs are few, reading the next ones is no work that is worth doing meanwhile
+        if len(ends) * MESSAGES_A_CHANGE > self._few and self._readers.ends.waiting(self._known + 1) > self._few:
             # there will be another call, which hears of a failure: it reads its ENDs while these runs are applied
             self._applying = self._beside.submit(self._apply_all, ends)
         else:
@@ -120,7 +121,7 @@ class LakeStream:
         driver reads further than the micro-batch, and so later ones may bring nothing new.
         """
         if self._readers.ends.waiting(self._known + 1) <= self._few:
-            return self._readers.ends.read(self._known + 1)
+            return self._readers.ends.read()
         rows = frame.where(F.col(Message.OFFSET) > self._known).toArrow()
         # one partition, read in order: sorting would cost a second Spark job
         return ends_of(self._topic, rows[Message.OFFSET].to_pylist(), rows[Message.VALUE].to_pylist())

@@ -69,7 +69,7 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     """
     java = find_java()
     launch.log.parent.mkdir(parents=True, exist_ok=True)
-    archive = _class_archive(java, launch)
+    archive = _class_archive(java, launch.jars) if launch.master.startswith("local") else None
     own = {
         "spark.driver.memory": launch.driver_memory,
         "spark.driver.extraJavaOptions": " ".join([*_java_options(launch), *(archive.options() if archive else ())]),
@@ -96,13 +96,10 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def _class_archive(java: Java, launch: Launch) -> ClassArchive | None:
+def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
     """The archive of a session of this machine alone."""
-    if not launch.master.startswith("local"):
-        return None
-    return ClassArchive.of(
-        java.program, class_path(Path(_find_spark_home()), launch.jars), open_folder(cache_folder() / FOLDER)
-    )
+    files = class_path(Path(_find_spark_home()), jars)
+    return ClassArchive.of(java.program, files, open_folder(cache_folder() / FOLDER))
 
 
 def _keep(archive: ClassArchive) -> None:

@@ -1,9 +1,8 @@
 """`cdc submit`: the follow job through `spark-submit`, to any master, in client mode.
 
 The driver runs here and reads the configuration here. The workers must reach the log, the lake and the index, and have
-Python 3.11 with pyarrow, asyncpg and opensearch-py, for a lake on an object store obstore and pydantic;
-the toolkit's own packages are shipped. Passwords and keys are in no command line: the driver has them from the
-configuration, and hands them on with the tasks that need them.
+Python 3.11 with the packages that the README names; the toolkit's own are shipped. Passwords and keys are in no command
+line: the driver has them from the configuration, and hands them on with the tasks that need them.
 """
 
 import os

@@ -7,6 +7,7 @@ version and the class path are those of the archive, and starts without it where
 import hashlib
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -44,7 +45,7 @@ class ClassArchive:
 
     def keep(self) -> None:
         """When a program has ended by itself: what it has written gets its name; what others left half done goes."""
-        if self.own.exists():
+        with suppress(FileNotFoundError):
             self.own.rename(self.path)
         _sweep(self.path.parent)
 

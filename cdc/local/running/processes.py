@@ -130,13 +130,14 @@ def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) 
     """End it; says whether it has ended by itself."""
     family = [process, *process.children(recursive=True)]
     process.send_signal(with_signal)
-    late = alive = _left_after(patience, [process])
+    alive = _left_after(patience, [process])
+    by_itself = not alive
     # children that their parent has not taken with it: a killed Postgres leaves its backends
     alive += _left_after(0 if alive else _LAST_WORDS, family[1:])
     for survivor in alive:
         survivor.kill()
     _left_after(_LAST_WORDS, alive)
-    return not late
+    return by_itself
 
 
 def _left_after(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:

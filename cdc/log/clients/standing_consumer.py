@@ -1,6 +1,5 @@
 """Messages of change topics for small runs: one consumer that stands ready, and what it has read beyond a run."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,6 @@ class StandingConsumer:
     def __init__(self, log: LogSettings) -> None:
         self._log = log
         self._partitions: dict[TopicPartition, _Partition] = {}
-        self._lock = threading.Lock()
         self._heard = time.monotonic()
         with reported(log):
             self._consumer = KafkaConsumer(
@@ -113,16 +111,11 @@ class StandingConsumer:
 
     def behind(self, topic: str) -> int:
         """How many offsets lie between what has been read and what is committed now."""
-        places = [place for place, _ in self._of(topic)]
-        with reported(self._log):
-            ends = self._consumer.end_offsets(places)
-        return sum(max(end - self._partitions[place].position, 0) for place, end in ends.items())
+        return sum(max(end - self._partitions[place].position, 0) for place, end in self._ends(topic).items())
 
     def read_to_end(self, topic: str) -> None:
         """Read all that is committed when this is asked. Raises like `check_alive`."""
-        places = [place for place, _ in self._of(topic)]
-        with reported(self._log):
-            ends = self._consumer.end_offsets(places)
+        ends = self._ends(topic)
         # that was an answer: whoever has not been asked for long has not been silent
         self._heard = time.monotonic()
         while any(self._partitions[place].position < end for place, end in ends.items()):
@@ -132,6 +125,12 @@ class StandingConsumer:
     def check_alive(self) -> None:
         if time.monotonic() - self._heard > STALL_SECONDS:
             raise UnreachableError(f"Kafka {self._log.bootstrap} sends nothing", "is every broker running?")
+
+    def _ends(self, topic: str) -> dict[TopicPartition, int]:
+        """Where what is committed now ends."""
+        with reported(self._log):
+            found: dict[TopicPartition, int] = self._consumer.end_offsets([place for place, _ in self._of(topic)])
+        return found
 
     def _discovered(self, topic: str) -> list[TopicPartition]:
         with reported(self._log):
