@@ -37,6 +37,7 @@ KEY_KINDS = frozenset(
 )
 """Kinds whose equality is that of their text in the log; numeric without a scale has 1.0 = 1.00."""
 
+# the key's own columns come first in indkey, those of INCLUDE behind them
 _RELATIONS = """
 SELECT n.nspname AS schema, c.relname AS "table", c.oid, c.relkind::text, c.relpersistence::text,
        i.indimmediate AS key_immediate, c.relreplident::text AS identity, i.indisreplident AS key_identity,
@@ -49,6 +50,7 @@ SELECT n.nspname AS schema, c.relname AS "table", c.oid, c.relkind::text, c.relp
   LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
  WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 """
+# system columns have numbers below 1, dropped ones stay in the catalog
 _COLUMNS = """
 SELECT a.attrelid AS oid, a.attname::text AS name, t.typname::text AS type, t.typtype::text,
        a.atttypmod AS modifier, a.attgenerated::text AS generated,
@@ -62,7 +64,7 @@ SELECT a.attrelid AS oid, a.attname::text AS name, t.typname::text AS type, t.ty
 
 
 class TablesRefusedError(PreconditionError):
-    """Some tables cannot be followed; `refusals` has every reason of every one of them."""
+    """Some tables cannot be followed; `refusals` has every reason of every one of them, `offer` what would be taken."""
 
     def __init__(self, refusals: Iterable[PreconditionError], offer: str = "") -> None:
         self.refusals = tuple(refusals)
@@ -134,6 +136,7 @@ def _examined(
 
 
 def _relation_refusals(name: TableName, relation: dict[str, Any]) -> Iterator[PreconditionError]:
+    # one line is enough: what follows is about tables that have rows of their own
     if relation["relkind"] != "r":
         yield PreconditionError(f"{name} is no ordinary table", "name the tables behind it, or leave it out")
         return
@@ -141,8 +144,10 @@ def _relation_refusals(name: TableName, relation: dict[str, Any]) -> Iterator[Pr
         yield PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
     if not relation["key"]:
         yield PreconditionError(f"{name} has no primary key", "add one, or leave it out of source.tables")
+    # it can be no replica identity: once such a table is published, its UPDATE and DELETE fail (manual, "Publication")
     elif not relation["key_immediate"]:
         yield PreconditionError(f"the primary key of {name} is deferrable", "make it NOT DEFERRABLE")
+    # a delete has the columns of the replica identity only, and so would not say whose row it was
     if relation["identity"] not in ("d", "f") and not relation["key_identity"]:
         yield PreconditionError(
             f"the replica identity of {name} is not its primary key", "ALTER TABLE … REPLICA IDENTITY DEFAULT"
@@ -192,6 +197,7 @@ def _numeric(name: str, modifier: int) -> Column:
     """numeric(p, s) as its modifier says it (`numerictypmodin` in Postgres); unbounded digits stay text."""
     if modifier < 0:
         return Column(name, Kind.NUMERIC)
+    # eleven bits with a sign: since Postgres 15 a scale may be below 0, or above the precision
     precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
     if precision > MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
         return Column(name, Kind.NUMERIC)

@@ -29,28 +29,41 @@ def configuration(
     registration: Registration,
     tables: Sequence[TableName],
 ) -> dict[str, str]:
-    """The connector's settings; `connection` only quotes names."""
+    """The connector's settings (Debezium connector for PostgreSQL, "Connector properties").
+
+    `connection` only quotes names. `overrides` of the configuration win over everything here, promises included.
+    """
     beats = TableName(source.heartbeat_schema, HEARTBEAT)
     return {
         "connector.class": CONNECTOR_CLASS,
+        # one slot is one order: the connector never runs more
         "tasks.max": "1",
         "topic.prefix": registration.prefix,
         **_source(source, capture),
+        # the default is decoderbufs, an extension that a server has to have
         "plugin.name": "pgoutput",
         "slot.name": registration.slot,
+        # with the slot would go what was written while it is stopped
         "slot.drop.on.stop": "false",
         "publication.name": registration.publication,
+        # the default makes one of all tables, as a superuser; `filtered` would set ours anew at each start
         "publication.autocreate.mode": "disabled",
         "table.include.list": ",".join(_exactly(table) for table in (*tables, beats)),
+        # the copy is ours, on the slot's own snapshot; a second one would know nothing of rows deleted meanwhile
         "snapshot.mode": "no_data",
+        # by default an offset behind the slot is passed over in silence, and with it what lies between (Postgres 15 on)
         "offset.mismatch.strategy": "trust_offset",
+        # the driver's own flushing may move the slot beyond what is in the log
         "lsn.flush.mode": "connector",
+        # a slot whose tables are idle keeps the WAL of all others for ever; the query gives it something to confirm
         "heartbeat.interval.ms": str(source.heartbeat_seconds * 1000),
         "heartbeat.action.query": heartbeat_query(source, registration.pipeline).as_string(connection),
         **_events(registration),
         **_throughput(capture),
+        # KIP-618: records and offsets in one transaction; with it off, a kill -9 sends thousands of transactions again
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
+        # endless by default, which looks like an idle connector; a task that gives up is told, and started by bootstrap
         "errors.max.retries": "30",
         "retriable.restart.connector.wait.ms": "5000",
         **capture.overrides,
@@ -71,15 +84,20 @@ def _source(source: SourceSettings, capture: CaptureSettings) -> dict[str, str]:
 
 def _events(registration: Registration) -> dict[str, str]:
     return {
+        # what the order of commits is made of: END events with counts, and every change's place in its transaction
         "provide.transaction.metadata": "true",
+        # TRUNCATE is skipped by default
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
         "unavailable.value.placeholder": placeholder(registration.pipeline),
+        # the default is bytes in base64, which has no NaN
         "decimal.handling.mode": "string",
+        # the default takes a unit a column, by its precision
         "time.precision.mode": "microseconds",
         "interval.handling.mode": "string",
         "hstore.handling.mode": "json",
         "binary.handling.mode": "base64",
+        # by default a column of an unknown type is dropped with a line in the worker's log
         "include.unknown.datatypes": "true",
         "event.processing.failure.handling.mode": "fail",
         # who captured it, four headers on every message: nobody reads them, and they cost more than the message
@@ -97,6 +115,7 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
     return {
         "max.batch.size": str(capture.max_batch_size),
         "max.queue.size": str(capture.max_queue_size),
+        # unbounded by default: a queue counted in changes only does not know how wide rows are
         "max.queue.size.in.bytes": str(capture.max_queue_bytes),
         # an idle connector looks so often for changes; at 20 ms it takes three times the processor
         "poll.interval.ms": "100",
@@ -127,6 +146,7 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | Non
     if known:
         _stop(client, name)
     client.put(name, config)
+    # a connector that was stopped stays so under a new configuration (KIP-875)
     client.resume(name)
     return "started with another configuration" if known else "started"
 
@@ -137,6 +157,7 @@ def _revived(client: ConnectClient, name: str) -> str | None:
     if reason is None:
         return None
     client.restart(name)
+    # a restart is accepted before it happens (KIP-745): whoever looks too early sees the old failure
     _within(RESTART_SECONDS, lambda: failure(client, name) is None)
     return f"started again; it had failed: {reason}"
 
@@ -165,6 +186,7 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 def failure(client: ConnectClient, name: str) -> str | None:
     """The first line of what a failed connector or task says; None while none has failed."""
     status = client.status(name)
+    # a connector is RUNNING beside a task that FAILED
     for part in (status["connector"], *status["tasks"]) if status else ():
         if part["state"] == "FAILED":
             return _telling_line(str(part.get("trace", "")))

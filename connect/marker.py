@@ -40,10 +40,12 @@ def prove(connection: Connection, capture: Capture, patience: float = PATIENCE_S
     topic = change_topic(capture.log.prefix, TableName(capture.source.heartbeat_schema, HEARTBEAT))
     mark = f"marker {uuid4()}"
     with Reader(capture.log) as reader:
+        # before the row is written: it lies behind this offset, however quickly it comes
         start = reader.end([topic])[topic].get(0, 0)
         beat(connection, capture.source, capture.pipeline, mark)
         deadline = time.monotonic() + patience
         while not _seen(reader, topic, start, mark):
+            # behind the look at the log: a marker that came counts, even if the connector failed since
             _check(capture.client, capture.connector, deadline)
             time.sleep(POLL_SECONDS)
 

@@ -28,6 +28,7 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     Raises PreconditionError when the role may not, with the statement for one who may, or when the publication leaves
     rows, columns or kinds of changes out.
     """
+    # one there already is added to, never set anew: its tables are being captured
     has = published(connection, publication)
     added = [table for table in tables if table not in (has or set())]
     try:
@@ -59,6 +60,7 @@ def _listed(tables: Sequence[TableName]) -> sql.Composed:
 
 
 def _check_whole(connection: Connection, publication: str) -> None:
+    """The copy reads whole tables: a stream with fewer rows, columns or kinds of changes would drift from it."""
     row = connection.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate,"
         " EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = p.oid AND (prqual IS NOT NULL OR prattrs IS NOT NULL))"

@@ -1,12 +1,15 @@
 """Is the source fit to be captured? Each check names what is wrong and the SQL that mends it."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from connect.settings import SourceSettings
+
+SENDERS: Final = 2
 
 
 def check(connection: Connection, source: SourceSettings) -> None:
@@ -27,13 +30,17 @@ def check_free_slot(connection: Connection) -> None:
     """Raise PreconditionError when the cluster has no slot or WAL sender left."""
     row = connection.execute(
         "SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots),"
+        # a slot needs a sender as well: for its creation, and for the connector that reads it
         " current_setting('max_wal_senders')::int, (SELECT count(*) FROM pg_stat_replication)"
     ).fetchone()
     assert row is not None
     if row[1] >= row[0]:
         raise PreconditionError(f"all {row[0]} replication slots are taken", "raise max_replication_slots, or drop one")
-    if row[3] >= row[2]:
-        raise PreconditionError(f"all {row[2]} WAL senders are taken", "raise max_wal_senders")
+    # the session that makes the slot holds its snapshot until the copy has it, and the connector starts before that
+    if row[3] + SENDERS > row[2]:
+        raise PreconditionError(
+            f"of {row[2]} WAL senders {row[3]} are taken, and a first copy needs {SENDERS}", "raise max_wal_senders"
+        )
 
 
 def _wal_level(connection: Connection) -> None:

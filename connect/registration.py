@@ -41,6 +41,7 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
         ),
     )
     try:
+        # asked first: IF NOT EXISTS needs the right to create all the same
         if not _has_tables(connection, source):
             for statement in statements:
                 connection.execute(statement)
@@ -78,17 +79,22 @@ def registered(connection: Connection, source: SourceSettings, pipeline: str) ->
 def register(connection: Connection, source: SourceSettings, wanted: Registration) -> Registration:
     """Write the pipeline down before anything of it is made; a second call returns what stands.
 
-    Raises PreconditionError when it stands with other names: they cannot change under a running pipeline.
+    Raises PreconditionError when it stands with other names, which cannot change under a running pipeline, and when
+    another pipeline has the slot.
     """
     connection.execute(
         sql.SQL(
             "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, %s)"
-            " ON CONFLICT (pipeline) DO NOTHING"
+            # of two bootstraps at once one writes the row, and both compare themselves with it
+            " ON CONFLICT DO NOTHING"
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
         (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix, wanted.generation),
     )
     stands = registered(connection, source, wanted.pipeline)
-    assert stands is not None
+    if stands is None:
+        raise PreconditionError(
+            f"slot {wanted.slot} is another pipeline's in this database", "choose another source.slot"
+        )
     _same(stands, wanted)
     return stands
 
@@ -113,7 +119,10 @@ def beat(connection: Connection, source: SourceSettings, pipeline: str, mark: st
 
 
 def heartbeat_query(source: SourceSettings, pipeline: str, mark: str | None = None) -> sql.Composed:
-    """The statement that makes a heartbeat; without a mark, of the server's clock."""
+    """The statement that makes a heartbeat; without a mark, of the server's clock.
+
+    The connector runs it as well, so that a slot of idle tables moves (Debezium, "WAL disk space consumption").
+    """
     return sql.SQL(
         "INSERT INTO {} (pipeline, beat) VALUES ({}, {}) ON CONFLICT (pipeline) DO UPDATE SET beat = EXCLUDED.beat"
     ).format(

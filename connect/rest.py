@@ -21,7 +21,11 @@ class _Rebalancing(Exception):
 
 
 class ConnectClient:
-    """One Kafka Connect cluster."""
+    """One Kafka Connect cluster; every call may be repeated.
+
+    Raises UnreachableError when it does not answer or keeps rebalancing, PreconditionError with its reason when it
+    refuses.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -68,6 +72,7 @@ class ConnectClient:
         self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
 
     def stop(self, name: str) -> None:
+        """End its tasks and keep its configuration and offsets (KIP-875); answered before they have ended."""
         self._call("PUT", f"/connectors/{name}/stop")
 
     def delete(self, name: str) -> None:

@@ -1,8 +1,8 @@
 """The `source` and `connect` blocks: the Postgres that leads, and the Kafka Connect that captures it."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from cdc.core.settings import Settings
 
@@ -35,7 +35,7 @@ class SourceSettings(Settings):
 class CaptureSettings(Settings):
     url: str = Field(pattern=r"^https?://")
     """Kafka Connect's REST address."""
-    connector: str = ""
+    connector: str = Field(default="", pattern=r"^[^/?#%\s]*$")
     """The connector's name; `cdc-<pipeline>` where it is left out."""
     source_host: str | None = None
     """The source's host as Connect's workers reach it, where it differs from `source.host`."""
@@ -48,3 +48,9 @@ class CaptureSettings(Settings):
     max_queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
     overrides: dict[str, str] = Field(default_factory=dict)
     """Further settings of the connector, as Debezium names them; they win."""
+
+    @model_validator(mode="after")
+    def _batch_fits_into_queue(self) -> Self:
+        if self.max_queue_size <= self.max_batch_size:
+            raise ValueError("max_queue_size has to be larger than max_batch_size")
+        return self

@@ -46,6 +46,7 @@ class SlotState:
 def state(connection: Connection, slot: str) -> SlotState | None:
     """Look the slot up; None when there is none of that name."""
     row = connection.execute(
+        # without a restart_lsn it retains nothing, and has no status either
         "SELECT slot_name, plugin, database, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text,"
         " restart_lsn::text, COALESCE(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint"
         " FROM pg_replication_slots WHERE slot_name = %s",
@@ -81,10 +82,12 @@ def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> It
     """Make a slot and hold its snapshot open; a temporary slot ends with the context, another stays.
 
     Creation waits for every transaction that is writing anywhere in the cluster. Raises PreconditionError with their
-    process ids when they take longer than `source.slot_timeout_seconds`.
+    process ids when they take longer than `source.slot_timeout_seconds`. Whoever is killed leaves no temporary slot,
+    which goes with its session; another keeps WAL until somebody reads from it.
     """
     connection = connect(source, replication="database")
     try:
+        # before the slot: any further command on this connection ends the snapshot that comes with it
         system = replication.command(connection.pgconn, b"IDENTIFY_SYSTEM")
         result = _create(connection, source, slot, temporary)
         bookmark = Bookmark(
@@ -100,9 +103,11 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
         sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else "")
     )
     pgconn = connection.pgconn
+    # sent, and waited for by us: an ordinary call would wait for as long as the longest transaction takes
     pgconn.send_query(command.as_string(connection).encode())
     if not _answered(pgconn, source.slot_timeout_seconds):
         blockers = _blockers(source)
+        # a slot is kept only once it has its consistent point: of a creation that is cancelled, none stays
         pgconn.get_cancel().cancel()
         raise PreconditionError(
             f"slot {slot} waited {source.slot_timeout_seconds} s for open transactions ({blockers})",
@@ -125,6 +130,7 @@ def _answered(pgconn: PGconn, seconds: float) -> bool:
 def _blockers(source: SourceSettings) -> str:
     with connected(source) as connection:
         rows = connection.execute(
+            # only who has written has a transaction id; one that was prepared holds it without a session
             "SELECT 'pid ' || pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
             " UNION ALL SELECT 'prepared ' || gid FROM pg_prepared_xacts"
         ).fetchall()

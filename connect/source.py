@@ -18,10 +18,12 @@ SESSION_OPTIONS = " ".join(
     f"-c {setting}"
     for setting in (
         "row_security=off",  # raise instead of leaving rows out
+        # values that are cast to text look alike, whatever the server's or the role's own settings
         "DateStyle=ISO",
         "IntervalStyle=postgres",
         "TimeZone=UTC",
         "extra_float_digits=3",
+        # a COPY takes as long as its table is large; the keeper of a snapshot idles in its transaction meanwhile
         "statement_timeout=0",
         "idle_in_transaction_session_timeout=0",
     )
@@ -42,6 +44,7 @@ def conninfo(source: SourceSettings, **extra: Any) -> str:
         connect_timeout=source.connect_timeout_seconds,
         application_name="cdc",
         options=SESSION_OPTIONS,
+        # sessions that only hold something say nothing for hours, and firewalls forget who is silent
         keepalives_idle=30,
         keepalives_interval=10,
         **extra,
@@ -92,7 +95,7 @@ def _refused(source: SourceSettings, error: psycopg.OperationalError) -> CdcErro
 
 
 def current_lsn(connection: Connection) -> Lsn:
-    """The end of the write-ahead log as written so far."""
+    """The end of the write-ahead log as written so far: commits that wait for no flush may lie behind it."""
     row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
     assert row is not None
     return parse_lsn(row[0])
@@ -105,6 +108,7 @@ def history(source: SourceSettings) -> History:
         system = replication.command(connection.pgconn, b"IDENTIFY_SYSTEM")
         timeline = int(replication.text(system, 1))
         left: dict[int, Lsn] = {}
+        # the first timeline has no history file
         if timeline > 1:
             file = replication.command(connection.pgconn, f"TIMELINE_HISTORY {timeline}".encode())
             left = left_at(replication.text(file, 1))

@@ -24,9 +24,11 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName) -> l
         Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention))
         for table in tables
     ]
+    # one partition: with three, ENDs came before their BEGINs and in another order than the commits (seen)
     ordering = Topic(
         transaction_topic(log.prefix), 1, log.replication_factor, _kept(retention * TRANSACTION_RETENTION_FACTOR)
     )
+    # heartbeats are read as they come: an hour of them is enough
     beating = [change_topic(log.prefix, beats), *heartbeat_topics(log.prefix)]
     return [ordering, *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating), *changes]
 
@@ -64,4 +66,5 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
 
 
 def _kept(milliseconds: int) -> dict[str, str]:
+    """Never compacted: a TRUNCATE has no key, which a compacted topic refuses. Retention goes by the broker's clock."""
     return {"cleanup.policy": "delete", "retention.ms": str(milliseconds), "message.timestamp.type": "LogAppendTime"}

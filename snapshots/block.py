@@ -73,6 +73,7 @@ def fields_of(content: Bytes, widths: Sequence[int]) -> list[Field]:
     `widths` are the values' lengths in bytes, column by column, 0 where they differ. Raises ValueError when these are
     no rows of such columns.
     """
+    # every row's begin is among the candidates; one that is none lies in a value, and goes once its row is known
     size = len(content) - _padding(widths)
     starts = _candidates(content, size, MARKS + len(widths))
     while True:
@@ -93,6 +94,7 @@ def _padding(widths: Sequence[int]) -> int:
 def _taken(content: Bytes, at: Integers, kind: npt.DTypeLike) -> npt.NDArray[Any]:
     """What lies in the bytes at each place, aligned or not."""
     dtype = np.dtype(kind)
+    # a step of one byte from each value to the next, and nothing copied until some of them are taken
     overlapping: npt.NDArray[Any] = np.ndarray((len(content) - dtype.itemsize + 1,), dtype, content, 0, (1,))
     found: npt.NDArray[Any] = overlapping[at]
     return found
@@ -115,6 +117,7 @@ def _walked(content: Bytes, size: int, starts: Integers, widths: Sequence[int]) 
     fields: list[Field] = list(_even(content, starts, widths))
     place = starts + _MARK_BYTES + sum(_LENGTH_BYTES + width for width in widths[: len(fields)])
     for _ in widths[len(fields) :]:
+        # a begin that is none leads anywhere: it is kept inside the padding, and found out by where its row ends
         lengths = _taken(content, np.minimum(place, size), ">i4").astype(np.int32)
         at = place + _LENGTH_BYTES
         fields.append(Uneven(content, np.minimum(at, size), lengths))
@@ -130,6 +133,7 @@ def _even(content: Bytes, starts: Integers, widths: Sequence[int]) -> list[Even]
     found = list[Even]()
     for step, width in zip(steps, first, strict=False):
         field = rows.view(_within(step, width, steps[-1]))
+        # a NULL has no bytes: behind the first one the rows' fields no longer lie at the same places
         if not (field["length"] == width).all():
             break
         found.append(Even(field["value"]))

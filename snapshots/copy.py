@@ -36,7 +36,10 @@ class SnapshotSource:
 
 
 class Writer(Protocol):
-    """Writes a part of a table's copy where a follower takes it in. It travels to workers, who all reach that place."""
+    """Writes a part of a table's copy where a follower takes it in. It travels to workers, who all reach that place.
+
+    Spark may run a task again: each call writes a file of its own, and one that nobody is told of is never taken in.
+    """
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> CopiedFile: ...
 
@@ -54,6 +57,7 @@ def copy_table(
     Files appear beside what is there already; they count for nothing until a follower takes them in.
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
+    # by range, a number a partition: hashed, some would have two and others none
     frame = spark.createDataFrame([(n,) for n in range(len(tasks))], "task int").repartitionByRange(len(tasks), "task")
     written = watch(frame.mapInArrow(_copying(tasks, write), _COPIED).collect)
     return [CopiedFile(*(row[name] for name in _RESULT.names)) for row in written]

@@ -76,6 +76,7 @@ def _dates(field: Field, column: Column) -> pa.Array:
 
 
 def _moments(field: Field, column: Column) -> pa.Array:
+    # minus infinity is the smallest number, infinity the largest, which is too late anyway
     since = field.head(">i8").astype(np.int64)
     _fits(field.there, (since != np.iinfo(np.int64).min) & (since < LAST_MICROSECOND), "infinity, or too late")
     return _array(column, field.there, since + EPOCH_MICROSECONDS)
@@ -103,11 +104,15 @@ _KEPT = np.tri(_INLINE + 1, _INLINE, -1, np.uint8) * 255
 
 
 def _viewed(field: Field) -> pa.Array:
-    """Values of any length as Arrow's views: a short one in itself, a long one by its place in the block."""
+    """Values of any length as Arrow's views: a short one in itself, a long one by its place in the block.
+
+    Each is its length and twelve bytes (Arrow columnar format, "Variable-size Binary View Layout").
+    """
     assert isinstance(field, Uneven)
     lengths = np.maximum(field.lengths, 0)
     views = np.empty((len(lengths), 4), np.int32)
     views[:, 0] = lengths
+    # what follows a short value has to be zero; of a long one the first four bytes stay, as its prefix
     inline = field.head(f"V{_INLINE}").view(np.uint8).reshape(-1, _INLINE) & _KEPT[np.minimum(lengths, _INLINE)]
     views[:, 1:] = inline.view(np.int32)
     long = np.flatnonzero(lengths > _INLINE)
@@ -118,6 +123,7 @@ def _viewed(field: Field) -> pa.Array:
 
 
 def _texts(field: Field, column: Column) -> pa.Array:
+    # the cast copies: views would keep the whole block in memory for as long as one of its columns
     return _viewed(field).view(pa.string_view()).cast(pa.string())
 
 
@@ -127,11 +133,13 @@ def _bytes(field: Field, column: Column) -> pa.Array:
 
 def _long_decimal(field: Field, column: Column) -> pa.Array:
     texts = _texts(field, column)
+    # infinity cannot be in a numeric with a precision (numeric.c, `apply_typmod_special`)
     if pc.any(pc.equal(texts, "NaN")).as_py():
         raise Unfit("NaN")
     return texts.cast(arrow_type(column))
 
 
+# the infinities' signs are above NaN's
 _NEGATIVE, _NOT_A_NUMBER = 0x4000, 0xC000
 _BASE_DIGITS = 4
 _POWERS = np.power(10, np.arange(LONGEST_BINARY + 1), dtype=np.int64)
@@ -150,6 +158,7 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
     value = np.zeros(len(numbers), np.int64)
     for group in range(int(count.max(initial=0))):
         value += _scaled(np.where(count > group, numbers["groups"][:, group], 0), power - group * _BASE_DIGITS)
+    # Arrow's decimals have 128 bits: 64 of the value, and 64 of its sign
     signed = np.where(head["sign"] == _NEGATIVE, -value, value)
     return _array(column, there, np.stack([signed, signed >> 63], axis=1), len(signed))
 
@@ -177,6 +186,7 @@ _FORMS: Final = {
     Kind.UUID: Form(_AS_TEXT, 0, _texts),
     Kind.BYTES: Form(_PLAIN, 0, _bytes),
     Kind.DATE: Form(_PLAIN, 4, _dates),
+    # six decimals, as the log's times are written: `::text` leaves zeros at the end out
     Kind.TIME: Form(sql.SQL("to_char({}, 'HH24:MI:SS.US')"), 0, _texts),
     Kind.TIMESTAMP: Form(_PLAIN, 8, _moments),
     Kind.TIMESTAMPTZ: Form(_PLAIN, 8, _moments),

@@ -35,7 +35,10 @@ class Kept:
 
 
 def filenodes(connection: Connection, tables: Sequence[TableName]) -> Filenodes:
-    """Which file holds each table now; to be asked before the slot is made."""
+    """Which file holds each table now; to be asked before the slot is made.
+
+    It is the newest catalog that answers, also inside a snapshot: that is how a rewritten table is found.
+    """
     return {table: _one(connection, "SELECT pg_relation_filenode({}::regclass)", table) for table in tables}
 
 
@@ -46,24 +49,29 @@ def kept(connection: Connection, snapshot: str, tables: Sequence[TableName], bef
     Raises TableRewritten when a table's file is no longer the one of `before`.
     """
     with connection.transaction():
+        # both before any query: a transaction that has looked at something has a snapshot of its own
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
         for table in tables:
             connection.execute(sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE").format(_name(table)))
+        # behind the locks: what is compared now cannot be rewritten any more
         for table, node in filenodes(connection, tables).items():
             if before.get(table) != node:
                 raise TableRewritten(f"{table} was rewritten while its copy began", "start again")
+        # readers import this one: it lasts as long as this transaction, and so as long as the locks that they rely on
         exported = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert exported is not None
         yield Kept(exported[0], _pages(connection, tables), _rows(connection, tables))
 
 
 def _pages(connection: Connection, tables: Sequence[TableName]) -> dict[TableName, int]:
+    # as large as now, no smaller than in the snapshot: VACUUM cannot cut a locked table's end off
     size = "SELECT pg_relation_size({}::regclass)"
     return {table: -(-_one(connection, size, table) // PAGE_BYTES) for table in tables}
 
 
 def _rows(connection: Connection, tables: Sequence[TableName]) -> dict[TableName, int]:
+    # below 0 where nobody has analysed the table yet
     rows = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = {}::regclass"
     return {table: _one(connection, rows, table) for table in tables}
 

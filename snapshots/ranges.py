@@ -20,7 +20,10 @@ class PageRange:
 
     @property
     def where(self) -> sql.Composed:
-        """The condition that leaves only these pages, by the rows' places in the file."""
+        """The condition that leaves only these pages, by the rows' places in the file.
+
+        From Postgres 14 on the others are not read either ("TID Range Scan").
+        """
         bounds = [sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({self.start},0)"))]
         if self.stop is not None:
             bounds.append(sql.SQL("ctid < {}::tid").format(sql.Literal(f"({self.stop},0)")))

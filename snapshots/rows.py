@@ -19,6 +19,7 @@ from snapshots.ranges import PageRange
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """What is decoded at once stays in a processor's cache."""
+# the signature, flags and the length of an extension that is empty; a count of fields that is -1
 _HEADER_BYTES, _TRAILER_BYTES = 19, 2
 
 
@@ -56,12 +57,14 @@ def _blocks(conninfo: str, snapshot: str, query: str) -> Iterator[list[bytes]]:
     """What COPY sends of a query, in pieces of whole rows; while one is worked on, the rest waits in the socket."""
     # no asyncio.Runner: each `run` of it sets a signal handler, and thereby writes down the piece before as a text
     with closing(asyncio.new_event_loop()) as loop:
+        # room for one: COPY is never further ahead of who takes the pieces
         pieces = asyncio.Queue[list[bytes]](1)
         copying = loop.create_task(_copied(conninfo, snapshot, query, pieces))
         try:
             while piece := loop.run_until_complete(_next(pieces, copying)):
                 yield piece
         finally:
+            # also where whoever takes the rows has had enough, or failed
             copying.cancel()
             loop.run_until_complete(asyncio.wait([copying]))
 
@@ -70,6 +73,7 @@ async def _next(pieces: asyncio.Queue[list[bytes]], copying: asyncio.Task[None])
     """The next piece, empty at the end; raises what ended the copying before it."""
     waiting = asyncio.ensure_future(pieces.get())
     await asyncio.wait({waiting, copying}, return_when=asyncio.FIRST_COMPLETED)
+    # it ended without its empty piece: there is a failure to raise
     if not waiting.done() and pieces.empty():
         waiting.cancel()
         await copying
@@ -81,6 +85,7 @@ async def _copied(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queu
     parts, size = list[bytes](), 0
     header = _HEADER_BYTES
 
+    # a row is one CopyData message (manual, "COPY Operations"), and asyncpg hands on whole ones: rows are never cut
     async def take(data: bytes) -> None:
         nonlocal parts, size, header
         # only what is followed by more: the last piece has the trailer
@@ -114,6 +119,7 @@ async def _reading(conninfo: str, snapshot: str) -> AsyncIterator[asyncpg.Connec
         server_settings={name: asked[name] for name in ("application_name", "options") if name in asked},
     )
     try:
+        # the weakest isolation that may import a snapshot, and that before any query
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             await connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
             yield connection

@@ -28,6 +28,7 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     debug = "--debug" in arguments
     try:
         code = _invoke(arguments, verbs)
+        # a closed pipe is met here at the latest; Python's own flush, at the end of the process, only complains of it
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -82,6 +83,7 @@ def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
         if isinstance(leaving.__context__, BrokenPipeError):
             raise leaving.__context__ from None
         raise
+    # what typer makes of Ctrl-C
     if code == INTERRUPTED:
         return _interrupted()
     return code if isinstance(code, int) else OK
@@ -126,7 +128,10 @@ def _interrupted() -> int:
 
 
 def _reader_gone() -> int:
-    """Whoever read our output has seen enough; what Python still flushes at its end goes nowhere."""
+    """Whoever read our output has seen enough; what Python still flushes at its end goes nowhere.
+
+    (Python manual, signal, "Note on SIGPIPE")
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 

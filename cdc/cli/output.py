@@ -64,6 +64,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
         made.add_row(*(Text("" if cell is None else str(cell)) for cell in line))
     console = _console(sys.stdout.isatty())
     if not sys.stdout.isatty():
+        # without a terminal rich has 80 columns, and cuts what it measures to its width: so first the widest
         console.width = WIDEST
         console.width = console.measure(made).maximum
     console.print(made)

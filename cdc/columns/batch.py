@@ -15,7 +15,10 @@ from cdc.core.table import Table, TableName
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """Rows that are in a file of the table's folder already: its path there, what is known of it, the rows' keys."""
+    """Rows that are in a file of the table's folder already: its path there, what is known of it, the rows' keys.
+
+    `size` is in bytes, `statistics` JSON as the table's log has it; `keys` are in the order of the rows.
+    """
 
     path: str
     size: int
@@ -89,7 +92,10 @@ class DecodedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Which transactions belong to a batch, and where: their ids in ascending order, and the offsets of their ENDs."""
+    """Which transactions belong to a batch, and where: their ids in ascending order, and the offsets of their ENDs.
+
+    By `source.txId`: Debezium's `transaction.id` is another one with every event of a transaction.
+    """
 
     tx_ids: Integers
     offsets: Integers
@@ -103,5 +109,6 @@ class Ranks:
         """The offset of each transaction's END, -1 for one that is not in the batch."""
         if not len(self.tx_ids):
             return np.full(len(tx_ids), -1)
+        # an id above all of them is compared with the last one, and differs
         at = np.minimum(np.searchsorted(self.tx_ids, tx_ids), len(self.tx_ids) - 1)
         return np.where(self.tx_ids[at] == tx_ids, self.offsets[at], -1)

@@ -15,21 +15,31 @@ from cdc.core.refusal import Refusal
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-MESSAGES = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("old_key", pa.binary()),
-        pa.field("moves_on", pa.bool_()),
-    ]
-)
-"""Messages of change topics, tombstones left out.
 
-`old_key` is the header of a create that a changed key caused; `moves_on` is true for the delete that it caused before.
-"""
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of a change topic, tombstones left out; in order within each partition.
+
+    As they were read, value by value: what decodes them wants Python's bytes. `old_key` is the header of a create that
+    a changed key caused; `moves_on` is true for the delete that it caused before.
+    """
+
+    topic: str
+    partition: Integers
+    offset: Integers
+    key: Sequence[bytes | None]
+    value: Sequence[bytes]
+    old_key: Sequence[bytes | None]
+    moves_on: Mask
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def between(self, start: int, stop: int) -> "Messages":
+        """The messages at the places start ≤ place < stop."""
+        at = slice(start, stop)
+        texts = (self.key[at], self.value[at], self.old_key[at])
+        return Messages(self.topic, self.partition[at], self.offset[at], *texts, self.moves_on[at])
 
 
 class Op(IntEnum):
@@ -97,6 +107,7 @@ class Changes:
             joined([part.keys for part in parts]),
             pa.concat_tables([part.key_columns for part in parts]),
             pa.concat_tables([part.rows for part in parts]),
+            # a part that has sent this column everywhere has no mask of it: false, once a change
             {name: np.concatenate([part.unsent.get(name, part.moves_on & False) for part in parts]) for name in names},
             joined([part.former for part in parts]),
             np.concatenate([part.has_former for part in parts]),

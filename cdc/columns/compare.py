@@ -52,6 +52,7 @@ def differences(source: DataFrame, follower: DataFrame) -> DataFrame:
     ours = source.select(F.col("key").alias("source_key"), F.col("digest").alias("ours"))
     joined = ours.join(theirs, ours["source_key"] == theirs["key"], "full_outer")
     kind = (
+        # in this order: an extra key may be there twice, and the largest digest of several says nothing of each
         F.when(F.col("theirs").isNull(), MISSING)
         .when(F.col("ours").isNull(), EXTRA)
         .when(F.col("times") > 1, TWICE)
@@ -90,6 +91,7 @@ def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison
 def _named(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:
     wanted = F.broadcast(found.select("key", "kind"))
     left, right = (_keyed(side, table, name) for side, name in ((source, "l"), (follower, "r")))
+    # without duplicates, a key that is there twice is named once
     both = wanted.join(left, F.col("key") == F.col("l_key"), "left").join(
         right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.changes import Changes, Decoded, Integers, Mask, Op, RefusedMessage
+from cdc.columns.changes import Changes, Decoded, Integers, Mask, Messages, Op, RefusedMessage
 from cdc.columns.key_bits import KeyBits, empty, key_bits
 from cdc.columns.wire import wire
 from cdc.core.refusal import Refusal
@@ -74,8 +74,8 @@ class Decoder:
         self._key: Callable[[bytes], Any] = msgspec.json.Decoder(_struct("Key", table.key_columns, self._fields)).decode
         self._head = msgspec.json.Decoder(_Head).decode
 
-    def decode(self, messages: pa.Table) -> Decoded:
-        """Decode messages of the table's topic (columns of `MESSAGES`)."""
+    def decode(self, messages: Messages) -> Decoded:
+        """Decode messages of the table's topic."""
         found, refused = self._parsed(messages)
         while True:
             try:
@@ -89,22 +89,19 @@ class Decoder:
                 continue
             return Decoded(changes, _integers([message[0] for message in found]), tuple(refused))
 
-    def _parsed(self, messages: pa.Table) -> tuple[list[_Message], list[RefusedMessage]]:
-        columns = [messages[name].to_pylist() for name in ("key", "value", "old_key")]
+    def _parsed(self, messages: Messages) -> tuple[list[_Message], list[RefusedMessage]]:
         try:
-            return list(map(self._message, range(len(messages)), *columns)), []
+            return list(map(self._message, range(len(messages)), messages.key, messages.value, messages.old_key)), []
         except _NO_CHANGE:
-            return self._one_by_one(messages, *columns)
+            return self._one_by_one(messages)
 
-    def _one_by_one(
-        self, messages: pa.Table, *columns: Sequence[bytes | None]
-    ) -> tuple[list[_Message], list[RefusedMessage]]:
+    def _one_by_one(self, messages: Messages) -> tuple[list[_Message], list[RefusedMessage]]:
         found, refused = [], []
-        for at, (key, value, old_key) in enumerate(zip(*columns, strict=True)):
+        for at, (key, value, old_key) in enumerate(zip(messages.key, messages.value, messages.old_key, strict=True)):
             try:
-                found.append(self._message(at, key, value or b"", old_key))
+                found.append(self._message(at, key, value, old_key))
             except _NO_CHANGE as error:
-                refused.append(self._refusal(messages, at, self._reason(error, key, value or b"")))
+                refused.append(self._refusal(messages, at, self._reason(error, key, value)))
         return found, refused
 
     def _message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> _Message:
@@ -129,7 +126,7 @@ class Decoder:
             raise _Refused("no key")
         return self._key(key)
 
-    def _changes(self, found: Sequence[_Message], messages: pa.Table) -> Changes:
+    def _changes(self, found: Sequence[_Message], messages: Messages) -> Changes:
         at, envelopes, keys, former = zip(*found, strict=True) if found else ((), (), (), ())
         after = list(map(attrgetter("after"), envelopes))
         key_columns = self._key_columns(keys)
@@ -137,7 +134,7 @@ class Decoder:
         _same_key(key_columns, rows, after)
         has_former = np.array([key is not None for key in former], np.bool_)
         op = np.array([_OPS[envelope.op] for envelope in envelopes], np.uint8)
-        moves_on = np.asarray(messages["moves_on"].fill_null(False)).take(_integers(at))
+        moves_on = messages.moves_on[_integers(at)]
         return Changes(
             _integers([envelope.source.txId for envelope in envelopes]),
             _integers([envelope.transaction.total_order for envelope in envelopes]),
@@ -188,7 +185,7 @@ class Decoder:
         bits.high[there], bits.low[there] = found.high, found.low
         return bits
 
-    def _unfit(self, found: Sequence[_Message], messages: pa.Table) -> dict[int, RefusedMessage]:
+    def _unfit(self, found: Sequence[_Message], messages: Messages) -> dict[int, RefusedMessage]:
         """The messages that hold a value which its column cannot have, by their place, each with its reason."""
         refused = {}
         for message in found:
@@ -238,10 +235,10 @@ class Decoder:
             return told
         return f"no change event: {error}"
 
-    def _refusal(self, messages: pa.Table, at: int, reason: str) -> RefusedMessage:
-        [row] = messages.slice(at, 1).to_pylist()
-        refusal = Refusal(row["topic"], row["partition"], row["offset"], reason)
-        return RefusedMessage(refusal, row["key"], row["value"], self._transaction_of(row["value"]))
+    def _refusal(self, messages: Messages, at: int, reason: str) -> RefusedMessage:
+        refusal = Refusal(messages.topic, int(messages.partition[at]), int(messages.offset[at]), reason)
+        value = messages.value[at]
+        return RefusedMessage(refusal, messages.key[at], value, self._transaction_of(value))
 
     def _transaction_of(self, value: bytes) -> int | None:
         try:

@@ -21,6 +21,7 @@ from cdc.columns.spark_types import row_type
 from cdc.columns.wire import time_of_day
 from cdc.core.table import Column, Kind, Table
 
+# json.dumps escapes these, and with ensure_ascii=False no others
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """From year 1 to year 9999, since 1970: what is written with four digits."""
@@ -72,7 +73,10 @@ def documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:
 
 
 def key_documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:
-    """Each row's key as JSON text, in the key's column order: the same key is always the same text."""
+    """Each row's key as JSON text, in the key's column order: the same key is always the same text.
+
+    It is the id of a document in the index, and the key by which Kafka compacts the latest log.
+    """
     return _objects(rows, table.key_columns)
 
 
@@ -83,6 +87,7 @@ def _objects(rows: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -> pa
     for column in columns:
         name = json.dumps(column.name, ensure_ascii=False)
         parts += [f"{',' if parts else '{'}{name}:", _texts(rows[column.name], column)]
+    # the last argument stands between the others; one part that is null would make the whole document null
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
@@ -90,6 +95,7 @@ def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
     """A column's values as they stand in a document."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     text = _WRITERS.get(column.kind, _quoted)(array)
+    # here and not before: a null stays null when texts are put in quotes, and this word has none
     return pc.fill_null(text, "null") if array.null_count else text
 
 
@@ -109,6 +115,7 @@ def _floats(array: pa.Array) -> pa.Array:
 
 def _decimals(array: pa.Array) -> pa.Array:
     text = pc.cast(array, pa.string())
+    # Arrow writes 1.00E-8 and 0E-10, Postgres all digits
     scientific = pc.match_substring(text, "E")
     if pc.any(scientific).as_py():
         text = _replaced(text, scientific, lambda value: f"{Decimal(value):f}")
@@ -134,6 +141,8 @@ def _dates(array: pa.Array) -> pa.Array:
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
+    # integers would be rounded towards 1970. A float may err by microseconds around midnight, and is good enough here:
+    # at the edges of what is usual, both ways write the same text
     days = pc.floor(pc.divide(pc.cast(array, pa.int64()).cast(pa.float64(), safe=False), float(_DAY_MICROS)))
     plain = array.cast(pa.timestamp("us"))
     return _moments(plain, pc.cast(days, pa.int64()), lambda text: pc.replace_substring(text, " ", "T"), _moment)

@@ -18,6 +18,7 @@ from cdc.core.transaction import TransactionEnd
 Integers = npt.NDArray[np.int64]
 
 
+# gc=False: there are millions, none can be part of a cycle, and the collector would visit each
 class _Collection(msgspec.Struct, gc=False):
     data_collection: str
     event_count: int
@@ -49,7 +50,7 @@ class Ends:
     """ENDs in the order of their offsets, one a row: `changes` is how many belong to the transaction.
 
     Which tables they are of stands in three columns of their own: `counted[i]` changes of `tables[table[i]]` belong to
-    the END in row `end[i]`, in the order of `end`.
+    the END in row `end[i]`, in the order of `end`. `committed_ms` is since 1970, by the source's clock.
     """
 
     offset: Integers
@@ -67,6 +68,7 @@ class Ends:
 
     def between(self, start: int, stop: int) -> "Ends":
         """The ENDs of the rows start ≤ row < stop."""
+        # `end` ascends, and so do its parts: `where` and `joined` keep that
         first, last = np.searchsorted(self.end, (start, stop))
         counts = slice(first, last)
         own = self.end[counts] - start
@@ -127,6 +129,7 @@ def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]
     found: list[tuple[int, _Event]] = []
     for offset, value in zip(offsets, values, strict=True):
         try:
+            # a tombstone is no event either, and fails like other bytes
             event = _decode(value or b"null")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UnreadableEvent(Refusal(topic, 0, offset, f"not a transaction event ({error})")) from None
@@ -173,6 +176,7 @@ def unapplied(ends: Ends, position: Position | None) -> Ends:
     """
     offset, lsn = (position.end_offset, position.lsn) if position else (-1, -1)
     behind = ends.offset > offset
+    # the highest of those before, without its own: of an END that came twice, the first stays
     highest_before = np.maximum.accumulate(np.concatenate([[lsn], np.where(behind, ends.lsn, -1)]))[:-1]
     return ends.where(behind & (ends.lsn > highest_before))
 
@@ -187,6 +191,7 @@ def cut_runs(ends: Ends, budget: int, until: int = -1) -> Iterator[Ends]:
     start = 0
     while start < len(ends):
         before = total[start - 1] if start else 0
+        # "right": empty transactions at the border add nothing, and go along
         stop = max(int(np.searchsorted(total, before + budget, "right")), start + 1)
         if not start:
             stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1 if until >= ends.offset[0] else stop)
@@ -198,10 +203,12 @@ def cut_runs(ends: Ends, budget: int, until: int = -1) -> Iterator[Ends]:
 def _columns(topic: str, found: Sequence[tuple[int, _Event]]) -> Ends:
     rows, counts = [], []
     for row, (offset, event) in enumerate(found):
+        # Debezium's id is txId:lsn, another LSN with every event of a transaction: an END's is that of the commit
         tx_id, _, lsn = event.id.partition(":")
         own = [(row, c.data_collection, c.event_count) for c in event.data_collections or ()]
         counts += own
         total = own[0][2] if len(own) == 1 else sum(count for _, _, count in own)
+        # a run is read until these counts are reached: a wrong one would look like a log that has lost changes
         if total != event.event_count or event.ts_ms is None or not (tx_id.isdecimal() and lsn.isdecimal()):
             told = f"not a transaction event ({event.event_count} events, but the tables have {total}; id {event.id!r})"
             raise UnreadableEvent(Refusal(topic, 0, offset, told))
@@ -211,6 +218,7 @@ def _columns(topic: str, found: Sequence[tuple[int, _Event]]) -> Ends:
 
 def _assembled(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str, int]]) -> Ends:
     codes: dict[str, int] = {}
+    # copied after the turn, so that each column lies in one piece
     offset, tx_id, lsn, committed_ms, changes = np.array(rows, np.int64).reshape(-1, 5).T.copy()
     named = [(row, codes.setdefault(name, len(codes)), count) for row, name, count in counts]
     end, table, counted = np.array(named, np.int64).reshape(-1, 3).T.copy()

@@ -74,6 +74,7 @@ def newest(versions: Sequence[FeedRows], table: Table) -> FeedRows:
     gone = pa.concat_tables([version.gone for version in versions])
     keys = joined([_keys(rows, table), _keys(gone, table)])
     ages = [np.repeat(np.arange(len(versions)), [len(side) for side in sides]) for sides in _sides(versions)]
+    # in one version, what is there is younger than what is gone
     age = np.concatenate([ages[0] * 2 + 1, ages[1] * 2])
     order = np.lexsort((age, keys.low, keys.high))
     sorted_keys = keys.take(order)

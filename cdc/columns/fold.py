@@ -101,11 +101,15 @@ def nothing(table: Table) -> Net:
 
 
 def fold(changes: Changes, ranks: Integers) -> Net:
-    """Fold one table's changes, of whole transactions whose ENDs are at the offsets `ranks`, a rank a change."""
+    """Fold one table's changes, of whole transactions whose ENDs are at the offsets `ranks`, a rank a change.
+
+    The changes may come in any order, and redelivered ones more than once.
+    """
     ordered, truncated = _in_order(changes, ranks)
     lives = _gathered(changes, ranks, ordered)
     final = lives.last_of_keys()
     ended = lives.op[final] == Op.DELETE
+    # Postgres creates no key that it has: one that does not begin with a create had a row before the batch
     existed = lives.op[lives.first_of_key[final]] != Op.CREATE
     stay, gone = final[~ended], final[ended & existed]
     found = _sources(changes, lives, stay)
@@ -124,6 +128,7 @@ def fold(changes: Changes, ranks: Integers) -> Net:
 
 def _in_order(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
     """The changes that count, in their total order: each once, and none from before the last TRUNCATE."""
+    # lexsort goes by its last column first
     order = np.lexsort((changes.total_order, ranks))
     again = np.zeros(len(order), np.bool_)
     again[1:] = (np.diff(ranks[order]) == 0) & (np.diff(changes.total_order[order]) == 0)
@@ -158,13 +163,16 @@ class _Lives:
         """For changes at these places: the last change of the same life, up to them, that sent a value."""
         if not len(self.change):
             return at
+        # a DELETE's columns are null without having been sent as nulls: it is passed over
         sent = ~unsent[self.change] & (self.op != Op.DELETE)
         found = np.maximum.accumulate(np.where(sent, np.arange(len(sent)), NOWHERE))[at]
+        # the running maximum goes on over the borders of keys and lives: what is from before this life is not its own
         return np.where(found >= self.first_of_life[at], found, NOWHERE)
 
 
 def _gathered(changes: Changes, ranks: Integers, ordered: Integers) -> _Lives:
     keys = changes.keys.take(ordered)
+    # a stable order: within a key, changes stay in the total order that `ordered` has
     turns = keys.order()
     places, keys, change = np.arange(len(turns)), keys.take(turns), ordered[turns]
     op = changes.op[change]
@@ -187,11 +195,14 @@ def _last_true(mask: Mask, places: Integers) -> Integers:
 def _places_before(changes: Changes, ranks: Integers, ordered: Integers, turns: Integers) -> Integers:
     if not len(turns):
         return turns
+    # the change before is often another key's: it is looked for in the total order, not in the gathering
     place_at = np.empty(len(turns), np.int64)
     place_at[turns] = np.arange(len(turns))
     rank, place_in = ranks[ordered], changes.total_order[ordered]
     follows = np.zeros(len(turns), np.bool_)
+    # the delete and the create of a changed key are neighbours, unless another task has the delete's partition
     follows[1:] = (np.diff(rank) == 0) & (np.diff(place_in) == 1)
+    # roll puts the last place in front, where nothing follows
     before = np.where(follows, np.roll(place_at, 1), NOWHERE)
     found: Integers = before[turns]
     return found
@@ -216,10 +227,12 @@ def _sources(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
     )
     at = rows.copy()
     waiting = _waiting(found, np.arange(len(rows)))
+    # ends, since each turn leads to a delete from before the life that it comes from
     while len(waiting):
         at[waiting] = _one_life_back(changes, lives, at[waiting], waiting, found)
         waiting = waiting[at[waiting] != NOWHERE]
         for name, places in found.sent.items():
+            # only columns without a value so far: what a later life has sent is the newer one
             open_ones = waiting[places[waiting] == NOWHERE]
             places[open_ones] = lives.last_sent(changes.unsent[name], at[open_ones])
         waiting = _waiting(found, waiting)
@@ -240,10 +253,13 @@ def _one_life_back(changes: Changes, lives: _Lives, at: Integers, rows: Integers
     created, change = lives.op[first] == Op.CREATE, lives.change[first]
     moved = created & changes.has_former[change]
     before = lives.before[first]
+    # NOWHERE is -1, for numpy the last place: what stands there counts for nothing, beside the first condition
     linked = moved & (before != NOWHERE) & (lives.op[before] == Op.DELETE)
     linked &= (lives.keys.high[before] == changes.former.high[change]) & (
         lives.keys.low[before] == changes.former.low[change]
     )
+    # a life from before the batch: the key's old row has the values. A move without its delete: another task has that,
+    # and the driver reads the table (`Net.borrows`). An insert sends all it has: one that lacks a value has no base
     own, former = ~created, moved & ~linked
     for mask, keys, places in ((own, lives.keys, first), (former, changes.former, change)):
         found.base.high[rows[mask]], found.base.low[rows[mask]] = keys.high[places[mask]], keys.low[places[mask]]

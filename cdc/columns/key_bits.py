@@ -3,6 +3,8 @@
 The key's typed columns go in, never its text in the log: a copied row has no message. A key whose columns together fit
 into 16 bytes is those bytes, so that different keys are different bits. Others are BLAKE2b hashes (RFC 7693) of their
 columns' bytes: cryptographic, since keys are a user's data, and two keys that met would be one row.
+
+The bits are on disks: whoever changes them changes `FORMAT` in `sinks/lake/key_index.py` as well.
 """
 
 import struct
@@ -73,7 +75,10 @@ def joined(parts: Sequence[KeyBits]) -> KeyBits:
 
 
 def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedArray]) -> KeyBits:
-    """The bits of keys whose `columns` have these `values` (as `arrow_type` types them; none may be null)."""
+    """The bits of keys whose `columns` have these `values` (as `arrow_type` types them; none may be null).
+
+    They say which keys are equal, never which is the greater one.
+    """
     arrays = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
     widths = [_width(column) for column in columns]
     if None not in widths and sum(width or 0 for width in widths) <= BYTES:
@@ -82,6 +87,7 @@ def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedAr
 
 
 def _width(column: Column) -> int | None:
+    # so many digits fit into eight bytes, sign included
     if column.kind is Kind.DECIMAL and column.precision <= 18:
         return _HALF
     return _WIDTHS.get(column.kind)
@@ -97,6 +103,7 @@ def _fixed(column: Column, array: pa.Array) -> Bytes:
         case Kind.BOOLEAN:
             return np.asarray(array.cast(pa.uint8())).reshape(-1, 1)
     integers = pa.int32() if column.kind is Kind.DATE else pa.int64()
+    # with a null among them these would be floats: numpy has no other way to say it
     numbers = np.asarray(array.cast(integers) if column.kind not in (Kind.SMALLINT, Kind.INTEGER) else array)
     return _big_endian(numbers)
 
@@ -110,23 +117,24 @@ def _uuid_bytes(array: pa.Array) -> Bytes:
     """Thirty-six characters, four of them dashes, as sixteen bytes."""
     text = _characters(array.cast(pa.string()), 36)
     digits = np.delete(text, _UUID_DASHES, axis=1)
+    # Postgres writes them in lower case; in the branch that is not taken, bytes wrap below 0
     values: Bytes = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint8)
     return ((values[:, 0::2] << 4) | values[:, 1::2]).astype(np.uint8)
 
 
 def _characters(array: pa.Array, width: int) -> Bytes:
+    # a slice has the buffers of the whole array, as in `_decimal_bytes`
     _, offsets, data = array.buffers()
     if not len(array):
         return np.empty((0, width), np.uint8)
     bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
-    if not len(array):
-        return np.empty((0, width), np.uint8)
     return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]].reshape(len(array), width)
 
 
 def _decimal_bytes(array: pa.Array, width: int) -> Bytes:
     """The unscaled value of a decimal128, which Arrow keeps in 16 bytes, little-endian."""
     data = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, BYTES)[array.offset : array.offset + len(array)]
+    # shortened from the upper end, which is only the sign again
     return data[:, width - 1 :: -1] if width < BYTES else data[:, ::-1]
 
 
@@ -144,13 +152,18 @@ def _packed(columns: Sequence[Bytes]) -> KeyBits:
 
 
 def _mixed(high: Words, low: Words) -> KeyBits:
-    """The same keys under other bits, one to one, whose upper half tells nearly all of them apart."""
+    """The same keys under other bits, one to one, whose upper half tells nearly all of them apart.
+
+    The index is searched by that half (`Run.find`), and the first column of a long key may be the same in every row.
+    """
+    # one to one, whatever is scattered: each line is undone by the half that it leaves alone, as in a Feistel cipher
     high = high ^ _scattered(low)
     return KeyBits(high, low ^ _scattered(high))
 
 
 def _scattered(words: Words) -> Words:
     """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    # modulo 2^64, as it is meant: arrays wrap in silence
     words = words + _MIX[0]
     words = (words ^ (words >> np.uint64(30))) * _MIX[1]
     words = (words ^ (words >> np.uint64(27))) * _MIX[2]
@@ -171,6 +184,7 @@ def _rows(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Iterable[byt
     pairs = list(zip(columns, arrays, strict=True))
     fixed = [_fixed(column, array) for column, array in pairs if _width(column) is not None]
     texts = [pc.cast(array, pa.binary()).to_pylist() for column, array in pairs if _width(column) is None]
+    # the last one needs no length: it ends where the row does
     parts = [*([_slices(np.hstack(fixed))] if fixed else []), *(map(_framed, each) for each in texts[:-1]), *texts[-1:]]
     return parts[0] if len(parts) == 1 else map(b"".join, zip(*parts, strict=True))
 

@@ -24,6 +24,7 @@ NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY
 
 _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _MICROS_A_SECOND, _SECONDS_A_DAY = 1_000_000, 86_400
+# behind six digits of a fraction there may be zeros only: other digits would be lost, so they are refused
 _ZONED = re.compile(r"([+-]?\d{4,6})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6})0*)?)?(Z|[+-]\d\d:\d\d)")
 
 Values = Sequence[Any]
@@ -62,6 +63,7 @@ def _floats(values: Values, column: Column) -> pa.Array:
     found = pa.array(values, pa.float64())
     if column.kind is Kind.DOUBLE:
         return found
+    # what is too large becomes infinity without a word, and would with safe=True as well
     narrow = pc.cast(found, pa.float32(), safe=False)
     if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(found)))).as_py():
         raise ValueError("beyond a real")
@@ -116,7 +118,10 @@ def _offset(zone: str) -> int:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 in the proleptic Gregorian calendar, whose years begin in March here: leap days come last."""
+    """Days since 1970 in the proleptic Gregorian calendar, whose years begin in March here: leap days come last.
+
+    After days_from_civil (Hinnant, "chrono-Compatible Low-Level Date Algorithms"); `//` rounds down before year 0, too.
+    """
     year -= month <= 2
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     return year * 365 + year // 4 - year // 100 + year // 400 + day_of_year - 719_468

@@ -63,6 +63,7 @@ def _checked(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | l
     try:
         settings = PipelineSettings.model_validate(resolved)
     except ValidationError as error:
+        # a reference that leads nowhere is all that is wrong at its place: the text of it is no value
         unresolved = {place for place, _ in resolver.findings}
         all_found = findings(error, resolver.used) + early_table_findings(resolved)
         found = [finding for finding in all_found if finding[0] not in unresolved]

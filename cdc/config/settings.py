@@ -47,6 +47,7 @@ class PipelineSettings(Settings):
 
     version: Literal[1]
     """The version of this file's format."""
+    # before all that is named after it: pydantic validates fields in this order, and validators see those above them
     pipeline: PipelineBlock
     source: SourceSettings
     log: LogSettings
@@ -169,6 +170,7 @@ def _target(follower: FollowerSettings, name: str) -> tuple[str, ...]:
     """What a follower writes to, as far as two of them could write to the same."""
     if isinstance(follower, SearchSettings):
         return ("search", follower.url.rstrip("/"), follower.prefix)
+    # latest topics have the log's prefix and their table in their names, no follower: two always clash
     return ("latest",) if isinstance(follower, LatestSettings) else ("alone", name)
 
 

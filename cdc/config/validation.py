@@ -144,6 +144,7 @@ def _walk(loc: tuple[str | int, ...]) -> tuple[Place, Node]:
     parent = node
     for step in loc:
         mapping = node.get("discriminator", {}).get("mapping", {})
+        # pydantic's step for a name that was refused, not its value
         if step == "[key]":
             node = {"type": "string", "pattern": next(iter(parent.get("patternProperties", {"": ""})))}
         elif step in mapping:

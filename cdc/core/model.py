@@ -20,6 +20,7 @@ def apply(rows: Rows, changes: Iterable[Change]) -> dict[Key, Row]:
             case Delete(key=key, moved_to=new):
                 gone = after.pop(key, {})
                 if new is not None:
+                    # under the new key, for the create that comes next: what that has not sent is in this row
                     moving[new] = gone
             case Truncate():
                 after.clear()

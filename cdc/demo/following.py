@@ -37,6 +37,7 @@ class Following:
         self._stopping.set()
         self._thread.shutdown()
         failure = self._failure()
+        # what the block itself has failed on came first, and is not to be hidden
         if failure and error is None:
             raise failure
 

@@ -14,7 +14,7 @@ SUPERUSER: Final = "postgres"
 
 
 class Part(StrEnum):
-    """A part that runs as a process of its own, in the order of starting."""
+    """A part that runs as a process of its own; listed in this order, stopped from the end: Connect before Kafka."""
 
     POSTGRES = "postgres"
     KAFKA = "kafka"

@@ -41,12 +41,14 @@ class _Kind:
 _KINDS: Final[Mapping[Part, _Kind]] = {
     Part.SEARCH: _Kind(opensearch_node.PORTS, opensearch_node.FILES, opensearch_node.launch, opensearch_node.answers),
     Part.KAFKA: _Kind(kafka_broker.PORTS, kafka_broker.FILES, kafka_broker.launch, kafka_broker.answers),
+    # SIGTERM would wait for every client to leave (manual, "Shutting Down the Server"), and the connector never does
     Part.POSTGRES: _Kind(postgres.PORTS, postgres.FILES, postgres.launch, postgres.answers, stop_with=signal.SIGINT),
     Part.CONNECT: _Kind(
         connect_worker.PORTS, connect_worker.FILES, connect_worker.launch, connect_worker.answers, (Part.KAFKA,)
     ),
 }
 _STOPPING: Final = 60.0
+# the one that holds the lock may be fetching everything for the first time
 _WAITING: Final = 600.0
 _DYING: Final = 15.0
 
@@ -63,6 +65,7 @@ def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SI
         chosen = ports.choose(home)
         for part in wanted:
             if processes.find(home, part) is None:
+                # a note without its process: it was killed, perhaps a moment ago
                 grace = _DYING if home.record(part).exists() else 1.0
                 ports.require_free(home, chosen, _KINDS[part].ports, grace)
         cache = cache_folder()
@@ -74,7 +77,7 @@ def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SI
 
 
 def down(home: Home, only: Collection[Part] | None = None) -> list[Part]:
-    """Stop the parts (all, or `only` these), the last started first; gives those that ran."""
+    """Stop the parts (all, or `only` these), none before one that needs it; gives those that ran."""
     if not home.local.exists():
         return []
     with _alone(home):
@@ -110,6 +113,7 @@ def wipe(home: Home) -> None:
         for part in Part:
             for log in home.logs.glob(f"{part}.log*"):
                 log.unlink()
+    # without the lock, whose file lies in there
     shutil.rmtree(home.local)
 
 

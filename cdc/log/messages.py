@@ -1,29 +1,41 @@
-"""Messages of change topics as a frame, for runs that are worth a Spark job."""
+"""Messages of change topics for runs that are worth a Spark job, read where they are decoded: by its tasks."""
 
-from pyspark.sql import Column as Col
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from cdc.columns.names import Message
+from cdc.columns.changes import Messages
 from cdc.core.position import Offsets
-from cdc.log.clients.standing_consumer import NEW_KEY_HEADER, OLD_KEY_HEADER
+from cdc.log.clients.reader import Reader
 from cdc.log.settings import LogSettings
-from cdc.log.spark_options import between
 
 
-def messages(spark: SparkSession, log: LogSettings, start: Offsets, until: Offsets) -> DataFrame:
-    """The committed messages of [start, until), tombstones left out: columns of `MESSAGES`.
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a partition: the offsets start ≤ offset < end."""
 
-    A partition of the frame is one of a topic, so that all messages of a key are in one, in their order.
-    """
-    read = spark.read.format("kafka").options(**between(log, start, until)).load()
-    own = [F.col(name) for name in (Message.TOPIC, Message.PARTITION, Message.OFFSET, Message.KEY, Message.VALUE)]
-    return read.where(F.col(Message.VALUE).isNotNull()).select(
-        *own, _header(OLD_KEY_HEADER).alias("old_key"), _header(NEW_KEY_HEADER).isNotNull().alias("moves_on")
-    )
+    topic: str
+    partition: int
+    start: int
+    end: int
 
 
-def _header(name: str) -> Col:
-    """A header's value; only changed keys have any, and looking for one costs as much as reading the message."""
-    matching = F.filter(F.col(Message.HEADERS), lambda header: header["key"] == name)
-    return F.when(F.size(Message.HEADERS) > 0, F.get(matching, F.lit(0))["value"])
+@dataclass(frozen=True, slots=True)
+class MessageSource:
+    """Reads stretches on whatever machine it is sent to."""
+
+    log: LogSettings
+
+    def __call__(self, stretch: Stretch) -> Iterator[Messages]:
+        """The committed messages, tombstones left out, as they come. Raises as `Reader` does."""
+        with Reader(self.log) as reader:
+            yield from reader.read_messages(stretch.topic, stretch.partition, stretch.start, stretch.end)
+
+
+def stretches(start: Offsets, first: Mapping[str, Mapping[int, int]], end: Offsets) -> list[Stretch]:
+    """What lies between the offsets where reading goes on, or where a topic begins by now, and its end."""
+    return [
+        Stretch(topic, partition, begin, end[topic][partition])
+        for topic, partitions in first.items()
+        for partition, at in partitions.items()
+        if (begin := max(start.get(topic, {}).get(partition, 0), at)) < end[topic].get(partition, 0)
+    ]

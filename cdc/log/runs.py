@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from cdc.columns.batch import DecodedBatch, Ranks, TableChanges
-from cdc.columns.changes import Decoded, Integers, RefusedMessage
+from cdc.columns.changes import Decoded, Integers, Messages, RefusedMessage
 from cdc.columns.decode import Decoder
 from cdc.columns.ends import Ends
 from cdc.core.errors import HistoryLostError
@@ -18,6 +17,7 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import change_topic
 
 PATIENCE_SECONDS = 60.0
+"""For how long an END may be visible before its changes are: commit markers reach the partitions one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ class RunReader:
             if not missing:
                 break
             self._wait(missing, touched, counts, looked, deadline)
+        # only now that all topics are complete: after a failure, the same offsets are read again
         for topic, part in found.items():
             self._consumer.take(topic, part.until)
         batch = DecodedBatch(run, {touched[topic].name: part.changes for topic, part in found.items()})
@@ -80,6 +81,7 @@ class RunReader:
     ) -> None:
         """Decode what waits, unless it cannot be enough or is no more than at the last look."""
         waiting = self._consumer.waiting(topic)
+        # tombstones do not wait, refused messages do: fewer than `count` cannot be enough
         if waiting < count or looked.get(topic) == waiting:
             return
         looked[topic] = waiting
@@ -100,6 +102,7 @@ class RunReader:
             return
         self._consumer.check_alive()
         for topic in missing:
+            # what is committed has been read, and it is short; a topic that is behind is only slow
             if not self._consumer.behind(topic):
                 raise lost(topic, looked.get(topic, self._consumer.waiting(topic)), counts[str(touched[topic].name)])
 
@@ -120,24 +123,28 @@ def lost(topic: str, found: int, count: int) -> HistoryLostError:
     )
 
 
-def part_of(messages: pa.Table, decoded: Decoded, ranks: Ranks, count: int) -> _Part:
+def part_of(messages: Messages, decoded: Decoded, ranks: Ranks, count: int) -> _Part:
     """The changes and refusals among a topic's messages that belong to a run with so many of them."""
     places = ranks.places(decoded.changes.tx_id)
     own = np.flatnonzero(places >= 0)
     at = decoded.at[own]
-    partitions, offsets = (messages[name].to_numpy() for name in ("partition", "offset"))
-    until = _behind(partitions[at], offsets[at])
+    # a partition is in commit order: whatever lies before the run's last message in it is of the run, or older
+    until = _behind(messages.partition[at], messages.offset[at])
     changes = decoded.changes if len(own) == len(decoded.changes) else decoded.changes.take(own)
     distinct = changes.distinct()
     refused = [each for each in decoded.refused if _belongs(each, ranks, until, enough=distinct >= count)]
     for each in refused:
         place = each.refusal
         until[place.partition] = max(until.get(place.partition, 0), place.offset + 1)
+    # the ENDs count what cannot be read as well: to Postgres it was a change
     return _Part(TableChanges(changes, places[own], refused), distinct + len(refused), until)
 
 
 def _belongs(refused: RefusedMessage, ranks: Ranks, until: Mapping[int, int], *, enough: bool) -> bool:
-    """A message whose transaction cannot be read belongs where it lies."""
+    """A message whose transaction cannot be read belongs where it lies: before others of the run, or while one lacks.
+
+    Such a message is counted like a change, and stops the batch.
+    """
     if refused.tx_id is not None:
         return bool(ranks.places(np.array([refused.tx_id]))[0] >= 0)
     return not enough or refused.refusal.offset < until.get(refused.refusal.partition, 0)

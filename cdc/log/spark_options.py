@@ -18,6 +18,7 @@ def reading(log: LogSettings) -> dict[str, str]:
     return {
         **cluster(log),
         "kafka.isolation.level": "read_committed",
+        # else what retention has taken away is passed over with a warning
         "failOnDataLoss": "true",
         "includeHeaders": "true",
     }
@@ -40,13 +41,9 @@ def between(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
 
 
 def following(log: LogSettings, topic: str, offset: int, most: int) -> dict[str, str]:
-    """Options of a stream of a topic's one partition from `offset`, at most `most` messages a batch.
-
-    A batch is read by two tasks, a range of offsets each, which stay in order.
-    """
+    """Options of a stream of a topic's one partition from `offset`, at most `most` offsets a batch."""
     return {
         **reading(log),
-        "minPartitions": "2",
         "assign": json.dumps({topic: [0]}),
         "startingOffsets": _as_text({topic: {0: offset}}),
         "maxOffsetsPerTrigger": str(most),

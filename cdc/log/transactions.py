@@ -45,6 +45,7 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
     if first is None or behind is None:
         raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
     remedy = "bootstrap again: this follower's history is gone"
+    # before its first transaction a follower needs the topic from offset 0 on
     if first > position.end_offset + (1 if position.end_offset == BEFORE_LOG else 0):
         raise HistoryLostError(f"{topic} begins at {first}, behind this follower's {position.end_offset}", remedy)
     if position.end_offset == BEFORE_LOG:
@@ -70,11 +71,13 @@ def _first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int:
     high = until
     while low < high:
         middle = (low + high) // 2
+        # a BEGIN or a marker may lie in the middle: the next END behind it is asked
         end = _first_end(reader, topic, middle, until)
         if end is not None and end.lsn <= lsn:
             low = middle + 1
         else:
             high = middle
+    # the first END that is left is above `lsn`: others, above it as well, may have gone
     if low == first > 0:
         raise HistoryLostError(f"{topic} begins behind {format_lsn(lsn)}", "bootstrap the table again")
     return low

@@ -80,6 +80,7 @@ def _ahead(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Ahead:
     with Reader(settings.log) as reader:
         ends = ends_in(reader, topic, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
     lacking = sum(ends.where(ends.lsn <= lsn).counts(map(str, settings.tables)).values())
+    # ENDs come in the order of their LSNs: one above it says that none up to it is still to come
     return _Ahead(lacking, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
 
 

@@ -43,7 +43,11 @@ STARTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a bootstrap did: the tables that it copied with their rows, and whether anything changed at all."""
+    """What a bootstrap did, and whether anything changed at all.
+
+    `copied`: the tables that it copied, with their rows. `bookmarks`: those of all tables that the lake has. `loaded`:
+    for each follower behind the lake that was filled, the tables that it lacked.
+    """
 
     copied: dict[TableName, int] = field(default_factory=dict)
     bookmarks: dict[TableName, Bookmark] = field(default_factory=dict)
@@ -73,7 +77,8 @@ def bootstrap(
 ) -> Outcome:
     """Make what is missing, copy what has no bookmark, and fill the followers behind the lake.
 
-    Checks everything that can be checked before it makes anything. Raises CdcError with what is wrong.
+    Checks everything that can be checked before it makes anything. Raises CdcError with what is wrong. `say` is given a
+    line a step, `bars` a bar a table; Spark is started only where something is left to copy or to fill.
     """
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         readiness.check(connection, settings.source)
@@ -84,6 +89,7 @@ def bootstrap(
         _check_named(settings)
         stands = _prepare(settings, connection, client, tables)
         with lease(settings, "bootstrap"):
+            # asked under the lease: another bootstrap may have finished the copies a moment ago
             spark = None if _is_whole(settings) else start_spark()
             return _fill(_Work(settings, connection, client, spark, tables, stands, say, bars))
 
@@ -121,12 +127,16 @@ def _prepare(
     with Admin(settings.log) as admin:
         wanted = topics.wanted(settings.log, [table.name for table in tables], beats)
         topics.check(admin, wanted, ours=stands is not None)
+        # without a row of ours, what has these names is somebody else's, and would be drained or altered
         if stands is None:
             _nothing_of_ours(settings, connection)
         registration.prepare_schema(connection, src)
         wish = Registration(name, src.slot, src.publication, settings.log.prefix)
+        # before the first thing is made: a bootstrap that is killed behind this line knows its own again
         stands = registration.register(connection, src, wish)
+        # before the slot: a change is decoded with the catalog of its moment, and a later publication is not in that
         publication.publish(connection, src.publication, [*(table.name for table in tables), beats])
+        # before the connector writes: a topic that comes by itself has as many partitions as its broker likes
         topics.ensure(admin, wanted)
     return stands
 
@@ -149,6 +159,7 @@ def _fill(work: _Work) -> Outcome:
     follower = delta_follower(work.settings)
     follower.prepare(work.tables)
     copied = _copy_missing(work, follower)
+    # behind the copies, before the others: who follows the lake is filled from a cut
     follower.first_cut(int(time.time() * 1000))
     loaded = _load_fed(work)
     return Outcome(copied, follower.bookmarks(), loaded)
@@ -158,10 +169,13 @@ def _copy_missing(work: _Work, follower: DeltaFollower) -> dict[TableName, int]:
     has = follower.bookmarks()
     missing = [table for table in work.tables if table.name not in has]
     found = slot.state(work.connection, work.registration.slot)
+    # copies, and no slot: what changed since they were made is nowhere any more
     if has:
         slot.check_there(found, work.registration.slot)
     if found is None:
         return _started_over(work, lambda: _first_copy(work, follower, missing))
+    # before any copy: the slot keeps WAL until somebody reads it, and a table's changes are in the log only once the
+    # connector knows the table
     _start_capture(work)
     return _started_over(work, lambda: _later_copy(work, follower, missing)) if missing else {}
 
@@ -174,20 +188,29 @@ def _started_over(work: _Work, copy: Callable[[], dict[TableName, int]]) -> dict
             if not left:
                 raise
             work.say(f"{rewritten}")
+            # a first copy that was broken off leaves its slot behind, which nobody drains yet
             _start_capture(work)
     raise AssertionError("unreachable")
 
 
 def _first_copy(work: _Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
+    # a second try: the slot of the first one is there, but its snapshot went with its connection
     if slot.state(work.connection, work.registration.slot) is not None:
         return _later_copy(work, follower, missing)
     with _snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
         work.say(f"slot {work.registration.slot} at {format_lsn(bookmark.lsn)}")
+        # the slot drains while the tables are copied: WAL would else pile up for as long as that takes
         _start_capture(work)
         return _copy(work, follower, missing, keeper, bookmark)
 
 
 def _later_copy(work: _Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
+    """Copy on a temporary slot's snapshot, once capture is proven with these tables.
+
+    Not at once when they are published: a transaction that began before would lose its first rows, which neither the
+    copy nor the log has (seen).
+    """
+    # 50 + 6 and a pid fit the 63 bytes of a name; no two sessions that live have the same pid
     name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
     with _snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
         work.say(f"copy of {len(missing)} tables at {format_lsn(bookmark.lsn)}")
@@ -198,7 +221,12 @@ def _later_copy(work: _Work, follower: DeltaFollower, missing: Sequence[Table]) 
 def _snapshot(
     work: _Work, tables: Sequence[Table], slot_name: str, *, temporary: bool
 ) -> Iterator[tuple[Kept, Bookmark]]:
+    """A slot's snapshot, readable by any session for as long as the context lasts, and its bookmark.
+
+    At the end the keeper's session goes first, then the slot's connection, and a temporary slot with it.
+    """
     names = [table.name for table in tables]
+    # before the slot: a table that is rewritten in between has another file than the snapshot knows
     before: Filenodes = filenodes(work.connection, names)
     src = work.settings.source
     with (
@@ -233,6 +261,7 @@ def _copy(
         with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
             watch = watched(spark, advance, rows[table.name])
             files = copy_table(spark, readers, table, keeper.pages[table.name], CopyWriter(table, storage), watch)
+        # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
         follower.load(table, files, bookmark)
         copied[table.name] = sum(file.rows for file in files)
     return copied
@@ -246,6 +275,7 @@ def _load_fed(work: _Work) -> dict[str, list[TableName]]:
         lost = lacking(follower, feed)
         if lost:
             work.say(f"filling {name}")
+            # its own stream would fill it as well: two at once make its tables anew under each other
             with lease(work.settings, name), closing(follower):
                 resumed(follower, feed, partial(_watched_fill, work.bars, name, follower))
             loaded[name] = lost

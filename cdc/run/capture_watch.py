@@ -36,6 +36,7 @@ class CaptureWatch:
         self._tell(str(failed) if failed else None)
         if failed is None or isinstance(failed, UnreachableError):
             return None
+        # without a capture the log can still be followed as far as it goes; with other columns it cannot
         return failed if changed or (self._target is not None and not self._reached(self._target)) else None
 
     def _check_schema(self) -> None:
@@ -56,6 +57,7 @@ class CaptureWatch:
             check()
         except CdcError as error:
             return error
+        # ValueError: whatever stands before Kafka Connect has answered, and not in JSON
         except (psycopg.Error, ValueError) as error:
             return UnreachableError(str(error).strip().partition("\n")[0], "see `cdc status`")
         return None

@@ -52,6 +52,7 @@ class FeedStream:
         while not stopping.is_set():
             cuts = self._feed.newer(self._cut, CUTS_A_BATCH)
             if not cuts:
+                # the bell is counted: a cut that came after the question does not wait for the next one
                 heard = self._recent.wait(heard, self._poll_seconds)
             elif not self._apply(self._far_enough(cuts)):
                 return
@@ -65,12 +66,15 @@ class FeedStream:
 
     def _apply(self, until: Cut) -> bool:
         if until.ids != self._cut.ids:
+            # a table was made anew under its name: its log is another one
             self._feed.forget()
         tables = self._feed.tables(until)
         _prepare(self._follower, tables)
+        # before the position moves: whoever is killed here stands where it was, and is given the copy again
         for table, bookmark in tables:
             before = self._cut.versions.get(str(table.name))
             same = until.same_table(str(table.name), self._cut)
+            # versions only grow: a lower one is another table as well, where the cuts have no ids to tell by
             if before is None or not same or before > until.versions[str(table.name)]:
                 self._follower.load(table, self._feed.copy(table, until), bookmark)
         followed = [table for table, _ in tables if until.same_table(str(table.name), self._cut)]
@@ -109,6 +113,7 @@ def _first_load(follower: FedFollower, feed: LakeFeed, watch: Watch) -> Cut:
     """
     cut = feed.last()
     _load(follower, feed, cut, feed.tables(cut), watch)
+    # a batch of nothing, for its position: without one, the next start fills everything again
     follower.apply(FeedBatch({}), cut.position)
     return cut
 

@@ -17,6 +17,7 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
 from cdc.run.capture_watch import CaptureWatch
+from cdc.run.collector import seldom
 from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream
 from cdc.run.history_check import check_history, check_log
 from cdc.run.lake_stream import LakeStream, Progress, Readers
@@ -50,8 +51,10 @@ def follow(
     a thread stops it by `stopping`. A follower that fails stops alone, the lake with all that it feeds; the first
     failure is raised when all have ended, or that of a capture that will never send what was asked for.
     """
+    seldom()
     stopping = stopping or threading.Event()
     with ExitStack() as held:
+        # before all checks: what they find is not to be changed by another writer behind them
         for name in names:
             held.enter_context(lease(settings, name))
         check_log(settings)
@@ -81,6 +84,7 @@ def _attended(
         while not hopeless and wait(running, LOOK_SECONDS).not_done:
             hopeless = capture.hopeless()
     finally:
+        # also where the second Ctrl-C comes through here: the pool waits for streams that nobody else would stop
         stopping.set()
     return hopeless
 
@@ -97,8 +101,10 @@ def _check_source(settings: PipelineSettings, say: Say) -> None:
 def _mark(settings: PipelineSettings) -> Lsn:
     """Write a heartbeat behind everything that is committed now: who has passed this LSN has all of it."""
     with source.connected(settings.source) as connection:
+        # its commit flushes what others committed asynchronously: `now`, the end as written, then covers that, too
         registration.beat(connection, settings.source, settings.pipeline.name, "caught up?")
         now = source.current_lsn(connection)
+        # and this one commits above it: on an idle source no position would ever pass it
         registration.beat(connection, settings.source, settings.pipeline.name, "caught up!")
     return now
 
@@ -108,6 +114,7 @@ def _check_fed(settings: PipelineSettings, names: Sequence[str]) -> None:
     lake = settings.delta[0]
     if lake in names:
         return
+    # a lease that can be had is held by nobody
     with suppress(RefusedError), lease(settings, lake):
         raise PreconditionError(
             f"{', '.join(names)} cannot catch up: nobody follows {lake}, which feeds them",
@@ -161,26 +168,32 @@ class _Following:
 
     def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> Query:
         s = self._settings
+        # what the last try held, in this order: the upkeep, the follower whose tables it works on, the consumers
         held.close()
         unsent = placeholder(s.pipeline.name)
-        small = RunReader(self._consumer(held), s.log.prefix, unsent)
+        small = RunReader(self._kept(held, StandingConsumer(s.log)), s.log.prefix, unsent)
         large = LargeRunReader(self._spark, s.log, unsent, small)
         # ENDs are read while runs are: each has a consumer of its own
-        readers = Readers(small, large, NewEnds(self._consumer(held), s.log.prefix))
+        ends = NewEnds(self._kept(held, StandingConsumer(s.log, tombstones=True)), s.log.prefix)
+        readers = Readers(small, large, ends)
         follower = delta_follower(s, self._recent)
         held.callback(follower.close)
+        # no table of the source: the lake's own may lack columns that a newer version of ours has
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
         stream = LakeStream(follower, readers, s.log, s.delta[1], reached)
         return Query(self._spark, s.delta[0], s.follow.trigger_seconds, stream)
 
-    def _consumer(self, held: ExitStack) -> StandingConsumer:
-        consumer = StandingConsumer(self._settings.log)
+    @staticmethod
+    def _kept(held: ExitStack, consumer: StandingConsumer) -> StandingConsumer:
         held.callback(consumer.close)
         return consumer
 
     def _stand(self) -> list[Position] | None:
-        """Where the followers behind the lake stand; None while one does not answer, since it may need any cut."""
+        """Where the followers behind the lake stand; None while one does not answer, since it may need any cut.
+
+        The upkeep asks in a thread of its own, and so through clients of its own.
+        """
         try:
             positions = [follower.position() for follower in fed_followers(None, self._settings).values()]
         except CdcError:
@@ -188,6 +201,7 @@ class _Following:
         return [position for position in positions if position is not None]
 
     def _reached(self, name: str, progress: Progress, done: "_Stop") -> bool:
+        """Tell what a batch has done; False when its stream is not to go on."""
         if progress.changes:
             self._say(f"{name}: {progress.changes:,} changes, at {format_lsn(progress.position.lsn)}")
         if self._target is not None and progress.position.lsn >= self._target:
@@ -207,6 +221,7 @@ class _Stop(threading.Event):
         return super().is_set() or self._everybody.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
+        # either of two events ends it, and a thread can wait for one only: hence in short turns
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.is_set() and (deadline is None or time.monotonic() < deadline):
             super().wait(POLL_SECONDS if deadline is None else min(POLL_SECONDS, max(deadline - time.monotonic(), 0)))
@@ -223,6 +238,7 @@ def _signals(stopping: threading.Event, say: Say) -> Iterator[None]:
         for each, handler in before.items():
             signal.signal(each, handler)
 
+    # handlers can be set in Python's main thread only; whoever runs this in another one stops it by `stopping`
     if threading.current_thread() is not threading.main_thread():
         yield
         return

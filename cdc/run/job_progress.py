@@ -31,6 +31,7 @@ def watched(spark: SparkSession, advance: Advance, rows: int) -> Watch:
 
 def _in_group(spark: SparkSession, group: str, job: Job) -> Job:
     def run() -> list[Row]:
+        # a job group belongs to a thread: it is set in the one that runs the job
         spark.sparkContext.setJobGroup(group, group, interruptOnCancel=True)
         return job()
 
@@ -46,6 +47,7 @@ def _look(
         if done > told:
             advance(done - told)
             told = done
+    # `rows` is the planner's estimate: the bar ends with what was really copied, forwards or back
     if not running.exception() and (rest := sum(row["rows"] for row in running.result()) - told):
         advance(rest)
 
@@ -73,6 +75,7 @@ class _Telling:
     told: int = 0
 
     def tell(self, count: int) -> None:
+        # an index that is filled is made anew first, and what it had counted is gone
         self.base = min(self.base, count)
         self._reach(min(count - self.base, self.rows))
 

@@ -5,11 +5,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from cdc.columns import ends as columns
 from cdc.columns.ends import Ends, cut_runs, unapplied
-from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Offsets, Position
 from cdc.core.table import Table, TableName
@@ -19,13 +17,11 @@ from cdc.log.new_ends import NewEnds
 from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
-from cdc.log.transactions import check_position, ends_between, ends_of
+from cdc.log.transactions import check_position, ends_between
 from cdc.run.large_runs import LargeRunReader, ReadLargeRun
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
 
-BEGIN = '{"status":"BEGIN"'
-"""What every second message of the transaction topic begins with: it need not leave the JVM."""
 MESSAGES_A_CHANGE = 2
 """At most so many messages of the transaction topic for one change of a batch: a BEGIN and an END."""
 
@@ -40,7 +36,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How runs are read: by the driver itself, or by a Spark job; and what is new, where it is little."""
+    """How runs are read, by the driver itself or by a Spark job; and which are new."""
 
     small: RunReader
     large: LargeRunReader
@@ -67,73 +63,84 @@ class LakeStream:
         self._settings = settings
         self._budget = settings.batch_changes
         self._few = settings.small_run_changes * MESSAGES_A_CHANGE
+        self._most = settings.batch_changes * MESSAGES_A_CHANGE
         self._reached = reached
         self._topic = transaction_topic(log.prefix)
+        # the query's thread owns `_known` and `_held`, whoever reads runs the rest; between the two lies `_runs_read`
         self._position = self._start()
+        # killed between two tables' commits, one is ahead of the cut: the first run has to reach as far for all
         self._ahead = follower.furthest()
         self._known = self._position.end_offset
+        readers.ends.begin(self._known + 1)
         self._held: list[Ends] = []
         self._beside = ThreadPoolExecutor(1, "runs")
-        self._applying: Future[None] | None = None
+        self._commits = ThreadPoolExecutor(1, "commits")
+        self._reading: Future[None] | None = None
+        self._committing: Future[bool] | None = None
         self._seen_enough = False
 
     def source(self, spark: SparkSession) -> DataFrame:
-        """The messages of the transaction topic behind the position, as a streaming frame without BEGINs."""
-        most = self._budget * MESSAGES_A_CHANGE
-        options = following(self._log, self._topic, self._position.end_offset + 1, most)
-        messages = spark.readStream.format("kafka").options(**options).load().select(Message.OFFSET, Message.VALUE)
-        text = F.col(Message.VALUE).cast("string")
-        return messages.where(text.isNull() | ~text.startswith(BEGIN))
+        """The messages of the transaction topic behind the position: they are the clock, and are read by the driver."""
+        options = following(self._log, self._topic, self._position.end_offset + 1, self._most)
+        return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        found = self._new(frame)
+        # as many offsets a call as a micro-batch has: there may be no other call for what this one leaves
+        found = self._readers.ends.read(self._most)
         if len(found):
             self._held.append(found)
             self._known = int(found.offset[-1])
-        self.settle()
+        # only now: the reading above went on beside these runs, and `_position` was theirs meanwhile
+        self._runs_read()
+        # up to where the furthest table is, ENDs are only gathered: the run that reaches it is cut from all of them
         if self._seen_enough or not self._held or self._known < self._ahead:
+            self._committed()
             return
         ends, self._held = columns.joined(self._held), []
+        runs = [*cut_runs(unapplied(ends, self._position), self._budget, self._ahead)]
         # where ENDs are few, reading the next ones is no work that is worth doing meanwhile
-        if len(ends) * MESSAGES_A_CHANGE > self._few and self._readers.ends.waiting(self._known + 1) > self._few:
-            # there will be another call, which hears of a failure: it reads its ENDs while these runs are applied
-            self._applying = self._beside.submit(self._apply_all, ends)
+        if len(ends) * MESSAGES_A_CHANGE > self._few and self._readers.ends.waiting() > self._few:
+            # what is no whole run waits for the rest of it
+            self._held = [runs.pop()] if len(runs) > 1 else []
+            # there will be another call, which hears of a failure: it reads its ENDs while these runs are read
+            self._reading = self._beside.submit(self._apply, runs)
         else:
-            self._apply_all(ends)
+            self._apply(runs)
+            self._committed()
 
     def settle(self) -> None:
         """Wait for the runs that are still being applied; raises what ended them."""
-        applying, self._applying = self._applying, None
-        if applying is not None:
-            applying.result()
+        self._runs_read()
+        self._committed()
 
-    def _apply_all(self, ends: Ends) -> None:
+    def _runs_read(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.result()
+
+    def _committed(self) -> None:
+        committing, self._committing = self._committing, None
+        if committing is not None and not committing.result():
+            self._seen_enough = True
+
+    def _apply(self, runs: Sequence[Ends]) -> None:
+        """Each run is read while the one before it is committed: tasks have no use for the driver's core."""
         self._admit()
-        for run in cut_runs(unapplied(ends, self._position), self._budget, self._ahead):
-            if not self._apply(run):
-                self._seen_enough = True
+        for run in runs:
+            tables = self._follower.tables()
+            changes = sum(run.counts(str(table.name) for table in tables).values())
+            read = self._read(run, tables, changes)
+            self._committed()
+            if self._seen_enough:
                 return
+            position = run.position(self._position.generation, read.next_offsets)
+            self._committing = self._commits.submit(self._commit, read, Progress(position, changes))
+            # the run reaches whatever was ahead: no table is further than the position any more
+            self._position, self._ahead = position, BEFORE_LOG
 
-    def _new(self, frame: DataFrame) -> Ends:
-        """The ENDs behind those that are known.
-
-        A few are not worth a Spark job (0.6 s; the driver needs hundredths): then the query is the clock, no more. The
-        driver reads further than the micro-batch, and so later ones may bring nothing new.
-        """
-        if self._readers.ends.waiting(self._known + 1) <= self._few:
-            return self._readers.ends.read()
-        rows = frame.where(F.col(Message.OFFSET) > self._known).toArrow()
-        # one partition, read in order: sorting would cost a second Spark job
-        return ends_of(self._topic, rows[Message.OFFSET].to_pylist(), rows[Message.VALUE].to_pylist())
-
-    def _apply(self, run: Ends) -> bool:
-        tables = self._follower.tables()
-        changes = sum(run.counts(str(table.name) for table in tables).values())
-        read = self._read(run, tables, changes)
-        position = run.position(self._position.generation, read.next_offsets)
-        self._follower.apply(read.batch, position)
-        self._position, self._ahead = position, BEFORE_LOG
-        return self._reached(Progress(position, changes))
+    def _commit(self, read: ReadRun | ReadLargeRun, progress: Progress) -> bool:
+        self._follower.apply(read.batch, progress.position)
+        return self._reached(progress)
 
     def _read(self, run: Ends, tables: Sequence[Table], changes: int) -> ReadRun | ReadLargeRun:
         start = self._position.next_offsets
@@ -143,9 +150,14 @@ class LakeStream:
         return self._readers.large.read(run, self._follower.wanted(run, topics), start)
 
     def _admit(self) -> None:
-        """Tables that were copied meanwhile: what the position has passed since their copy comes first."""
-        joining = self._follower.joining()
-        if joining:
+        """Tables that a bootstrap beside us has copied: what the position has passed since their copy comes first.
+
+        Only then do they take part: a cut that named one before would show it without these changes.
+        """
+        if self._follower.joining():
+            # to the position, which has to be in a cut for that
+            self._committed()
+            joining = self._follower.joining()
             self._catch_up(joining)
             self._follower.adopt(joining)
 
@@ -156,6 +168,7 @@ class LakeStream:
         tables = [table for table in self._follower.tables() if table.name in late]
         offsets: Offsets = {}
         for run in cut_runs(ends, self._budget):
+            # nobody knows at which offsets the copy's LSN lies: the first run reads its topics from the beginning
             read = self._readers.small.read(run, tables, offsets)
             offsets = read.next_offsets
             self._follower.catch_up(read.batch)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from cdc.columns.batch import ChangeBatch, DecodedBatch, TableEffect
+from cdc.columns.batch import ChangeBatch, DecodedBatch, Ranks, TableEffect
 from cdc.columns.changes import RefusedMessage
 from cdc.columns.ends import Ends
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
-from cdc.log.messages import messages
+from cdc.log.messages import MessageSource, stretches
 from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost
 from cdc.log.settings import LogSettings
-from sinks.lake.large_batch import LargeBatch, Part, Wanted, parts
+from sinks.lake.large_batch import LargeBatch, Part, Plan, Wanted, parts
 
 POLL_SECONDS = 0.1
 
@@ -65,14 +65,17 @@ class LargeRunReader:
     def read(self, run: Ends, wanted: Sequence[Wanted], start: Offsets) -> ReadLargeRun:
         """Read what the run has of these tables; the rows that need no other are written to their folders.
 
-        Raises as `RunReader.read` does.
+        Reading begins at the offsets of `start`, at a topic's beginning where it has none. Raises as `RunReader.read`
+        does.
         """
         found = self._complete(run, wanted, start)
         alone = {each.table.name: found[each.topic] for each in wanted if all(part.alone for part in found[each.topic])}
         others = [each for each in wanted if each.table.name not in alone]
+        # what tasks wrote of a table that they could not do alone is a part only: the driver does all of it again
         for each in others:
             _throw_away(each, found[each.topic])
         small = self._small.read(run, [each.table for each in others], start)
+        # a partition in which the run has nothing stays where it was
         moved = {
             each.topic: {**start.get(each.topic, {}), **_reached(found[each.topic])}
             for each in wanted
@@ -83,6 +86,8 @@ class LargeRunReader:
     def _complete(self, run: Ends, wanted: Sequence[Wanted], start: Offsets) -> dict[str, list[Part]]:
         """What the tasks made of every topic, once all of the run's changes are there."""
         found: dict[str, list[Part]] = {}
+        # the first look leaves a partition where nothing of the run comes; what that missed, or was not to be seen yet
+        # (commit markers reach partitions one by one), the next one finds, which reads to the end
         deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
         while missing := [each for each in wanted if each.topic not in found]:
             by_topic = self._parts(run, missing, start, patient=patient)
@@ -103,10 +108,10 @@ class LargeRunReader:
         topics = [each.topic for each in wanted]
         with Reader(self._log) as reader:
             first, end = reader.beginning(topics), reader.end(topics)
-        begin = {t: {p: max(start.get(t, {}).get(p, 0), at) for p, at in first[t].items()} for t in topics}
-        frame = messages(self._spark, self._log, begin, end)
+        # what retention has taken is not asked for: it is missed in the count, and told with its topic
+        plan = Plan(Ranks.of(run), {each.topic: each for each in wanted}, self._placeholder, patient)
         by_topic: dict[str, list[Part]] = {}
-        for part in parts(frame, run, wanted, self._placeholder, patient=patient):
+        for part in parts(self._spark, stretches(start, first, end), MessageSource(self._log), plan):
             by_topic.setdefault(part.topic, []).append(part)
         return by_topic
 

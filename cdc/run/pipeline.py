@@ -67,6 +67,7 @@ def _launch(settings: PipelineSettings, brief: bool, progress: Progress) -> sess
 
 
 def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
+    """Where the lake lies; its positions are kept under the pipeline's name and this generation of its copies."""
     lake = settings.delta[1]
     return Lake(lake.path, settings.pipeline.name, generation, lake.access)
 
@@ -99,12 +100,14 @@ def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
 def lease(settings: PipelineSettings, follower: str) -> Iterator[None]:
     """Be the only one on this machine that writes to a follower; the lock goes with the process.
 
-    Across machines, Delta's own conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer.
+    Across machines, Delta's own conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
+    (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens"). Raises RefusedError when somebody has it.
     """
     lock, holder = _lease_files(settings, follower)
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(lock, timeout=LOOK_SECONDS):
+            # a killed holder leaves this note but not the lock, which is the kernel's: only who is refused reads it
             holder.write_text(json.dumps({"pid": os.getpid()}))
             yield
     except Timeout:
@@ -116,6 +119,7 @@ def lease(settings: PipelineSettings, follower: str) -> Iterator[None]:
 def attended(settings: PipelineSettings, follower: str) -> bool:
     """Does anybody on this machine hold the follower's lease? Looking takes it for a moment; `lease` waits longer."""
     lock, _ = _lease_files(settings, follower)
+    # whoever looks leaves nothing behind: FileLock makes its file
     if not lock.exists():
         return False
     try:

@@ -9,20 +9,25 @@ import pyspark.sql.pandas.serializers
 import pyspark.worker
 from pyspark.daemon import manager
 
+import cdc.log.messages
 import sinks.lake.large_batch
 import sinks.latest.write
 import sinks.search.write
 import snapshots.copy
+from cdc.run.collector import seldom
 
 IMPORTED = (
     pandas,  # pyarrow asks for it, the first time that it is given a list
     pyspark.sql.pandas.serializers,
     pyspark.worker,
+    cdc.log.messages,
     sinks.lake.large_batch,
     sinks.latest.write,
     sinks.search.write,
     snapshots.copy,
 )
 
+# Spark runs this module in place of its own daemon (`spark.python.daemon.module`)
 if __name__ == "__main__":
+    seldom()
     manager()

@@ -28,6 +28,7 @@ def check_schema(settings: PipelineSettings, tables: Sequence[Table]) -> None:
 
 
 def _check_sent(name: TableName, sent: Collection[TableName]) -> None:
+    """A dropped table leaves its publications, and one that is made again under its name is in none of them."""
     if name not in sent:
         raise HistoryLostError(
             f"{name} was dropped and made again, or taken out of the publication: its changes since are not in the log",

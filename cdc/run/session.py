@@ -26,8 +26,10 @@ FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    # Delta's default is 50 tasks for the log of a table, however small it is
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+    # Spark's default is to wait for ever for a query's thread
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.ui.showConsoleProgress": "false",
@@ -35,6 +37,7 @@ FIXED = {
 """What the toolkit relies on, whatever the rest is."""
 
 WRITING_SECONDS = 120.0
+"""How long the end of the process waits for the archive; one that takes longer is left to be swept."""
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """One compiler only; that alone would leave 48 MB for compiled code, which Spark fills (seen: VirtualMachineError)."""
@@ -76,8 +79,10 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     }
     # on this machine alone, the one Java has the jars from the beginning: what is loaded from there can be archived
     jars = {"spark.driver.extraClassPath": ":".join(launch.jars)} if archive else {"spark.jars": ",".join(launch.jars)}
+    # PySpark's default is whatever `python3` PATH has, perhaps another version without our packages
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(launch.master)
+    # settings of the user win over ours, but not over what the toolkit relies on
     for key, value in {**(LOCAL if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it prints a traceback for what is raised anyway
@@ -85,6 +90,7 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     try:
         session = builder.getOrCreate()
     except KeyboardInterrupt:
+        # PySpark starts Java with SIGINT ignored, and before it is up nobody holds anything to end it by
         for child in psutil.Process().children(recursive=True):
             if child not in before:
                 child.kill()
@@ -103,9 +109,10 @@ def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
 
 
 def _keep(archive: ClassArchive) -> None:
-    """At the end of this process: the session's Java, which ends with it, writes what it has loaded."""
+    """At the end of this process: the session's Java, which ends with it, writes what it has loaded (JEP 350)."""
     gateway = SparkContext._gateway
     if gateway is not None:
+        # PySpark's Java ends by itself when its stdin does; one that is killed writes no archive
         gateway.proc.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             gateway.proc.wait(WRITING_SECONDS)

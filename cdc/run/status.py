@@ -203,6 +203,7 @@ class _Behind:
         unapplied = self.ends.where(self.ends.offset > position.end_offset)
         changes = sum(unapplied.counts(tables).values())
         waiting = next((end for end in unapplied.values() if tables & end.counts.keys()), None)
+        # another machine's clock, and a position that may be younger than the source's end: no lag is below 0
         seconds = max(time.time() - waiting.committed_ms / 1000, 0.0) if waiting else 0.0
         return Lag(changes, max(self.lsn - position.lsn, 0), seconds)
 
@@ -211,6 +212,7 @@ def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> in
     name = sql.Identifier(table.schema, table.table)
     estimate = sql.SQL("SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass({})")
     found = connection.execute(estimate.format(sql.Literal(name.as_string(connection)))).fetchone()
+    # reltuples is -1 where nobody has analysed the table yet: such a one is counted
     if found is None or (found[0] > EXACT_BELOW and not exact):
         return None if found is None else int(found[0])
     counted = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name)).fetchone()
@@ -224,6 +226,7 @@ def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) ->
 
 
 def _idle(state: str) -> bool:
+    """Somebody has paused or stopped it (KIP-875): that is no failure, and it does not go on by itself."""
     return state in ("PAUSED", "STOPPED")
 
 

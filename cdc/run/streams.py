@@ -16,6 +16,7 @@ from cdc.core.errors import CdcError, UnreachableError
 from cdc.run.failures import ours
 
 RETRIES_SECONDS = 600.0
+"""How long a stream is tried again that stumbles each time within LONGEST_WAIT_SECONDS."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
 
 
@@ -58,6 +59,7 @@ class Runner:
             failure = self._once()
             if not isinstance(failure, UnreachableError):
                 return failure
+            # it has run for a while: this is another trouble, with all its tries before it
             if time.monotonic() - began > LONGEST_WAIT_SECONDS:
                 wait, since = FIRST_WAIT_SECONDS, time.monotonic()
             if time.monotonic() - since > RETRIES_SECONDS:
@@ -93,6 +95,7 @@ class Query:
             self._watch(guarded, self._started(guarded, checkpoint), stopping)
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
+            # last, since it may raise; and no batch comes any more that could add to what goes on
             self.batches.settle()
 
     def _started(self, guarded: "_Guarded", checkpoint: str) -> StreamingQuery:
@@ -103,8 +106,10 @@ class Query:
     def _watch(self, guarded: "_Guarded", query: StreamingQuery, stopping: threading.Event) -> None:
         error: Exception | None
         try:
+            # not awaitTermination, which would hear of no `stopping`
             while query.isActive and not stopping.wait(0.2):
                 pass
+            # stop() interrupts the query's thread and cancels its jobs: so not before the batch at hand has ended
             guarded.idle.wait()
             query.stop()
             error = query.exception()
@@ -126,6 +131,7 @@ class _Guarded:
         self.idle.set()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        # Spark may begin another batch before it is stopped: that one is left alone, and is new again at the next start
         if self._stopping.is_set():
             return
         self.idle.clear()

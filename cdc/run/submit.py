@@ -42,6 +42,7 @@ class Submission:
             "spark.pyspark.python": sys.executable,
             **spark_conf(settings),
             **(self.conf or {}),
+            # last, as in every session: the toolkit relies on it
             **FIXED,
         }
         pairs = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]

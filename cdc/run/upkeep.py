@@ -30,6 +30,7 @@ def kept_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None]) -
         yield
     finally:
         ended.set()
+        # a round at hand comes to its end: whoever leaves closes the tables that it works on
         thread.join()
 
 
@@ -43,6 +44,7 @@ def _keep_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None], 
             if stand is not None:
                 follower.maintain(stand)
             trouble = None
+        # the stream is right without its upkeep, only slower: trouble is said once, and tried again
         except (CdcError, DeltaError, OSError) as error:
             trouble = str(error if isinstance(error, CdcError) else ours("the lake's upkeep", error))
         if trouble and trouble != told:

@@ -1,4 +1,7 @@
-"""`cdc verify`: is every follower what its source is, once both are at one LSN? Measured, never inferred."""
+"""`cdc verify`: is every follower what its source is, once both are at one LSN? Measured, never inferred.
+
+(*Designing Data-Intensive Applications*, chapter 12, "Trust, but Verify")
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -84,12 +87,14 @@ def verify(
 ) -> Report:
     """Compare these followers with a snapshot of the source, when they have everything up to its LSN.
 
-    Spark starts once everything else is checked. Raises PreconditionError when a follower does not get there within
-    `patience` seconds; without any, as soon as it is known that nobody brings it there.
+    Spark starts once everything else is checked. Of each table at most `most` differing keys are named; one that the
+    follower has changed behind the LSN meanwhile is told as moved. Raises PreconditionError when a follower does not
+    get there within `patience` seconds; without any, as soon as it is known that nobody brings it there.
     """
     check_copied(settings)
     check_schema(settings, followed(settings))
     src = settings.source
+    # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
         tables = catalog.describe(connection, settings.tables)
@@ -106,6 +111,7 @@ def verify(
             ExitStack() as held,
         ):
             lsn = snapshot.bookmark.lsn
+            # an END above the LSN shows that everything up to it has come; an idle source would send none
             registration.beat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
             readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
             truth = _Truth(settings, spark, readers, keeper, lsn, most, held)
@@ -146,6 +152,7 @@ class _Truth:
             compared = compare(self._source(table), theirs, table, self.most)
         finally:
             theirs.release()
+        # asked behind the reading: what came in meanwhile may be among the rows that were read
         since = _moved(self.settings, table.name, self.lsn, follower.position() or position)
         return Verdict(None if since else compared, since)
 

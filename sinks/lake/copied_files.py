@@ -38,6 +38,7 @@ class CopyWriter:
         path, schema = f"copy-{uuid.uuid4()}.parquet", arrow_schema(self.table)
         bounded = statistics.indexed(schema.names, self.table.key)
         groups = data_files.grouped(batches)
+        # the first row group speaks for all: dictionaries are chosen when the file is begun
         first = next(groups, schema.empty_table())
         found = statistics.of_rows(schema.empty_table(), bounded)
         options = {"compression": data_files.COMPRESSION, "use_dictionary": data_files.repeating(first)}
@@ -46,6 +47,7 @@ class CopyWriter:
                 for rows in chain([first], groups):
                     writer.write_table(rows, data_files.group_rows(rows))
                     found = statistics.together([found, statistics.of_rows(rows, bounded)])
+            # behind the writer's end, which has written the footer
             size = file.tell()
         return CopiedFile(path, size, found["numRecords"], statistics.as_text(found))
 
@@ -59,6 +61,7 @@ def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> 
     if log is not None:
         actions += [file.removed(now) for file in log.state.files.values()]
     actions += [_data_file(file, now).added() for file in copy]
+    # the last END applied is left as it is: a table has what either of the two says (`_Standing.applied`)
     actions.append({"txn": {"appId": lake.bookmark_id, "version": bookmark.lsn, "lastUpdated": now}})
     try:
         (log or DeltaLog(storage, State())).commit(actions, "COPY")

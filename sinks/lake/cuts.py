@@ -12,11 +12,10 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.core.errors import RefusedError
 from cdc.core.position import Position
 from sinks.lake.delta_state import DataFile, State
 from sinks.lake.layout import Lake
-from sinks.lake.own_table import OwnTable
+from sinks.lake.own_table import Move, OwnTable
 
 FOLDER = "cuts"
 _SHIFT = 1
@@ -103,18 +102,16 @@ class Cuts:
         """The first cuts behind `than`, at most so many, in order."""
         state, after = self._table.state(), than.position.end_offset
         files = [file for file in state.files.values() if _bounds(file)[1] > after] if state else []
+        # files do not overlap, since cuts are added in order and put together all at once: of files that all have a cut
+        # behind `than`, the first ones have the first cuts
         rows = self._table.rows(sorted(files, key=_bounds)[:most]).filter(pc.field("end_offset") > after)
         first = pc.select_k_unstable(rows, most, [("end_offset", "ascending")])
         return [cut_of(record) for record in rows.take(first).to_pylist()]
 
     def add(self, cut: Cut, after: Cut | None) -> None:
         """Commit a cut behind `after`; raises RefusedError when another writer was there first."""
-        last = self.last()
-        if (last and last.position.end_offset) != (after and after.position.end_offset):
-            raise RefusedError(
-                f"another writer has moved the lake {self._lake.path}", "stop the other `cdc follow`, then start again"
-            )
-        self._table.append([cut.as_record()], self._lake.app_id, cut.position.end_offset + _SHIFT)
+        before = None if after is None else after.position.end_offset + _SHIFT
+        self._table.append([cut.as_record()], Move(self._lake.app_id, before, cut.position.end_offset + _SHIFT))
         self._last = cut
 
     def maintain(self, hours: float, needed: int | None) -> None:

@@ -96,6 +96,7 @@ def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: npt.NDA
     groups = np.searchsorted(starts, rows, "right") - 1
     needed = np.unique(groups)
     found = file.read_row_groups(needed.tolist(), list(columns))
+    # in `found`, the groups that were read stand side by side
     new_starts = np.concatenate([[0], np.cumsum([sizes[group] for group in needed])])
     return found.take(pa.array(new_starts[np.searchsorted(needed, groups)] + rows - starts[groups]))
 

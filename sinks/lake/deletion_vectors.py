@@ -19,7 +19,11 @@ _DIGITS = {character: value for value, character in enumerate(_ALPHABET)}
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """Where a vector is stored: `kind` u (a file named by a UUID), p (a file by its path) or i (in `place` itself)."""
+    """Where a vector is stored: `kind` u (a file named by a UUID), p (a file by its path) or i (in `place` itself).
+
+    `size`: bytes of its data, without what frames them in a file. `cardinality`: how many rows are gone. `offset`:
+    where in the file its frame begins; None means 0, and is what kind i has.
+    """
 
     kind: str
     place: str
@@ -40,6 +44,7 @@ class Descriptor:
         """The file's path below the table's folder, or an absolute one (kind p)."""
         if self.kind == "p":
             return self.place
+        # twenty characters are a UUID's 16 bytes; what stands before them is a folder ("Derived Fields")
         prefix, name = self.place[:-20], uuid.UUID(bytes=_from_z85(self.place[-20:])[:16])
         return f"{prefix}/deletion_vector_{name}.bin".lstrip("/")
 
@@ -88,6 +93,7 @@ class VectorFile:
         """
         data = pack(rows)
         offset = self._size
+        # the frame is big-endian, what is in it little-endian ("Deletion Vector File Storage Format")
         framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
         self._parts.append(framed)
         self._size += len(framed)
@@ -113,12 +119,13 @@ def unpack(data: bytes) -> BitMap:
 
 
 def read(descriptor: Descriptor, storage: Storage) -> BitMap:
-    """The rows of a vector of a table in this storage."""
+    """The rows of a vector of a table in this storage; raises FileNotFoundError, ValueError where it is damaged."""
     return framed(descriptor, storage.read(descriptor.path)) if descriptor.in_file else inline(descriptor)
 
 
 def inline(descriptor: Descriptor) -> BitMap:
     """The rows of a vector that stands in its descriptor."""
+    # Z85 knows whole words only: what was padded is cut off again
     return unpack(_from_z85(descriptor.place)[: descriptor.size])
 
 

@@ -30,6 +30,8 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 _CHECKPOINT_COLUMNS = (
     *("txn", "protocol", "metaData", "add.path", "add.size", "add.modificationTime", "add.stats"),
     *("add.deletionVector", "add.partitionValues"),
+    # files that are no longer in the table, as long as somebody may read them: here, whoever is to delete them
+    *("remove.path", "remove.deletionTimestamp", "remove.deletionVector"),
 )
 
 
@@ -58,19 +60,25 @@ class DeltaLog:
         """
         names = storage.names(LOG)
         commits = sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
-        state = _checkpointed(storage, names, version)
+        state, gone = _checkpointed(storage, names, version)
+        # without a checkpoint, a table begins with version 0
         if state is None and not (commits and commits[0] == 0):
             if commits:
                 raise HistoryLostError("the log of a table of the lake is not whole", "bootstrap again")
             return None
         log = cls(storage, state or State(), state.version if state else -1)
+        log._note_removed(gone)
         log._replay(commits, version)
         log._check_features()
         return log
 
     def refresh(self) -> list[list[Action]]:
-        """Read what others have committed since; gives the actions of every new version."""
+        """Read what others have committed since; gives the actions of every new version.
+
+        Raises PreconditionError when one of them brings a feature that we do not know.
+        """
         found = []
+        # versions are contiguous: the first that is not there has not been written
         while (actions := self._read(self.state.version + 1)) is not None:
             self._go_on(actions)
             found.append(actions)
@@ -86,6 +94,7 @@ class DeltaLog:
         version = self.state.version + 1
         lines = [{"commitInfo": _commit_info(operation)}, *actions]
         text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
+        # a log that somebody removed must not go on in its middle: nobody could read it
         before = _name(version - 1) if version else None
         if not self.storage.create(_name(version), text.encode(), before):
             raise Conflict(f"version {version}")
@@ -110,8 +119,12 @@ class DeltaLog:
 
     def _go_on(self, actions: Sequence[Action]) -> None:
         self.state = self.state.after(self.state.version + 1, actions)
+        self._note_removed(actions)
+
+    def _note_removed(self, actions: Iterable[Action]) -> None:
         for action in actions:
             if "remove" in action:
+                # also a file that comes back with another vector: `upkeep.forget` asks the table first
                 moment = int(action["remove"].get("deletionTimestamp") or 0)
                 self.removed |= dict.fromkeys(paths_of(action["remove"]), moment)
 
@@ -149,6 +162,7 @@ def _name(version: int) -> str:
 
 
 def _parsed(commit: bytes) -> list[Action]:
+    # lines of bytes: those of a text end at U+2028 and U+0085, too, which JSON lets stand within a value
     return [json.loads(line) for line in commit.splitlines() if line]
 
 
@@ -175,7 +189,10 @@ def version_of(name: str) -> int | None:
 
 
 def checkpoints_in(names: Iterable[str]) -> dict[int, list[str]]:
-    """The whole checkpoints among the files of a log: version, and the names of its parts."""
+    """The whole checkpoints among the files of a log: version, and the names of its parts.
+
+    One in parts is there when all are that its names count (Delta protocol, "Checkpoint Naming Scheme").
+    """
     parts: dict[int, list[str]] = {}
     wanted: dict[int, int] = {}
     for name in names:
@@ -185,17 +202,19 @@ def checkpoints_in(names: Iterable[str]) -> dict[int, list[str]]:
     return {version: files for version, files in parts.items() if len(files) >= wanted[version]}
 
 
-def _checkpointed(storage: Storage, names: Iterable[str], until: int | None) -> State | None:
-    """The newest whole checkpoint at or before `until`."""
+def _checkpointed(storage: Storage, names: Iterable[str], until: int | None) -> tuple[State | None, Sequence[Action]]:
+    """The newest whole checkpoint at or before `until`, and what it says of files that the table had before."""
     parts = checkpoints_in(names)
     whole = [version for version in parts if until is None or version <= until]
     if not whole:
-        return None
+        return None, []
     version = max(whole)
     contents = at_once(storage.read, [f"{LOG}/{name}" for name in parts[version]])
     tables = [_checkpoint_table(content) for content in contents]
     actions = [action for table in tables for action in _checkpoint_actions(table)]
-    return State().after(version, actions)
+    gone = [action for action in actions if "remove" in action]
+    # those only: a checkpoint is a state, and what it says of a file that is gone takes nothing out of it
+    return State().after(version, [action for action in actions if "remove" not in action]), gone
 
 
 def _checkpoint_table(content: bytes) -> pa.Table:
@@ -213,7 +232,7 @@ def _checkpoint_actions(table: pa.Table) -> Iterable[Action]:
 
 def _is_filled(kind: str, value: Mapping[str, Any] | None) -> bool:
     """A column that has only some of its fields read is a struct of nulls where there is no such action."""
-    return value is not None and (kind != "add" or value.get("path") is not None)
+    return value is not None and (kind not in ("add", "remove") or value.get("path") is not None)
 
 
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:

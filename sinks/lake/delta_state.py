@@ -16,7 +16,10 @@ Action = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file of a table as the log names it: `rows` are the physical ones, `vector` says which are gone."""
+    """A Parquet file of a table as the log names it: `rows` are the physical ones, `vector` says which are gone.
+
+    `size` is in bytes, `modified_ms` since 1970; `stats` is the log's JSON ("Per-file Statistics").
+    """
 
     path: str
     size: int
@@ -114,7 +117,10 @@ class State:
 
 
 def _take_out(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
-    """A file that came back with another vector in the same commit stays."""
+    """A file that came back with another vector in the same commit stays.
+
+    Its actions have no order, and are told apart by path and vector together ("Add File and Remove File").
+    """
     vector = remove.get("deletionVector")
     was = Descriptor.from_json(vector).unique_id if vector else None
     found = files.get(remove["path"])
@@ -125,6 +131,7 @@ def _take_out(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
 def with_vector(file: DataFile, vector: Descriptor) -> DataFile:
     """The file with more rows gone; its bounds are no longer tight."""
     stats = json.loads(file.stats)
+    # numRecords stays: with a vector, it has to be that of the physical rows
     return replace(file, vector=vector, stats=json.dumps({**stats, "tightBounds": False}, separators=(",", ":")))
 
 

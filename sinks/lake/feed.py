@@ -115,6 +115,7 @@ class LakeFeed:
         for table in tables:
             first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
             if first is not None and last is not None and first < last:
+                # a generator: read when the follower takes it, and of a single version a part at a time
                 found[table.name] = self._changed(table, range(first + 1, last + 1))
         return FeedBatch(found)
 
@@ -127,6 +128,7 @@ class LakeFeed:
         log = self._log(table.name)
         if log is None:
             raise HistoryLostError(f"{self._lake.folder(table.name)} is gone", "run `cdc bootstrap` again")
+        # without bytes: a compaction, or a commit that speaks of the table only
         pieces = [piece for version in versions if (piece := self._version(table, log, version)).packed_bytes]
         if len(pieces) > 1:
             yield newest([_whole(piece, table) for piece in pieces], table)
@@ -210,6 +212,7 @@ class _Version:
 
     def _live(self, action: Mapping[str, Any]) -> pa.Table:
         """The rows of a file that its vector leaves."""
+        # a `remove` may come without statistics and size
         file = DataFile.from_action({"stats": "{}", "size": 0, **action})
         rows = pq.ParquetFile(self.storage.open(file.path)).read([*self.table.column_names])
         if file.vector is None:

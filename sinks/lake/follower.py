@@ -45,6 +45,7 @@ class _Standing:
 
     def applied(self, ends: Ends) -> int:
         """The offset of the last of these ENDs that the table has, by its copy or by a batch."""
+        # ENDs stand in the order of their LSNs: what the copy has is the first part of them
         covered = ends.offset[ends.lsn <= self.bookmark.lsn]
         return max(self.offset, int(covered[-1]) if len(covered) else BEFORE_LOG)
 
@@ -108,6 +109,8 @@ class DeltaFollower:
         if before is not None and position.end_offset <= before.position.end_offset:
             return
         standings = self._taking_part(before)
+        # tables, cut, bell: a cut names what is there. Killed in between, some tables are ahead of the last cut, and
+        # the next run reaches as far as `furthest` says: no cut shows them ahead of others
         self._apply_tables(batch, standings, position.end_offset)
         self._cuts.add(self._cut(standings, position, batch.ends.last.committed_ms), before)
         self._recent.ring()
@@ -144,10 +147,12 @@ class DeltaFollower:
             return
         cuts = [cut for at in needed if (cut := self._cuts.at(at.end_offset))]
         hours = self._settings.history_hours
+        # a list, since the thread that applies opens tables meanwhile
         for name, live in list(self._tables.items()):
             if not self._is_due(name, live):
                 continue
             versions = [cut.versions[str(name)] for cut in (*cuts, last) if str(name) in cut.versions]
+            # a table that is in none of these cuts keeps all of its past
             upkeep.maintain(live, Past(hours, min(versions, default=0)))
         self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
 
@@ -175,6 +180,7 @@ class DeltaFollower:
         return {
             name: standing
             for name, standing in standings.items()
+            # in the cut; caught up since; or copied so late that it has all that the position has
             if standing.is_in(last) or name in self._adopted or standing.bookmark.covers(passed)
         }
 
@@ -182,6 +188,7 @@ class DeltaFollower:
         reached = {
             str(name): standing.live.state
             for name, standing in standings.items()
+            # a copy that is ahead of the position joins a cut that has reached it
             if standing.bookmark.is_reached_by(position.lsn)
         }
         versions = {name: state.version for name, state in reached.items()}
@@ -209,11 +216,13 @@ class DeltaFollower:
 
     def _apply_tables(self, batch: ChangeBatch, standings: Mapping[TableName, _Standing], version: int) -> None:
         touched = {name: standings[name] for name in batch.tables if name in standings}
+        # first what other hands have committed: what a table lacks is asked of it as it stands now
         for standing in touched.values():
             standing.live.refresh()
         work = [s for s in map(self._standing, touched) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
         self._check_readable(batch, work)
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
+            # who leaves this block has waited for all of them, also behind the first failure: none writes on unseen
             futures = [threads.submit(self._apply_table, batch, standing, version) for standing in work]
             for future in futures:
                 future.result()
@@ -234,6 +243,7 @@ class DeltaFollower:
         if effect.is_empty:
             return
         live = standing.live
-        changes = write.apply(live, effect, write.Position(self._lake.app_id, version))
-        if changes is not None:
-            self._recent.put(live.state.table_id, live.state.version, changes)
+        before = None if standing.offset == BEFORE_LOG else standing.offset
+        applied = write.apply(live, effect, write.Position(self._lake.app_id, version, before))
+        if applied.changes is not None:
+            self._recent.put(live.state.table_id, applied.version, applied.changes)

@@ -72,6 +72,8 @@ class Run:
         at = np.searchsorted(self.keys.high, keys.high)
         asked = np.arange(len(keys))
         found: list[tuple[npt.NDArray[np.int64], Places]] = []
+        # entries with one upper half stand side by side, and each turn looks at the next of them: few turns, as only
+        # a key's dead rows and hardly any others share a half (`cdc.columns.key_bits`)
         while len(asked):
             inside = at < len(self)
             asked, at = asked[inside], at[inside]
@@ -129,11 +131,16 @@ class KeyIndex:
         return Hits(order[asked], np.concatenate([hits.places for hits in found]))
 
     def add(self, files: Mapping[str, KeyBits], live: Live) -> None:
-        """Take in the keys of data files, in the order of their rows; `live` lets merges forget rows that are gone."""
+        """Take in the keys of data files, in the order of their rows; `live` lets merges forget rows that are gone.
+
+        To `live`, these files have to be in the table already: a merge would forget their rows for good.
+        """
         places = []
         for path, keys in files.items():
+            # no number is given again: entries of files that are gone stay until some merge drops them
             number = self._numbers.setdefault(path, self._next_number)
             self._next_number = max(self._next_number, number + 1)
+            # unsigned on both sides: of uint64 and int64 numpy makes floats, which round places
             places.append((np.uint64(number) << _ROW_BITS) + np.arange(len(keys), dtype=np.uint64))
         if not places:
             return
@@ -141,7 +148,6 @@ class KeyIndex:
         while len(self._runs) > 1 and len(self._runs[-2]) <= GROWTH * len(self._runs[-1]):
             newer, older = self._runs.pop(), self._runs.pop()
             self._runs.append(_merged(older, newer, live))
-        self._runs.sort(key=len, reverse=True)
 
     def forget(self, paths: Collection[str]) -> None:
         """These files are no longer in the table; what the index has of them goes with the next merges."""
@@ -151,6 +157,8 @@ class KeyIndex:
     def save(self, *, everything: bool) -> None:
         """Write down what is large, or everything; a reader finds the old state or the new one."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        # runs, the manifest that names them, and only then are old runs removed: killed in between, the old state or
+        # the new one is there, and runs that no manifest names go with the next call
         kept = [self._written(run) if everything or len(run) > KEPT_IN_MEMORY else run for run in self._runs]
         self._runs = kept
         manifest = {
@@ -162,7 +170,8 @@ class KeyIndex:
         }
         _put(self._folder / MANIFEST, json.dumps(manifest).encode())
         names = {run.name for run in kept}
-        for file in self._folder.glob("run-*"):
+        # hidden ones as well: a killed process leaves what it had not put in place
+        for file in (*self._folder.glob("run-*"), *self._folder.glob(".*")):
             if file.name not in names:
                 file.unlink(missing_ok=True)
 
@@ -215,4 +224,5 @@ def _put(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    # the folder is not synced: should an older manifest come back after a crash, what it lacks is read again
     temporary.replace(path)

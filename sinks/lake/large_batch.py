@@ -6,20 +6,21 @@ a TRUNCATE.
 """
 
 import pickle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
 from cdc.columns.batch import Ranks, TableEffect, WrittenRows
-from cdc.columns.changes import Changes, Integers, RefusedMessage
+from cdc.columns.changes import Changes, Integers, Messages, RefusedMessage
 from cdc.columns.decode import Decoder
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold, nothing
 from cdc.core.table import Table, TableName
+from cdc.log.messages import Stretch
 from sinks.lake import data_files, statistics
 from sinks.lake.storage import Storage
 
@@ -53,19 +54,12 @@ class Part:
     alone: bool
 
 
-def parts(messages: DataFrame, run: Ends, wanted: Sequence[Wanted], placeholder: str, *, patient: bool) -> list[Part]:
-    """Run the tasks over `messages` (`MESSAGES`, a partition of a topic each).
-
-    A task ends early where nothing of the run comes any more, unless `patient`.
-    """
-    plan = _Plan(Ranks.of(run), {each.topic: each for each in wanted}, placeholder, patient)
-    rows = messages.mapInArrow(partial(_parts, plan=plan), "part binary").collect()
-    return [pickle.loads(row["part"]) for row in rows]  # noqa: S301 - our own executors wrote it
-
-
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """What travels to the tasks."""
+class Plan:
+    """What travels to the tasks.
+
+    A task ends early where nothing of the run comes any more, unless it is `patient`.
+    """
 
     ranks: Ranks
     wanted: Mapping[str, Wanted]
@@ -73,25 +67,47 @@ class _Plan:
     patient: bool
 
 
-def _parts(batches: Iterable[pa.RecordBatch], plan: _Plan) -> Iterator[pa.RecordBatch]:
-    """On an executor: one row a partition of a topic."""
-    by_partition: dict[tuple[str, int], _Reading] = {}
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        place = batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py()
-        if place not in by_partition:
-            by_partition[place] = _Reading(plan, plan.wanted[place[0]], place[1])
-        if not by_partition[place].take(pa.Table.from_batches([batch])) and not plan.patient:
+Read = Callable[[Stretch], Iterable[Messages]]
+"""Gives the messages of a stretch; it has to be one that can be sent to a task."""
+
+
+def parts(spark: SparkSession, stretches: Sequence[Stretch], read: Read, plan: Plan) -> list[Part]:
+    """Run a task a stretch, each of another partition; gives a part a stretch.
+
+    Files that parts name are written, and in no commit yet: who throws a part away deletes them.
+    """
+    if not stretches:
+        return []
+    task = partial(_task, stretches=stretches, read=read, plan=plan)
+    rows = spark.range(0, len(stretches), 1, len(stretches)).mapInArrow(task, "part binary").collect()
+    return [pickle.loads(row["part"]) for row in rows]  # noqa: S301 - our own executors wrote it
+
+
+def _task(
+    numbers: Iterable[pa.RecordBatch], stretches: Sequence[Stretch], read: Read, plan: Plan
+) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            stretch = stretches[number]
+            part = part_of(read(stretch), stretch, plan)
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(part)], pa.binary())], names=["part"])
+
+
+def part_of(messages: Iterable[Messages], stretch: Stretch, plan: Plan) -> Part:
+    """What a task makes of a partition's messages."""
+    reading = _Reading(plan, plan.wanted[stretch.topic], stretch.partition)
+    for found in messages:
+        # a partition is in commit order: behind a message of no END of the run comes nothing of it. Or it is before the
+        # run, if reading began early: then too few are found, and the driver asks again with patience
+        if len(found) and not reading.take(found) and not plan.patient:
             break
-    for reading in by_partition.values():
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(reading.part())], pa.binary())], names=["part"])
+    return reading.part()
 
 
 class _Reading:
     """One partition, as far as it has been read."""
 
-    def __init__(self, plan: _Plan, wanted: Wanted, partition: int) -> None:
+    def __init__(self, plan: Plan, wanted: Wanted, partition: int) -> None:
         self._plan = plan
         self._wanted = wanted
         self._partition = partition
@@ -100,19 +116,19 @@ class _Reading:
         self._refused: list[RefusedMessage] = []
         self._until: int | None = None
 
-    def take(self, messages: pa.Table) -> bool:
-        """Take in some messages; says whether any of them belong to the run."""
+    def take(self, messages: Messages) -> bool:
+        """Take in some messages; says whether the last of them belongs to the run, so that more may come."""
         decoded = self._decoder.decode(messages)
         places = self._plan.ranks.places(decoded.changes.tx_id)
         own = np.flatnonzero(places >= 0)
         refused = [each for each in decoded.refused if self._belongs(each)]
-        offsets = messages["offset"].to_numpy()
+        offsets = messages.offset
         last = [*offsets[decoded.at[own]].tolist(), *(each.refusal.offset for each in refused)]
         if last:
             self._until = max(last) + 1
             self._changes.append((decoded.changes.take(own), places[own]))
             self._refused += refused
-        return bool(last)
+        return bool(last) and max(last) == int(offsets[-1])
 
     def _belongs(self, refused: RefusedMessage) -> bool:
         """A message whose transaction cannot be read belongs where it lies: to this run, if anything here does."""
@@ -128,6 +144,7 @@ class _Reading:
         ranks = np.concatenate([places for _, places in self._changes])
         part = replace(part, found=changes.distinct() + len(refused))
         late = ranks > self._wanted.after
+        # what cannot be read stops the batch, so nothing is written for it
         if refused or not late.any():
             return part
         return self._folded(part, changes.take(np.flatnonzero(late)), ranks[late])
@@ -143,6 +160,7 @@ class _Reading:
     def _written(self, whole: Net) -> WrittenRows:
         table = self._wanted.table
         bounded = statistics.indexed(table.column_names, table.key)
+        # a task that is run again writes another file; the first one's is in no commit
         file = data_files.write(self._wanted.storage, whole.rows, bounded, data_files.change_types(whole.existed))
         return WrittenRows(file.path, file.size, file.rows, file.stats, whole.keys)
 

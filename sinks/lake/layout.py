@@ -114,6 +114,7 @@ def owned(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog |
 def made(name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = ()) -> list[Action]:
     """The actions that make a table: the features that it declares are those that it needs, so that all can read it."""
     ntz = ["timestampNtz"] if any(kind == pa.timestamp("us") for kind in schema.types) else []
+    # what readers must know stands in both lists ("Supported Features"); change data is the writers' matter
     both = [*ntz, *(feature for feature in features if feature == "deletionVectors")]
     writer_only = [feature for feature in features if feature not in both]
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}

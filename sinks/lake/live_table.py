@@ -27,6 +27,8 @@ class LiveTable:
         self.storage = storage
         self.log = log
         self.lock = threading.RLock()
+        self.swept = float("-inf")
+        """When the folder was last looked through for files that no commit names."""
         self.bounded = statistics.indexed(table.column_names, table.key)
         self._vectors: dict[str, BitMap] = {}
         self._index_folder = index_folder
@@ -40,6 +42,7 @@ class LiveTable:
     def refresh(self) -> State:
         """The table as it stands now."""
         with self.lock:
+            # a file gets a new vector by being removed and added
             if any("remove" in action for actions in self.log.refresh() for action in actions):
                 self._vectors = {}
             return self.log.state
@@ -56,6 +59,8 @@ class LiveTable:
         except FileNotFoundError:
             raise HistoryLostError(f"{self.table.name} is gone from the lake", "run `cdc bootstrap` again") from None
         self._vectors |= vectors
+        # behind the commit and the vectors: a merge drops what `live` calls dead, as rows of files in no table are.
+        # Killed before this, a process leaves an index without these files, which the next one reads
         self._index.add(files, self.live)
         return version
 
@@ -72,10 +77,12 @@ class LiveTable:
         found: dict[str, BitMap] = {}
         for number in np.unique(hits.files):
             path = paths.get(int(number))
+            # an entry of a file that is gone, which no merge has come by yet
             if path is None or path not in self.state.files:
                 continue
             was = self.vector(path)
             now = was | BitMap(hits.rows[hits.files == number].astype(np.uint32))
+            # else all that was found was dead before
             if len(now) > len(was):
                 found[path] = now
         return found
@@ -90,6 +97,7 @@ class LiveTable:
             parts.append(data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here]))
             asked.append(hits.asked[here])
         places = np.concatenate(asked) if asked else np.empty(0, np.int64)
+        # it sorts, which brings the rows into the order of the keys
         found, first = np.unique(places, return_index=True)
         return pa.concat_tables(parts).take(pa.array(first)) if len(found) == len(keys) > 0 else None
 
@@ -113,6 +121,7 @@ class LiveTable:
         self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
         missing = [path for path in files if path not in self._index.files]
         if missing:
+            # at once, since a merge in `add` would ask for one after another
             at_once(self.vector, missing)
             self._index.add(dict(zip(missing, at_once(self._keys, missing), strict=True)), self.live)
 

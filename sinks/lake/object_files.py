@@ -37,6 +37,7 @@ class _Ranges(io.RawIOBase):
         self._store = store
         self._key = key
         self._told = told
+        # its size comes with its end: one request, and often the only one
         found = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
         self._size = found.meta["size"]
         self._tail = memoryview(found.bytes())

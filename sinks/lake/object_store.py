@@ -1,4 +1,7 @@
-"""A lake on an object store that speaks S3: whole objects, and put if absent (`If-None-Match: *`)."""
+"""A lake on an object store that speaks S3: whole objects, and put if absent.
+
+That is `If-None-Match: *` (RFC 9110, section 13.1.2), which S3 calls a conditional write.
+"""
 
 import threading
 import time
@@ -87,6 +90,12 @@ class ObjectStore:
         with self._told(folder):
             found = obstore.list_with_delimiter(self._store, self._key(folder))
         return sorted(each["path"].rpartition("/")[2] for each in found["objects"])
+
+    def written(self, folder: str) -> dict[str, int]:
+        with self._told(folder):
+            found = obstore.list_with_delimiter(self._store, self._key(folder))["objects"]
+        below = len(self._key("")) + 1 if self.prefix else 0
+        return {each["path"][below:]: round(each["last_modified"].timestamp() * 1000) for each in found}
 
     def delete(self, paths: Iterable[str]) -> None:
         keys = [self._key(path) for path in paths]

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +24,24 @@ REOPEN_SECONDS = 60.0
 """Now and then the log is read anew: its next commit may be one that is forgotten already."""
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A `txn` action's id, the version that it has (None before the first), and the one that it gets."""
+
+    app_id: str
+    before: int | None
+    to: int
+
+
+def _stands(state: State, move: Move | None) -> bool:
+    return move is None or state.transactions.get(move.app_id) == move.before
+
+
 class OwnTable:
-    """Rows of one Arrow schema in a folder of the lake; safe to use from several threads."""
+    """Rows of one Arrow schema in a folder of the lake; safe to use from several threads.
+
+    Other processes may write it, too: behind their commit, one of ours is tried again, or refused by its position.
+    """
 
     def __init__(self, storage: Storage, name: str, schema: pa.Schema) -> None:
         self._storage = storage
@@ -56,28 +73,33 @@ class OwnTable:
                 self._log.refresh()
             return self._log.state if self._log else None
 
-    def append(self, rows: Sequence[Mapping[str, Any]], app_id: str | None = None, version: int = 0) -> None:
-        """Add rows, with a `txn` action where an id is given.
+    def append(self, rows: Sequence[Mapping[str, Any]], move: Move | None = None) -> None:
+        """Add rows, with a `txn` action where there is one to be moved.
 
-        Raises RefusedError when another writer has given that id a version meanwhile.
+        Raises RefusedError when it does not stand where it is to be moved from: another writer has moved it.
         """
         with self._lock:
             self.prepare()
             assert self._log is not None
-            before = self._log.state.transactions.get(app_id or "")
+            if not _stands(self._log.state, move):
+                raise self._moved()
             added = data_files.write(self._storage, self._packed(rows), self._schema.names)
             actions: list[Action] = [added.added()]
-            if app_id:
-                actions.append({"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms()}})
+            if move:
+                actions.append({"txn": {"appId": move.app_id, "version": move.to, "lastUpdated": now_ms()}})
+            # the same actions with every try: appended rows depend on nothing that another writer has done
             for _ in range(TRIES):
                 try:
                     self._log.commit(actions, "WRITE")
                     return
                 except Conflict:
                     self._log.refresh()
-                if self._log.state.transactions.get(app_id or "") != before:
+                if not _stands(self._log.state, move):
                     break
-            raise RefusedError(f"another writer has moved {self._name}", "stop the other `cdc follow`")
+            raise self._moved()
+
+    def _moved(self) -> RefusedError:
+        return RefusedError(f"another writer has moved {self._storage.uri()}", "stop the other `cdc follow`")
 
     def rows(self, files: Sequence[DataFile] | None = None) -> pa.Table:
         """All rows, or those of some files."""

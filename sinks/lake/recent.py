@@ -40,5 +40,6 @@ class RecentChanges:
     def wait(self, heard: int, seconds: float) -> int:
         """Wait until more cuts have come than were `heard` of, or the time is over; gives how many have."""
         with self._bell:
+            # counted: a cut that came after the look and before the wait is not slept through
             self._bell.wait_for(lambda: self._cuts > heard, seconds)
             return self._cuts

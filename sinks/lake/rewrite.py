@@ -26,6 +26,7 @@ def rewritten(live: LiveTable, paths: Collection[str]) -> bool:
     with live.lock:
         files = [live.state.files[path] for path in paths if path in live.state.files]
         kept = [_live_rows(file.rows, live.vector(file.path)) for file in files]
+    # without the lock: batches need not wait for it, and `_died_meanwhile` finds what they did
     rows = _read(live, files, kept)
     new = data_files.write(live.storage, rows, live.bounded)
     keys = key_bits(live.table.key_columns, [rows[name] for name in live.table.key]) if len(rows) else empty()
@@ -59,13 +60,19 @@ def _replaced(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows], 
     added = with_vector(new, vectors.add(gone)) if gone else new
     if vectors.content:
         live.storage.write(vectors.path, vectors.content)
+    # with the vectors of now, since a `remove` means a path with its vector; dataChange: no row comes or goes, and
+    # who follows the change feed passes it over
     removed = [live.state.files[file.path].removed(now, data_change=False) for file in files]
     came = [added.added(data_change=False)] if added.live_rows else []
     try:
         live.commit([*removed, *came], "OPTIMIZE", {added.path: gone}, {added.path: keys} if came else {})
     except Conflict:
         live.refresh()
+        live.storage.delete([vectors.path] if vectors.content else [])
         return False
+    if not came:
+        # all its rows died meanwhile, and no commit names it
+        live.storage.delete([new.path, *([vectors.path] if vectors.content else [])])
     return True
 
 
@@ -74,6 +81,7 @@ def _died_meanwhile(live: LiveTable, files: Sequence[DataFile], kept: Sequence[R
     gone, start = BitMap(), 0
     for file, rows in zip(files, kept, strict=True):
         died = contained(live.vector(file.path), rows)
+        # the new file has the rows of `kept` one behind the other
         gone |= BitMap((np.flatnonzero(died) + start).astype(np.uint32))
         start += len(rows)
     return gone

@@ -85,6 +85,7 @@ def told(root: str, access: S3Settings, path: str = "") -> Iterator[None]:
     try:
         yield
     except (BaseError, FileNotFoundError) as error:
+        # ours already: contexts of this kind lie within each other
         if getattr(error, "filename", None):
             raise
         raise _failure(str(error).partition("\n\n")[0], error, f"{root}/{path}".rstrip("/"), access) from None

@@ -38,6 +38,7 @@ def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     first, *others = parts
     found = json.loads(json.dumps(first))
     for part in others:
+        # before nulls and records are added up: by those, `_widen` tells a side without values
         for name in part["nullCount"]:
             _widen(found, part, name)
         for name, nulls in part["nullCount"].items():
@@ -54,6 +55,7 @@ def _bound(found: dict[str, Any], name: str, column: pa.ChunkedArray) -> None:
     """Set the bounds, where the column has a type and values that are ordered alike by every reader."""
     if column.null_count == len(column) or not _is_ordered(column.type):
         return
+    # Arrow's bounds pass over NaN, to Spark the largest number: it would skip a file that has what it looks for
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         return
     bounds = pc.min_max(column)
@@ -73,6 +75,7 @@ def _is_ordered(kind: pa.DataType) -> bool:
 def _lower(value: Any) -> Any:
     match value:
         case datetime():
+            # the log has milliseconds ("Per-file Statistics"): the lowest is rounded down, the highest up
             return _moment(value.replace(microsecond=value.microsecond // 1000 * 1000))
         case str():
             return value[:CHARACTERS]
@@ -87,7 +90,10 @@ def _upper(value: Any) -> Any:
             cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
             return _moment(cut if cut == value else cut + _MILLISECOND)
         case str():
-            return value if len(value) <= CHARACTERS else value[:CHARACTERS] + _LAST_CHARACTER
+            # the last character there is, once more than the rest begins with it
+            rest = value[CHARACTERS:]
+            last = len(rest) - len(rest.lstrip(_LAST_CHARACTER))
+            return value[:CHARACTERS] + _LAST_CHARACTER * (last + 1) if rest else value
         case _:
             return _plain(value)
 

@@ -5,7 +5,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -54,6 +54,9 @@ class Storage(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, sorted; none when there is no such folder."""
+
+    def written(self, folder: str) -> dict[str, int]:
+        """The paths of the files in a folder, hidden ones too, and when they were written, in ms since 1970."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files; those that are gone already are no failure."""
@@ -105,6 +108,7 @@ class Folder:
     @contextmanager
     def writing(self, path: str) -> Iterator[pa.NativeFile]:
         target = self._root / path
+        # no reader looks at a hidden file, which is what a killed process leaves
         hidden = _beside(target)
         try:
             with pa.OSFile(str(hidden), "wb") as file:
@@ -123,7 +127,8 @@ class Folder:
         target.parent.mkdir(exist_ok=True)
         written = _synced(target, content)
         try:
-            # a link fails where the name is taken; a rename would replace what is there
+            # a link fails where the name is taken; a rename would replace what is there, and a file that is opened for
+            # writing unless it exists would be seen half written
             os.link(written, target)
         except FileExistsError:
             return False
@@ -140,6 +145,14 @@ class Folder:
             return sorted(entry.name for entry in os.scandir(self._root / folder) if entry.is_file())
         except FileNotFoundError:
             return []
+
+    def written(self, folder: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        with suppress(FileNotFoundError):
+            for entry in os.scandir(self._root / folder):
+                if entry.is_file():
+                    found[str(Path(folder, entry.name))] = entry.stat().st_mtime_ns // 1_000_000
+        return found
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -161,6 +174,7 @@ def _synced(target: Path, content: bytes | pa.Buffer) -> Path:
     with path.open("xb", buffering=0) as file:
         try:
             view = memoryview(content)
+            # an unbuffered write may take less than it was given
             while view:
                 view = view[file.write(view) :]
             os.fsync(file.fileno())

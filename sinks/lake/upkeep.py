@@ -5,12 +5,15 @@ however many batches there are.
 """
 
 import math
+import re
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sinks.lake.checkpoint import write_checkpoint
+from sinks.lake.data_files import CHANGE_FOLDER
 from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in, committed_ms, version_of
 from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of
 from sinks.lake.live_table import LiveTable
@@ -23,9 +26,13 @@ SMALLEST_BYTES: Final = 64 * 1024
 LARGEST_BYTES: Final = 64 * 1024 * 1024
 """Files of this size and above stay as they are, but for their dead rows."""
 MOST_DEAD: Final = 0.1
-"""A file with a larger part of dead rows is written anew."""
+"""A file with a larger part of dead rows is written anew: every commit that touches it writes its whole vector."""
 CHECKPOINT_EVERY: Final = 100
 HOUR_MS: Final = 3_600_000
+SWEEP_SECONDS: Final = 86_400.0
+_OURS: Final = re.compile(r"\.?(part-|cdc-|deletion_vector_)")
+LEFT_HOURS: Final = 24
+"""So old is a file that no commit names before it counts as left by a killed process, beyond the past that is kept."""
 
 
 def maintain(live: LiveTable, past: "Past") -> None:
@@ -33,9 +40,13 @@ def maintain(live: LiveTable, past: "Past") -> None:
     for group in to_rewrite(list(live.state.files.values())):
         rewritten(live, group)
     with live.lock:
+        # in this order: commits go only where a checkpoint stands for them
         checkpointed(live.log)
         forget(live.log, past)
         live.save_index(everything=False)
+    if time.monotonic() - live.swept > SWEEP_SECONDS:
+        live.swept = time.monotonic()
+        sweep(live.log, past)
 
 
 def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
@@ -51,6 +62,7 @@ def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
 
 
 def _magnitude(size: int) -> int:
+    # TOGETHER is also the step from size to size: so many files of one make one of the next
     return max(0, math.ceil(math.log(size / SMALLEST_BYTES, TOGETHER)))
 
 
@@ -80,11 +92,33 @@ def forget(log: DeltaLog, past: Past) -> int:
     What stays: all that the table is made of now, and all that is named by commits after `past.since`.
     """
     expired = {path for path, moment in log.removed.items() if moment <= past.horizon_ms}
+    # a removed path may be in the table again, with another vector, or in a commit that somebody still reads
     gone = expired - _needed(log, past.since) if expired else set()
     log.storage.delete(gone)
     for path in gone:
         del log.removed[path]
     return len(gone) + _forget_commits(log, past)
+
+
+def sweep(log: DeltaLog, past: Past) -> int:
+    """Remove files that no commit names: of a process that was killed before its commit, or a task that ran twice.
+
+    Only what was written long before the past that is kept: somebody may be about to name it. Gives how many went.
+    """
+    horizon = past.horizon_ms - LEFT_HOURS * HOUR_MS
+    written = [each for folder in ("", CHANGE_FOLDER) for each in log.storage.written(folder).items()]
+    old = {path for path, at in written if at < horizon and _OURS.match(path.rpartition("/")[2])}
+    files = log.state.files.values()
+    unknown = old - {path for file in files for path in paths_of(file.added()["add"])} - log.removed.keys()
+    # every commit there is would have to be read for this: not unless there is something to be asked for
+    gone = unknown - _needed(log, _first_commit(log) - 1) if unknown else set()
+    log.storage.delete(gone)
+    return len(gone)
+
+
+def _first_commit(log: DeltaLog) -> int:
+    names = log.storage.names(LOG)
+    return min((_version(name) for name in names if name.endswith(".json") and _version(name) >= 0), default=0)
 
 
 def _needed(log: DeltaLog, since: int) -> set[str]:
@@ -107,6 +141,7 @@ def _forget_commits(log: DeltaLog, past: Past) -> int:
     for name in older:
         if name.endswith(".json"):
             actions = next(commits)
+            # not only this one stays, but all behind it: a log with a gap is no past
             if committed_ms(actions) > past.horizon_ms:
                 break
             gone += _change_data(actions)

@@ -27,10 +27,19 @@ CONFLICTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The `txn` action that a commit carries."""
+    """The `txn` action that a commit carries, and the version that it had when the effect was made (None: none)."""
 
     app_id: str
     version: int
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The table's version that an effect has become; `changes`: what changed, where that is in memory."""
+
+    version: int
+    changes: FeedRows | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +55,19 @@ class Effect:
     changes: Sequence[tuple[str, int]]
 
 
-def apply(live: LiveTable, effect: TableEffect, position: Position) -> FeedRows | None:
-    """Commit an effect with its position; gives what changed, where that is in memory. Raises as `commit` does.
+def apply(live: LiveTable, effect: TableEffect, position: Position) -> Applied:
+    """Commit an effect with its position. Raises as `commit` does.
 
-    Raises DivergenceError when a row was sent in part and the table has no row that it was changed from.
+    Raises DivergenceError when a row was sent in part and the table has no row that it was changed from,
+    HistoryLostError when a file of the table is gone.
     """
     with live.lock:
         try:
             live.take_in_files()
             net = effect.net
+            # behind `take_in_files`: old rows are found in files that the index knows only
             rows = _filled(live, net)
+            # on the disk before the commit that names them; a killed process leaves some in no table: VACUUM finds them
             files = [_write(live, rows, net)] if rows.num_rows else []
             changes = [_write_gone(live, net.gone_columns)] if len(net.gone) and not net.truncated else []
         except FileNotFoundError as error:
@@ -63,8 +75,9 @@ def apply(live: LiveTable, effect: TableEffect, position: Position) -> FeedRows 
                 f"{live.table.name} is gone from the lake, or a file of it: {error.filename}",
                 "run `cdc bootstrap` again",
             ) from None
-        commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), position)
-        return None if effect.written or net.truncated else FeedRows(rows, net.gone_columns)
+        version = commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), position)
+        whole = not effect.written and not net.truncated
+        return Applied(version, FeedRows(rows, net.gone_columns) if whole else None)
 
 
 def commit(live: LiveTable, effect: Effect, position: Position) -> int:
@@ -74,22 +87,24 @@ def commit(live: LiveTable, effect: Effect, position: Position) -> int:
     another hand.
     """
     with live.lock:
-        before = live.state.transactions.get(position.app_id)
         for _ in range(CONFLICTS):
+            # others may put rows into other files; one that moves the position has applied what this effect does not
+            # know, and the upkeep may have read its commit before this one was tried
+            moved = live.state.transactions.get(position.app_id)
+            if moved != position.before:
+                raise RefusedError(
+                    f"another writer moved {live.table.name} to offset {moved}", "stop the other `cdc follow`"
+                )
             try:
                 return _commit(live, effect, position)
             except Conflict:
                 live.refresh()
-            moved = live.state.transactions.get(position.app_id)
-            if moved != before:
-                raise RefusedError(
-                    f"another writer moved {live.table.name} to offset {moved}", "stop the other `cdc follow`"
-                )
         raise RefusedError(f"other writers kept {live.table.name} busy", "stop what else writes to the lake")
 
 
 def _commit(live: LiveTable, effect: Effect, position: Position) -> int:
     live.take_in_files()
+    # anew with every try: another writer has brought files, and vectors, that were not looked at
     marks = {} if effect.truncated else live.marked(joined([*(each.keys for each in effect.files), effect.gone]))
     now, vectors = now_ms(), VectorFile()
     went = [_without(live.state.files[path], rows, vectors, now) for path, rows in marks.items()]
@@ -110,11 +125,15 @@ def _without(file: DataFile, rows: BitMap, vectors: VectorFile, now: int) -> lis
     """The actions by which a file loses rows; one that has none left is removed."""
     if len(rows) == file.rows:
         return [file.removed(now)]
+    # removed with the vector that it had: without that, two logical files would have one path
     return [file.removed(now), with_vector(file, vectors.add(rows)).added()]
 
 
 def _change_data(effect: Effect) -> list[Action]:
-    """The commit's own files are its change data; after a TRUNCATE, the files that came and went are."""
+    """The commit's own files are its change data; after a TRUNCATE, the files that came and went are.
+
+    With a single `cdc` action, readers look at nothing else (Delta protocol, "Add CDC File"): it is all or none.
+    """
     named = [*((each.path, each.size) for each in effect.files), *effect.changes]
     return [
         {"cdc": {"path": path, "partitionValues": {}, "size": size, "dataChange": False}}
@@ -155,6 +174,7 @@ def _filled(live: LiveTable, net: Net) -> pa.Table:
     rows = net.rows
     for name, mask in net.unsent.items():
         at = rows.schema.get_field_index(name)
+        # `lacking` ascends, and has each row once, however many of its columns lack
         taken = pa.array(np.searchsorted(lacking, np.flatnonzero(mask)))
         values = old[name].combine_chunks().take(taken)
         column = pc.replace_with_mask(rows[name].combine_chunks(), pa.array(mask), values)

@@ -65,6 +65,7 @@ class LatestFollower:
         self._register([Registration(table)])
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
+        # in no transaction: killed between the two registrations, it has no bookmark, and is made again
         write.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
         self._register([Registration(table, bookmark)])
 
@@ -78,6 +79,7 @@ class LatestFollower:
             for table in tables:
                 self._send(writer, table, batch.tables[table.name])
             writer.write(self._positions, *states.position_record(self._owner, position))
+        # behind the commit: a batch that failed is not one that we have
         self._state = self._state.at(position)
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
@@ -129,6 +131,7 @@ class LatestFollower:
             with writer.transaction():
                 yield writer
         except RefusedError:
+            # not closed: the next call would make a writer that fences whoever has taken over
             raise
         except BaseException:
             self.close()

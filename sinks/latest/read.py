@@ -18,6 +18,7 @@ POLL_SECONDS: Final = 0.02
 
 
 def is_empty(log: LogSettings, topic: str) -> bool:
+    """Does the topic hold nothing at all, not even records that are not committed?"""
     with Reader(log, committed=False) as reader:
         return reader.beginning([topic]) == reader.end([topic])
 

@@ -78,6 +78,7 @@ def read(log: LogSettings, topic: str, owner: Owner) -> State:
     start, until = committed(log, topic)
     state = State()
     with Reader(log) as reader:
+        # from the beginning, in order: of each key the newest record stays, as compaction would have it
         for partition, first in start[topic].items():
             for record in reader.read(topic, partition, first, until[topic][partition]):
                 state = _after(state, record, owner)

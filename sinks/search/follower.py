@@ -58,6 +58,7 @@ class SearchFollower:
         s = self._settings
         settings = layout.table_settings(table, s.shards, s.replicas, s.deletes_remembered_hours)
         with reached(self._cluster) as client:
+            # made anew, since delete_by_query would raise versions, and rows of the copy would lose against those
             if self._note(client, table.name):
                 client.indices.delete(index=index)
             client.indices.create(
@@ -65,6 +66,7 @@ class SearchFollower:
             )
             self._fill(client, table, copy, layout.version_of_copy(self._generation))
             client.indices.refresh(index=index)
+            # last: whoever is killed before leaves an index that counts as not loaded
             loaded = IndexNote(self._owner, table, bookmark)
             client.indices.put_mapping(index=index, body={"_meta": loaded.as_meta()})
 
@@ -75,6 +77,7 @@ class SearchFollower:
                 return
             notes = self._notes(client)
             tables = [_loaded(name, notes.get(name)) for name in batch.tables]
+            # rows, refresh, position: killed in between, the batch comes again, under the same versions
             for table in tables:
                 self._write(client, table, batch.tables[table.name], layout.version_at(position))
             if tables:
@@ -195,6 +198,7 @@ class SearchFollower:
 
     def _store(self, client: OpenSearch, position: Position) -> None:
         index = layout.positions_index(self._prefix)
+        # gte: a batch that comes again stores its position again
         version = {"version": layout.version_at(position), "version_type": "external_gte"}
         body = {**self._owner.as_json(), "position": position.as_json()}
         try:

@@ -14,6 +14,7 @@ _PLAIN = re.compile(r"[a-z0-9_]{1,60}")
 _FOREIGN = re.compile(r"[^a-z0-9_]")
 _HASH_LENGTH, _LONGEST_PART = 16, 60
 _END_BITS = 48
+"""Offsets of ENDs have so many bits of a version, which is a signed number of 64; generations have the rest."""
 EXACT_CHARACTERS = 1024
 """Texts up to this length can be found by their exact value; the limit of Lucene is 32,766 bytes."""
 
@@ -83,6 +84,7 @@ class IndexNote:
 
 def version_at(position: Position) -> int:
     """The external version of whatever is written at a position: generations apart, then by END."""
+    # BEFORE_LOG is -1: the first END, at offset 0, is above the copy already
     return (position.generation << _END_BITS) + position.end_offset - BEFORE_LOG
 
 

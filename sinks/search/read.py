@@ -42,6 +42,7 @@ def _pages(batches: Iterable[pa.RecordBatch], source: Source) -> Iterator[pa.Rec
 
 
 def _slice(client: OpenSearch, source: Source, number: int) -> Iterator[pa.RecordBatch]:
+    # nobody needs an order, and by `_doc` a scroll takes none
     query: dict[str, Any] = {"size": PAGE, "sort": ["_doc"]}
     if source.slices > 1:
         query["slice"] = {"id": number, "max": source.slices}

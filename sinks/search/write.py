@@ -102,11 +102,13 @@ class _Sent:
         """Write a chunk until every operation is acknowledged or refused; raises _Stop when that cannot be."""
         deadline, wait = time.monotonic() + self.target.retry_seconds, FIRST_WAIT_SECONDS
         while len(chunk):
+            # sent again, an operation that had arrived meets its own version, and that is allowed
             again, reason = self._once(chunk)
             chunk = chunk.take(again)
             if len(chunk) and time.monotonic() > deadline:
                 raise _Stop(_UNREACHABLE, f"{reason}, for {self.target.retry_seconds:.0f} s")
             if len(chunk):
+                # not all at one moment: executors are turned away together
                 time.sleep(random.uniform(wait / 2, wait))  # noqa: S311
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 
@@ -148,6 +150,7 @@ class _Sent:
         return again, reason
 
     def _is_to_repeat(self, chunk: Operations, place: int, status: int, error: object) -> bool:
+        # a delete of what is not there is answered 404 without an error; with one, the index is missing
         if status < 300 or (status == MISSING and error is None):
             return False
         reason = reason_of(error)
@@ -162,6 +165,7 @@ class _Sent:
     def _check_conflict(self, reason: str) -> None:
         """What is there is newer: applied already if this generation wrote it, else somebody else's."""
         current = _CURRENT_VERSION.search(reason)
+        # external_gte: an equal version would have been taken, so the one that is there is above ours
         if current is None or generation_of(int(current[1])) != generation_of(self.target.version):
             raise _Stop(_FENCED, reason)
 

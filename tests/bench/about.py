@@ -12,7 +12,17 @@ import psutil
 
 from tests.bench.world.jobs import ROOT
 
-DISTRIBUTIONS = ("pyspark", "delta-spark", "deltalake", "pyarrow", "duckdb", "psycopg", "kafka-python", "opensearch-py")
+DISTRIBUTIONS = (
+    "pyspark",
+    "delta-spark",
+    "deltalake",
+    "pyarrow",
+    "duckdb",
+    "psycopg",
+    "confluent-kafka",
+    "kafka-python",
+    "opensearch-py",
+)
 
 
 def about() -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """The model's changes as the messages that Debezium writes, by the partitions that Kafka would put them in."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
-from cdc.columns.changes import MESSAGES
+from cdc.columns.changes import Messages
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, SentRow, Truncate, Update
 from cdc.core.table import Table
 
@@ -17,13 +19,21 @@ def topic(table: Table) -> str:
     return f"p.{table.name}"
 
 
-def messages(table: Table, changes: Sequence[Change], partitions: int) -> list[pa.Table]:
-    """Messages of one topic, a table of `MESSAGES` a partition; a transaction's id is its rank."""
+def messages(table: Table, changes: Sequence[Change], partitions: int) -> list[Messages]:
+    """Messages of one topic, partition by partition; a transaction's id is its rank."""
     rows: list[list[dict[str, object]]] = [[] for _ in range(partitions)]
     for change in changes:
         partition = 0 if isinstance(change, Truncate) else hash(change.key) % partitions
         rows[partition].append(_message(table, change, partition, 2 * len(rows[partition])))
-    return [pa.Table.from_pylist(own, MESSAGES) for own in rows]
+    return [as_messages(own) for own in rows]
+
+
+def as_messages(rows: Sequence[Mapping[str, Any]]) -> Messages:
+    """Rows of the fields of `Messages` as its columns; all are of one topic."""
+    columns: dict[str, Any] = {field.name: [row[field.name] for row in rows] for field in fields(Messages)}
+    columns |= {name: np.array(columns[name], np.int64) for name in ("partition", "offset")}
+    columns |= {"topic": next(iter(columns["topic"]), ""), "moves_on": np.array(columns["moves_on"], np.bool_)}
+    return Messages(**columns)
 
 
 def _message(table: Table, change: Change, partition: int, offset: int) -> dict[str, object]:
@@ -55,6 +65,6 @@ def _sent(row: SentRow) -> Mapping[str, object]:
     return {name: PLACEHOLDER if value is UNCHANGED else value for name, value in row.items()}
 
 
-def batches(parts: Iterable[pa.Table], rows: int) -> list[pa.RecordBatch]:
-    """Partition by partition, as Spark hands them to a task."""
-    return [batch for part in parts for batch in part.to_batches(max_chunksize=rows)]
+def as_they_come(partition: Messages, rows: int) -> list[Messages]:
+    """A partition's messages, so many at a time."""
+    return [partition.between(at, at + rows) for at in range(0, len(partition), rows)]

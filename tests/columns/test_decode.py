@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.changes import MESSAGES, Decoded, Op
+from cdc.columns.changes import Decoded, Op
 from cdc.columns.decode import Decoder
 from cdc.columns.key_bits import key_bits
 from cdc.core.table import Column, Kind, Table, TableName
+from tests.columns.debezium import as_messages
 
 TABLE = Table(
     TableName("public", "t"),
@@ -40,7 +41,7 @@ def envelope(after: Mapping[str, object] | None, op: str = "c") -> dict[str, obj
 
 
 def decoded(*messages: dict[str, object]) -> Decoded:
-    return Decoder(TABLE, UNSENT).decode(pa.Table.from_pylist(list(messages), MESSAGES))
+    return Decoder(TABLE, UNSENT).decode(as_messages(messages))
 
 
 def test_a_row_of_the_tables_columns() -> None:

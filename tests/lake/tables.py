@@ -40,8 +40,8 @@ def opened(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> Liv
 
 
 def apply(live: LiveTable, changes: Sequence[Change], version: int) -> None:
-    columns = as_columns(live.table, changes)
-    write.apply(live, TableEffect(fold(columns, columns.tx_id)), write.Position(APP, version))
+    columns, before = as_columns(live.table, changes), live.state.transactions.get(APP)
+    write.apply(live, TableEffect(fold(columns, columns.tx_id)), write.Position(APP, version, before))
 
 
 def row(key: int, text: str | None) -> Row:

@@ -1,6 +1,5 @@
 """What tasks make of a run, put together by the driver, ends as the model says."""
 
-import pickle
 import tempfile
 from pathlib import Path
 
@@ -15,10 +14,11 @@ from cdc.core import model
 from cdc.core.change import Change, Insert, Key, Place, Row
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
+from cdc.log.messages import Stretch
 from sinks.lake import write
-from sinks.lake.large_batch import LargeBatch, Part, Wanted, _parts, _Plan
+from sinks.lake.large_batch import LargeBatch, Part, Plan, Wanted, part_of
 from sinks.lake.live_table import LiveTable
-from tests.columns.debezium import PLACEHOLDER, batches, messages, topic
+from tests.columns.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.core.histories import THINGS, Sent, histories
 from tests.lake.places import in_folder
 from tests.lake.tables import APP, copied, expected, opened, read_by_delta_rs, row
@@ -34,10 +34,9 @@ def ends(history: list[Sent]) -> Ends:
 def made(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> list[Part]:
     """The parts that tasks make of these changes."""
     wanted = Wanted(THINGS, topic(THINGS), len(changes), after, live.storage)
-    plan = _Plan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, patient=False)
-    tasks = [_parts(batches([partition], rows), plan) for partition in messages(THINGS, changes, 3)]
-    rows_of = [each for task in tasks for batch in task for each in batch.column(0).to_pylist()]
-    return [pickle.loads(each) for each in rows_of]  # noqa: S301 - written just now
+    plan = Plan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, patient=False)
+    read = [as_they_come(partition, rows) for partition in messages(THINGS, changes, 3)]
+    return [part_of(own, Stretch(wanted.topic, n, 0, 1_000_000), plan) for n, own in enumerate(read)]
 
 
 def effect(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> TableEffect:
@@ -64,14 +63,15 @@ def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, ag
         lake = in_folder(Path(folder))
         copied(lake, THINGS, list(COPY.values()))
         live = opened(lake)
-        done = 0
+        done, before = 0, None
         for run in (history[:cut], history[min(cut, again) :]):
             changes = [change for sent in run for change in sent.changes]
             if changes:
                 found = effect(live, changes, ends(run), done, rows)
                 done = max(done, run[-1].changes[0].place.rank)
                 if not found.is_empty:
-                    write.apply(live, found, write.Position(APP, done))
+                    write.apply(live, found, write.Position(APP, done, before))
+                    before = done
         everything = [change for sent in history for change in sent.changes]
         assert read_by_delta_rs(lake) == expected(model.apply(COPY, everything))
 

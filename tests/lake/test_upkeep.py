@@ -47,6 +47,41 @@ def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.Monkey
     assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
 
 
+def test_another_process_forgets_what_the_first_has_removed(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a table no longer has stands in its checkpoint, once the commits before it are not read any more."""
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
+    writer, rows = opened(lake), dict(COPY)
+    for rank in range(1, 40):
+        changes = mixed(5, rank, rows)
+        apply(writer, changes, rank)
+        rows = model.apply(rows, changes)
+        maintain(writer, Past(1000, 0))
+    folder = lake.disk(THINGS.name)
+    assert len(list(folder.glob("*.parquet"))) > 40
+    again = opened(lake, index="new")
+    upkeep.forget(again.log, Past(0, again.state.version))
+    assert {path.name for path in folder.glob("*.parquet")} == set(again.state.files)
+    assert read_by_delta_rs(lake) == expected(rows)
+
+
+def test_what_a_killed_process_left_goes(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, rows = opened(lake), dict(COPY)
+    changes = mixed(5, 1, rows)
+    apply(writer, changes, 1)
+    left = ["part-left.parquet", "_change_data/cdc-left.parquet", "deletion_vector_left.bin"]
+    kept = ["of another hand.parquet"]
+    for path in (*left, *kept):
+        writer.storage.write(path, b"left")
+    past = Past(0, 0)
+    assert upkeep.sweep(writer.log, past) == 0
+    # a day later
+    monkeypatch.setattr(upkeep, "LEFT_HOURS", -1)
+    assert upkeep.sweep(writer.log, past) == len(left)
+    assert upkeep.sweep(writer.log, past) == 0
+    assert writer.storage.read(kept[0]) == b"left"
+    assert read_by_delta_rs(lake) == expected(model.apply(rows, changes))
+
+
 def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: PlacedLake) -> None:
     writer = opened(lake)
     commit, batches = DeltaLog.commit, [update(1, row(5, "new"), row(250, "new"))]

@@ -46,6 +46,7 @@ def load(connection: Connection, bars: Bars) -> dict[str, int]:
         raise PreconditionError(f"{PACKAGE} is not as expected: {error.diag.message_primary}", "reinstall it") from None
     except psycopg.errors.UniqueViolation as error:
         raise PreconditionError(f"{PACKAGE} has a key twice: {error.diag.message_detail}", "reinstall it") from None
+    # the bars of the copies go by the planner's numbers of rows
     connection.execute("ANALYZE")
     return rows
 

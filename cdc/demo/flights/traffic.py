@@ -29,6 +29,7 @@ class Written:
 
 def stock(connection: Connection, seed: int) -> Stock:
     """The keys of the flights and the weather of one day of every month, and of all planes and airlines."""
+    # a day that every month has
     day = 1 + seed % 28
     return Stock(
         flights=_keys(connection, "flights", day),

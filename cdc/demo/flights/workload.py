@@ -76,6 +76,7 @@ WEIGHTS: Final = {
     "renamed": 2,
 }
 ROLLED_BACK: Final = 0.06
+"""This part of all transactions; nothing of them may arrive anywhere, since decoding sends what was committed."""
 STORM_FLIGHTS: Final = 400
 FEWEST: Final = 10
 """So many keys are left before any is taken away."""
@@ -124,6 +125,7 @@ class _Planner:
         kind = self._random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
         work = self._kinds[kind]()
         kept = self._random.random() >= ROLLED_BACK
+        # the pools hold what Postgres holds: every later change is to name a row that is there
         if kept:
             for each in work:
                 self._remember(each)
@@ -157,6 +159,7 @@ class _Planner:
         return tuple(Insert("flights", self._flight(key[0], key[1])) for key in self._some_flights(8))
 
     def _flight(self, time_hour: datetime, carrier: str) -> Row:
+        # not given back by a rollback either: no insert may ever meet a key that is there
         self._last_flight += 1
         return _row((time_hour, carrier, self._last_flight), self._random)
 
@@ -171,6 +174,7 @@ class _Planner:
             self._last_flight += 1
             work.append(Update("flights", (time_hour, carrier, number), {"flight": self._last_flight}))
             if self._random.random() < 0.5:
+                # the delete under the old key and this change lie in two partitions: only the transaction orders them
                 work.append(self._delayed((time_hour, carrier, self._last_flight)))
         return tuple(work)
 
@@ -178,6 +182,7 @@ class _Planner:
         """One key changed, deleted and made again."""
         key = self._some_flights(1)[0]
         again = Insert("flights", _row(key, self._random))
+        # four changes of one key, of which only their order in the transaction says what is left
         return (self._delayed(key), Delete("flights", key), again, self._delayed(key))
 
     def _observations(self) -> tuple[Work, ...]:
@@ -236,6 +241,7 @@ class _Pool:
 
     def discard(self, key: Key) -> None:
         place, last = self._places.pop(key), self._keys.pop()
+        # the last key takes the place that is free: nothing is searched, and the same seed finds the same order
         if last != key:
             self._keys[place], self._places[last] = last, place
 

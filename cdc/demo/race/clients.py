@@ -35,6 +35,7 @@ def in_order(stores: Stores, pair: Forced) -> list[Moment]:
     def write(client: Client, step: Step) -> None:
         value = pair.values[step.client - 1]
         (client.write_database if step.store is Store.DATABASE else client.write_index)(pair.key, value)
+        # within its turn: the other client cannot write before both stores have been read
         moments.append(Moment(time.monotonic() - began, step, value, *client.holds(pair.key)))
 
     def play(number: int) -> None:
@@ -54,6 +55,7 @@ def at_once(stores: Stores, pairs: Sequence[Raced], advance: Callable[[int], Non
         with Client(stores) as client:
             for pair in lane:
                 _race(client, pair, meeting, number)
+                # the second of the two counts for the pair
                 advance(number - 1)
 
     def give_up() -> None:
@@ -116,8 +118,10 @@ def _together(jobs: Sequence[Callable[[], None]], give_up: Callable[[], None]) -
         running: list[Future[None]] = [threads.submit(job) for job in jobs]
         done = wait(running, return_when=FIRST_EXCEPTION).done
         if any(each.exception() for each in done):
+            # leaving the pool waits for the others, who wait for the one that failed
             give_up()
     errors = [error for each in running if (error := each.exception())]
+    # a broken barrier is what the failure of one does to the others: the cause is raised, if there is one
     causes = [error for error in errors if not isinstance(error, threading.BrokenBarrierError)]
     if errors:
         raise (causes or errors)[0]

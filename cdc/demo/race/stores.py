@@ -61,6 +61,7 @@ class Client:
         with psycopg.connect(self._stores.dsn) as dying:
             dying.execute(self._put, (key, value))
             self.write_index(key, value)
+            # else the block would commit at its end
             dying.close()
 
     def write_and_miss_the_index(self, key: str, value: str) -> None:
@@ -77,6 +78,7 @@ class Client:
     def holds(self, key: str) -> tuple[str, str]:
         """What the database and the index have under the key now; a dash where they have nothing."""
         row = self._database.execute(self._get, (key,)).fetchone()
+        # by its id, which needs no refresh, as a search would
         found = self._search.get(index=self._stores.index, id=key, params={"ignore": 404}) if self._stores.index else {}
         return str(row[0]) if row else "-", found["_source"]["value"] if found.get("found") else "-"
 
@@ -96,6 +98,7 @@ def table_rows(dsn: str, table: str) -> Rows:
 def index_rows(url: str, index: str) -> Rows:
     """Everything that the index holds, by the `id` of its documents."""
     with opened(url) as client:
+        # a search finds what was there at the last refresh only
         client.indices.refresh(index=index)
         hits = scan(client, index=index, size=5_000)
         return {hit["_source"]["id"]: hit["_source"]["value"] for hit in hits}
@@ -144,5 +147,6 @@ def reported() -> Iterator[None]:
 def _nobody() -> Iterator[str]:
     """An address at which nobody listens, and where nobody can begin to meanwhile."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:
+        # bound and never listening: connections are refused at once
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -31,6 +31,7 @@ def fetch(part: str, cache: Path | None = None, progress: Progress = SILENT) -> 
     folder = open_folder((cache or cache_folder()) / "jars")
     if _missing(artifacts, folder):
         with FileLock(folder / ".lock"):
+            # asked again under the lock: another process may have fetched them meanwhile
             _download(part, _missing(artifacts, folder), folder, progress)
     return tuple(folder / artifact.path for artifact in artifacts)
 
@@ -75,6 +76,7 @@ def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: 
         return
     progress.downloading(part, sum(artifact.size for artifact in artifacts))
     with opened(folder, progress) as registry:
+        # not as a context: that would fetch all the others before it raised what one of them failed on
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
             for done in [pool.submit(download, artifact, registry) for artifact in artifacts]:

@@ -141,6 +141,7 @@ def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
             raise DamagedError(artifact.coordinate)
         partial.replace(path)
     except BaseException:
+        # Ctrl-C as well: half a file goes, and the bar goes back
         registry.progress.received(-_size(partial))
         partial.unlink(missing_ok=True)
         raise

@@ -38,19 +38,21 @@ class ClassArchive:
         return self.path.exists()
 
     def options(self) -> list[str]:
-        """Java's options: read the archive, or write it at the end."""
+        """Java's options: read the archive, or write it at the end (JEP 350); a Java that knows neither starts, too."""
         if self.is_there:
             return [f"-XX:SharedArchiveFile={self.path}", *_QUIET]
         return [f"-XX:ArchiveClassesAtExit={self.own}", *_QUIET]
 
     def keep(self) -> None:
         """When a program has ended by itself: what it has written gets its name; what others left half done goes."""
+        # renamed when it is whole: programs that start meanwhile see the old archive, or none
         with suppress(FileNotFoundError):
             self.own.rename(self.path)
         _sweep(self.path.parent)
 
 
 def _fingerprint(java: Path, class_path: Iterable[str]) -> str:
+    """By sizes and times of the files, as Java itself compares them; none of them is read."""
     program = java.resolve()
     files = [program, *(Path(file) for file in class_path)]
     seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

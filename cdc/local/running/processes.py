@@ -46,9 +46,11 @@ class Launch:
 def spawn(home: Home, launch: Launch) -> psutil.Process:
     """Start `launch` in a session of its own, its output appended to the part's log, and note its process."""
     log = home.log(launch.part)
+    # only between two lives: a process that runs keeps writing into the file that it has open
     if log.exists() and log.stat().st_size > _LONGEST_LOG:
         log.replace(log.with_suffix(".log.1"))
     with log.open("ab") as output:
+        # a session of its own: Ctrl-C at a terminal goes to the whole foreground group, and would end the part as well
         started = subprocess.Popen(  # noqa: S603
             launch.command,
             stdin=subprocess.DEVNULL,
@@ -65,6 +67,7 @@ def spawn(home: Home, launch: Launch) -> psutil.Process:
     note: dict[str, object] = {"pid": process.pid, "created": process.create_time()}
     if launch.archive is not None and not launch.archive.is_there:
         note["archive"] = [str(launch.archive.path), str(launch.archive.own)]
+    # whoever is killed before this line leaves a process that nobody knows; the next `up` names it as its port's holder
     write(home.record(launch.part), json.dumps(note) + "\n", 0o644)
     # it outlives us on purpose: tell Popen not to warn that it still runs
     started.returncode = 0
@@ -110,6 +113,7 @@ def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) ->
     process = find(home, part)
     if process is not None:
         try:
+            # Java writes its archive when it ends by itself, never when it is killed
             if _end(process, with_signal, patience):
                 _keep_archive(home, part)
         except psutil.AccessDenied as refused:
@@ -128,6 +132,7 @@ def _keep_archive(home: Home, part: str) -> None:
 
 def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> bool:
     """End it; says whether it has ended by itself."""
+    # asked while it lives: children that outlive their parent are no longer found as its own
     family = [process, *process.children(recursive=True)]
     process.send_signal(with_signal)
     alive = _left_after(patience, [process])

@@ -76,6 +76,7 @@ def _cannot_start(home: Home, part: Part, failure: OSError) -> PreconditionError
 
 def _has_come_up(home: Home, found: _Started) -> bool:
     part, log = found.candidate.part, home.log(found.candidate.part)
+    # before the question: another process may answer where this one could not
     if not processes.is_alive(found.process):
         raise failures.died(part, log, found.log_offset)
     if found.candidate.answers():

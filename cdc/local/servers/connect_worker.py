@@ -35,7 +35,9 @@ _CONVERTERS: Final = {
 }
 # a worker that was killed must not be waited for long: it is the only one
 _ALONE: Final = {
+    # five minutes by default, for a worker that is gone to come back to its tasks (KIP-415)
     "scheduled.rebalance.max.delay.ms": 0,
+    # the least that a broker takes (group.min.session.timeout.ms)
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 2000,
     "offset.flush.interval.ms": 5000,
@@ -62,7 +64,9 @@ def worker_settings(site: Site) -> dict[str, object]:
         "rest.advertised.host.name": LOOPBACK,
         "rest.advertised.port": port,
         "plugin.path": site.home.folder(Part.CONNECT) / "plugins",
+        # only what names itself as a service is looked at: no scan of every class on the path (KIP-898)
         "plugin.discovery": "service_load",
+        # KIP-618; our connectors require it
         "exactly.once.source.support": "enabled",
         "config.providers": "file,dir,env",
         "config.providers.file.class": f"{_PROVIDERS}.FileConfigProvider",
@@ -80,6 +84,7 @@ def worker_settings(site: Site) -> dict[str, object]:
 def answers(endpoints: Endpoints) -> bool:
     """Whether the worker has joined its group and lists its connectors."""
     try:
+        # a proxy of the environment knows no loopback address of ours
         return httpx.get(f"{endpoints.connect_url}/connectors", timeout=5, trust_env=False).status_code == 200
     except httpx.TransportError:
         return False
@@ -87,6 +92,7 @@ def answers(endpoints: Endpoints) -> bool:
 
 def _lay_out(plugin: Path, jars: Sequence[Path]) -> None:
     plugin.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # made anew at every start: a jar of another version beside its successor would be loaded as well
     for old in plugin.iterdir():
         old.unlink()
     for jar in jars:

@@ -24,7 +24,9 @@ _REMEDY: Final = f"install a full JDK {OLDEST} or newer and put it on PATH, or s
 # a JRE trimmed to a few modules starts Kafka, and stops the search node with an error about dates
 _NEEDED: Final = frozenset({"java.management", "jdk.localedata", "jdk.unsupported", "jdk.zipfs"})
 _COMMON: Final = (
+    # a Java that has lost a thread to it may listen on, and do nothing any more
     "-XX:+ExitOnOutOfMemoryError",
+    # no files in /tmp, where a killed Java leaves them
     "-XX:-UsePerfData",
     "-Djava.awt.headless=true",
     "-Dfile.encoding=UTF-8",

@@ -21,6 +21,7 @@ from cdc.local.state.ports import LOOPBACK
 CONTROLLER: Final = "kafka.controller"
 PORTS: Final = (Part.KAFKA, CONTROLLER)
 FILES: Final = ("kafka",)
+# three replicas, as is the default, are not to be had of one broker: the topics could not be made
 _ALONE: Final = {
     "offsets.topic.replication.factor": 1,
     "offsets.topic.num.partitions": 5,
@@ -30,9 +31,11 @@ _ALONE: Final = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
+    # the default of 128 MiB is a quarter of this heap
     "log.cleaner.dedupe.buffer.size": 33_554_432,
 }
 _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
+"""The request that a broker of any version answers (KIP-35): its key, version 0, a number to know it by, no client."""
 
 
 def launch(site: Site) -> Launch:
@@ -60,6 +63,7 @@ def broker_settings(site: Site, data: Path) -> dict[str, object]:
         "inter.broker.listener.name": "BROKER",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": data,
+        # a topic that is read before it is made would come to be with one partition and no retention of ours
         "auto.create.topics.enable": "false",
         **_ALONE,
     }
@@ -77,6 +81,7 @@ def answers(endpoints: Endpoints) -> bool:
 
 
 def _format(site: Site, settings: Path) -> None:
+    # a letter first: an id that begins with a dash would be read as an option
     cluster = "c" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
     java = find_java().command("kafka.tools.StorageTool", jvm.options(site.home, Part.KAFKA, "256m"), ["format"])
     made = subprocess.run(  # noqa: S603

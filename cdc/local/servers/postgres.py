@@ -33,6 +33,7 @@ _SETTINGS: Final = {
     "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
     "wal_level": "logical",
+    # one a pipeline, and one more while a later copy or a comparison is made
     "max_replication_slots": "20",
     "max_wal_senders": "20",
     "wal_sender_timeout": "60s",
@@ -78,6 +79,7 @@ def answers(endpoints: Endpoints) -> bool:
         with psycopg.connect(endpoints.postgres_dsn(), connect_timeout=5) as connection:
             return connection.execute("SELECT 1").fetchone() == (1,)
     except psycopg.OperationalError as failure:
+        # it will not get better: no waiting until the patience is over
         if "password authentication failed" in str(failure):
             raise PreconditionError(
                 f"the Postgres cluster was not made with the password in {endpoints.postgres_password.file}",
@@ -104,6 +106,7 @@ def unpack(jar: Path, cache: Path) -> Path:
     binaries = open_folder(cache / "binaries")
     target = binaries / jar.stem
     if not target.exists():
+        # unpacked beside its place and renamed: whoever is killed leaves a scratch folder, never half of the programs
         with FileLock(binaries / ".lock"), tempfile.TemporaryDirectory(dir=binaries) as scratch:
             if not target.exists():
                 _extract(jar, Path(scratch)).rename(target)
@@ -118,6 +121,7 @@ def _extract(jar: Path, scratch: Path) -> Path:
             # as an attribute, since the argument came with 3.11.4 only
             files.extraction_filter = getattr(tarfile, "data_filter", None)
             files.extractall(folder)  # noqa: S202
+    # root's Postgres runs as nobody, who has to be able to read all of it whatever the umask
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
@@ -153,6 +157,7 @@ def remove(home: Home) -> None:
 
 
 def _make_cluster(home: Home, programs: Path, folder: Path, user: User | None) -> None:
+    # `data` is there only once initdb is through; what one that was killed has left is thrown away
     unfinished, secret = folder / "unfinished", folder / "password"
     shutil.rmtree(unfinished, ignore_errors=True)
     write(secret, password(home, SUPERUSER).read())

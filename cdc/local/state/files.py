@@ -8,6 +8,7 @@ from pathlib import Path
 
 def write(path: Path, text: str, mode: int = 0o600) -> None:
     """Put `text` at `path` in one step, by default readable by the owner only; the folder must exist."""
+    # in the same folder: only within a file system is a rename one step
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -31,6 +31,7 @@ def password(home: Home, user: str) -> Password:
     home.make()
     if not found.file.exists():
         write(found.file, secrets.token_urlsafe(24))
+    # of the bare file each time: that is the one which somebody puts back
     write_properties(found.properties, {"user": user, "password": found.read()})
     return found
 

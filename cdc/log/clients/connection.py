@@ -1,65 +1,115 @@
-"""How kafka-python, which is untyped, reaches the cluster, and what it raises, in words of ours."""
+"""How librdkafka's clients reach the cluster, and what they say of it, in words of ours."""
 
 import logging
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-from kafka.errors import (
-    BrokerResponseError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    UnknownTopicOrPartitionError,
-)
+from confluent_kafka import KafkaError, KafkaException
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.log.settings import LogSettings
 
-REQUEST_MS, BOOTSTRAP_MS = 30_000, 10_000
-STALL_SECONDS = 60.0
-TOO_LARGE_REMEDY = "raise log.latest.max_record_bytes, and max.message.bytes of the topics that are there"
+REQUEST_SECONDS: Final = 10.0
+"""How long one question to the cluster may take, finding a broker included."""
+STALL_SECONDS: Final = 60.0
+TOO_LARGE_REMEDY: Final = "raise log.latest.max_record_bytes, and max.message.bytes of the topics that are there"
 
-logging.getLogger("kafka").addHandler(logging.NullHandler())
+_UNKNOWN: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+_TOO_LARGE: Final = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+_TRANSIENT: Final = {
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.CONCURRENT_TRANSACTIONS,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+"""What a broker answers while the cluster finds itself again (the protocol's error codes, "Retriable")."""
+_SETTINGS: Final = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FS}
+"""What no waiting mends: a password, a certificate, an option."""
+
+_quiet = logging.getLogger("cdc.kafka")
+# librdkafka writes to stderr where no handler wants it
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
 
 
-def client_options(log: LogSettings) -> dict[str, Any]:
-    """How any of kafka-python's clients reaches the cluster."""
-    options: dict[str, Any] = {
-        "bootstrap_servers": log.bootstrap.split(","),
-        "security_protocol": log.security_protocol,
-        "request_timeout_ms": REQUEST_MS,
-        "bootstrap_timeout_ms": BOOTSTRAP_MS,
-        "client_id": "cdc",
-    }
-    if log.sasl_mechanism:
-        password = log.password.get_secret_value() if log.password else None
-        options |= {
-            "sasl_mechanism": log.sasl_mechanism,
-            "sasl_plain_username": log.username,
-            "sasl_plain_password": password,
+class Connection:
+    """A cluster as one client reaches it; remembers what the client has told of its connections."""
+
+    def __init__(self, log: LogSettings) -> None:
+        self._log = log
+        self._told: KafkaError | None = None
+        self._down = False
+
+    def options(self) -> dict[str, Any]:
+        """What any of librdkafka's clients needs."""
+        log = self._log
+        options: dict[str, Any] = {
+            "bootstrap.servers": log.bootstrap,
+            "security.protocol": log.security_protocol,
+            "client.id": "cdc",
+            "reconnect.backoff.max.ms": 2_000,
+            "error_cb": self._tell,
+            "logger": _quiet,
         }
-    if "SSL" in log.security_protocol:
-        options["ssl_context"] = ssl.create_default_context(cafile=log.ca_file)
-    return options
+        if log.sasl_mechanism:
+            options["sasl.mechanism"] = log.sasl_mechanism
+            options["sasl.username"] = log.username or ""
+            options["sasl.password"] = log.password.get_secret_value() if log.password else ""
+        if "SSL" in log.security_protocol and log.ca_file:
+            options["ssl.ca.location"] = log.ca_file
+        return options
 
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Raise what librdkafka raises as a CdcError."""
+        try:
+            yield
+        except KafkaException as error:
+            raise self.as_ours(error.args[0]) from error
 
-@contextmanager
-def reported(log: LogSettings) -> Iterator[None]:
-    """Raise what kafka-python raises as a CdcError."""
-    try:
-        yield
-    except KafkaError as error:
-        raise as_ours(log, error) from error
+    def answered(self) -> None:
+        """Something came from a broker: what was told before is over."""
+        self._told, self._down = None, False
 
+    def check(self) -> None:
+        """Raise UnreachableError when every broker has gone, and none has answered since."""
+        if self._down and self._told:
+            raise self.as_ours(self._told)
 
-def as_ours(log: LogSettings, error: KafkaError) -> CdcError:
-    """One line for what kafka-python raised."""
-    reason = str(error) or type(error).__name__
-    if isinstance(error, UnknownTopicOrPartitionError):
-        return PreconditionError(f"Kafka {log.bootstrap}: no such topic: {reason}", "run `cdc bootstrap`")
-    if isinstance(error, MessageSizeTooLargeError):
-        return PreconditionError(f"Kafka {log.bootstrap}: a record is too large: {reason}", TOO_LARGE_REMEDY)
-    if isinstance(error, BrokerResponseError) and not error.retriable:
-        return PreconditionError(f"Kafka {log.bootstrap} refused a request: {reason}", "see the broker's log")
-    return UnreachableError(f"Kafka {log.bootstrap} does not answer: {reason}", "check log.bootstrap; is it running?")
+    def as_ours(self, error: KafkaError) -> CdcError:
+        """One line for what librdkafka raised."""
+        where, code = f"Kafka {self._log.bootstrap}", error.code()
+        if code in _UNKNOWN:
+            return PreconditionError(f"{where}: no such topic: {error.str()}", "run `cdc bootstrap`")
+        if code in _TOO_LARGE:
+            return PreconditionError(f"{where}: a record is too large: {error.str()}", TOO_LARGE_REMEDY)
+        # its own codes are negative; those above zero are a broker's answer
+        if (code > 0 and code not in _TRANSIENT) or code == KafkaError._AUTO_OFFSET_RESET:
+            return PreconditionError(f"{where} refused a request: {error.str()}", "see the broker's log")
+        # a question that was never answered only says so; the connection has said why
+        cause = self._told or error
+        if {code, cause.code()} & _SETTINGS:
+            return PreconditionError(f"{where} cannot be used: {cause.str()}", "correct the log block of cdc.yaml")
+        return UnreachableError(f"{where} does not answer: {cause.str()}", "check log.bootstrap; is it running?")
+
+    def _tell(self, error: KafkaError) -> None:
+        down = error.code() == KafkaError._ALL_BROKERS_DOWN
+        self._down |= down
+        # that all are down follows on the reason, and says less
+        if not down or self._told is None:
+            self._told = error

@@ -1,15 +1,19 @@
 """Single reads of a topic: where it begins and ends, and what lies between two offsets."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from confluent_kafka import Message
 
+from cdc.columns.changes import Messages
 from cdc.core.errors import UnreachableError
-from cdc.log.clients.connection import STALL_SECONDS, client_options, reported
+from cdc.log.clients.connection import STALL_SECONDS
+from cdc.log.clients.message_columns import messages_of
+from cdc.log.clients.partitions import Partitions, Place
 from cdc.log.settings import LogSettings
+
+POLL_SECONDS, POLL_RECORDS = 1.0, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +28,10 @@ class Record:
 
 
 class Reader:
-    """Reads records of partitions that it is told, `committed` ones only; belongs to no group, commits nothing."""
+    """Reads records of partitions that it is told, `committed` ones only; commits nothing."""
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
-        self._log = log
-        with reported(log):
-            self._consumer = KafkaConsumer(
-                **client_options(log),
-                isolation_level="read_committed" if committed else "read_uncommitted",
-                enable_auto_commit=False,
-                group_id=None,
-                auto_offset_reset="none",
-            )
+        self._partitions = Partitions(log, committed=committed)
 
     def __enter__(self) -> "Reader":
         return self
@@ -44,47 +40,57 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        self._consumer.close()
+        self._partitions.close()
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions of a topic, none when there is no such topic."""
-        with reported(self._log):
-            return sorted(self._consumer.partitions_for_topic(topic) or ())
+        return [place.partition for place in self._partitions.of(topic)]
 
     def beginning(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
         """The first offset that is still there, per topic and partition."""
-        return self._bounds(topics, self._consumer.beginning_offsets)
+        return _by_topic(topics, self._partitions.first(self._places(topics)))
 
     def end(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-        """The offset behind the last record that this reader may see, per topic and partition."""
-        return self._bounds(topics, self._consumer.end_offsets)
+        """The offset behind the last record that this reader may see, per topic and partition.
 
-    def _bounds(self, topics: Sequence[str], ask: Any) -> dict[str, dict[int, int]]:
-        places = [TopicPartition(topic, p) for topic in topics for p in self.partitions(topic)]
-        bounds: dict[str, dict[int, int]] = {topic: {} for topic in topics}
-        with reported(self._log):
-            for place, offset in (ask(places) if places else {}).items():
-                bounds[place.topic][place.partition] = offset
-        return bounds
+        Whoever reads committed ones sees no further than the first open transaction (last stable offset, KIP-98).
+        """
+        return _by_topic(topics, self._partitions.ends(self._places(topics)))
+
+    def _places(self, topics: Sequence[str]) -> list[Place]:
+        return [place for topic in topics for place in self._partitions.of(topic)]
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
-        """Committed records with start ≤ offset < end, in order; offsets have gaps (transaction markers).
+        """Records with start ≤ offset < end, in order; offsets have gaps (transaction markers, compaction).
 
-        Raises UnreachableError when nothing comes for STALL_SECONDS: the consumer itself waits for ever.
+        Raises UnreachableError when nothing comes for STALL_SECONDS.
         """
-        place = TopicPartition(topic, partition)
+        for found in self._stretch(Place(topic, partition), start, end):
+            for message in found:
+                yield Record(topic, partition, message.offset() or 0, message.key(), message.value())
+
+    def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
+        """The same as columns, tombstones left out, as they come. Raises like `read`."""
+        for found in self._stretch(Place(topic, partition), start, end):
+            yield messages_of(topic, [message for message in found if message.value() is not None])
+
+    def _stretch(self, place: Place, start: int, end: int) -> Iterator[list[Message]]:
         if start >= end:
             return
-        with reported(self._log):
-            self._consumer.assign([place])
-            self._consumer.seek(place, start)
-            reached, moved = start, time.monotonic()
-            while (at := self._consumer.position(place)) < end:
-                if at > reached:
-                    reached, moved = at, time.monotonic()
-                if time.monotonic() - moved > STALL_SECONDS:
-                    raise UnreachableError(f"{topic} stands still at {at} of {end}", "is every broker running?")
-                for message in self._consumer.poll(timeout_ms=1000, max_records=5000).get(place, []):
-                    if message.offset >= end:
-                        return
-                    yield Record(topic, partition, message.offset, message.key, message.value)
+        self._partitions.consumer.assign([place.at(start)])
+        reached, moved = start, time.monotonic()
+        while reached < end:
+            found = self._partitions.polled(POLL_SECONDS, POLL_RECORDS)
+            if found.messages or found.ended:
+                behind = (found.messages[-1].offset() or 0) + 1 if found.messages else start
+                reached, moved = max(behind, found.ended.get(place, start)), time.monotonic()
+            elif time.monotonic() - moved > STALL_SECONDS:
+                raise UnreachableError(f"{place.topic} stands still at {reached} of {end}", "is every broker running?")
+            yield [each for each in found.messages if (each.offset() or 0) < end] if reached > end else found.messages
+
+
+def _by_topic(topics: Sequence[str], offsets: Mapping[Place, int]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+    for place, offset in offsets.items():
+        found[place.topic][place.partition] = offset
+    return found

@@ -1,15 +1,15 @@
 """Topics: looked at, made, deleted."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
-from kafka.errors import (
-    TopicAlreadyExistsError,
-)
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
-from cdc.log.clients.connection import client_options, reported
+from cdc.log.clients.connection import REQUEST_SECONDS, Connection
 from cdc.log.settings import LogSettings
 
 
@@ -27,40 +27,44 @@ class Admin:
     """Topics: what is there, making them, taking them away."""
 
     def __init__(self, log: LogSettings) -> None:
-        self._log = log
-        with reported(log):
-            self._client = KafkaAdminClient(**client_options(log))
+        self._connection = Connection(log)
+        with self._connection.reported():
+            self._client = AdminClient(self._connection.options())
 
     def __enter__(self) -> "Admin":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        """Its connections end with it."""
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Those of these topics that are there, with their partition counts."""
-        with reported(self._log):
-            existing = set(self._client.list_topics())
-            wanted = [name for name in names if name in existing]
-            found = self._client.describe_topics(wanted) if wanted else []
-        return {t["name"]: Topic(t["name"], len(t["partitions"])) for t in found}
+        with self._connection.reported():
+            found = self._client.list_topics(timeout=REQUEST_SECONDS).topics
+        return {name: Topic(name, len(found[name].partitions)) for name in names if name in found}
 
     def create(self, topics: Sequence[Topic]) -> None:
         """Make the topics; one that is there already stays as it is."""
-        for topic in topics:
-            with reported(self._log):
-                self._create(topic)
-
-    def _create(self, topic: Topic) -> None:
-        new = NewTopic(topic.name, topic.partitions, topic.replication_factor, topic_configs=dict(topic.config))
-        try:
-            self._client.create_topics([new])
-        except TopicAlreadyExistsError:
+        new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
+        if not new:
             return
+        with self._connection.reported():
+            for made in self._client.create_topics(new, request_timeout=REQUEST_SECONDS).values():
+                _done(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete those of these topics that are there."""
-        present = list(self.topics(names))
-        if present:
-            with reported(self._log):
-                self._client.delete_topics(present)
+        if not names:
+            return
+        with self._connection.reported():
+            for gone in self._client.delete_topics([*names], request_timeout=REQUEST_SECONDS).values():
+                _done(gone, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def _done(asked: "Future[Any]", expected: int) -> None:
+    """Wait for an answer; one that was to be expected is none."""
+    try:
+        asked.result()
+    except KafkaException as error:
+        if error.args[0].code() != expected:
+            raise

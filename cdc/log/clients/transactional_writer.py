@@ -3,24 +3,20 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
-from kafka import KafkaProducer
-from kafka.errors import (
-    InvalidProducerEpochError,
-    KafkaError,
-    KafkaTimeoutError,
-    ProducerFencedError,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from cdc.core.errors import CdcError, PreconditionError, RefusedError
-from cdc.log.clients.connection import REQUEST_MS, as_ours, client_options, reported
+from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
+from cdc.log.clients.connection import Connection
 from cdc.log.settings import LogSettings
 
-FLUSH_SECONDS, CLOSE_SECONDS = 60.0, 5.0
+FLUSH_SECONDS, COMMIT_SECONDS, CLOSE_SECONDS = 60.0, 90.0, 5.0
+INIT_SECONDS = 30.0
 TRANSACTION_MS = 15 * 60_000
 """The longest that a broker lets a transaction be, unless its `transaction.max.timeout.ms` says otherwise."""
 BUFFER_BYTES = 16 * 1024 * 1024
-FENCED = (ProducerFencedError, InvalidProducerEpochError)
+FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
 class TransactionalWriter:
@@ -33,23 +29,33 @@ class TransactionalWriter:
     def __init__(self, log: LogSettings, transactional_id: str) -> None:
         self._log = log
         self._id = transactional_id
-        self._failure: Exception | None = None
-        self._buffered = 0
-        with reported(log):
-            self._producer = KafkaProducer(
-                **client_options(log),
-                transactional_id=transactional_id,
-                transaction_timeout_ms=TRANSACTION_MS,
-                delivery_timeout_ms=int(FLUSH_SECONDS * 1000),
-                acks="all",
-                max_request_size=log.latest.max_record_bytes,
-                compression_type="lz4",
-                linger_ms=20,
-                batch_size=256 * 1024,
-            )
-            # fenced is fenced: kafka-python would try for a new epoch, or an id that fences whoever replaced us
-            self._producer._transaction_manager._supports_epoch_bump = lambda: False
-            self._producer.init_transactions()
+        self._connection = Connection(log)
+        self._failure: KafkaError | None = None
+        self._broken = self._fenced = False
+        with self._connection.reported():
+            self._producer = Producer(self._options())
+            try:
+                self._producer.init_transactions(INIT_SECONDS)
+            except KafkaException:
+                self._producer.poll(0)
+                raise
+
+    def _options(self) -> dict[str, object]:
+        return {
+            **self._connection.options(),
+            "transactional.id": self._id,
+            "transaction.timeout.ms": TRANSACTION_MS,
+            "delivery.timeout.ms": round(FLUSH_SECONDS * 1000),
+            "message.max.bytes": self._log.latest.max_record_bytes,
+            "queue.buffering.max.kbytes": BUFFER_BYTES // 1024,
+            # where a key goes is decided as Kafka's own client does, which wrote the copy
+            "partitioner": "murmur2_random",
+            "compression.type": "lz4",
+            "linger.ms": 20,
+            "batch.size": 256 * 1024,
+            "on_delivery": self._delivered,
+            "delivery.report.only.error": True,
+        }
 
     def __enter__(self) -> "TransactionalWriter":
         return self
@@ -59,9 +65,12 @@ class TransactionalWriter:
 
     def close(self) -> None:
         """Let go of the connections and of what is not sent yet."""
-        self._producer._sender.force_close()
-        with suppress(KafkaError):
-            self._producer.close(CLOSE_SECONDS)
+        if self._broken:
+            # `close` would try to abort what cannot be: it ends with whoever holds it
+            return
+        # first: by itself, `close` sends what is left, and waits for the answers
+        self._producer.purge()
+        self._producer.close()
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalWriter"]:
@@ -74,46 +83,55 @@ class TransactionalWriter:
         try:
             self._producer.begin_transaction()
             yield self
-            self._flush()
-            self._end("begin_commit", REQUEST_MS / 1000)
-        except KafkaError as error:
+            self._commit()
+        except KafkaException as error:
             self._abort()
-            raise self._judged(error, time.monotonic() - began) from error
+            raise self._judged(error.args[0], time.monotonic() - began) from error
         except BaseException:
+            # Ctrl-C as well: readers of committed records stand before an open transaction until it times out
             self._abort()
             raise
 
     def write(self, topic: str, key: bytes, value: bytes | None) -> None:
-        """Add a record to the transaction; a record that the broker refuses fails the transaction, not this call."""
-        self._producer.send(topic, key=key, value=value).add_errback(self._failed)
-        self._buffered += len(key) + len(value or b"")
-        if self._buffered > BUFFER_BYTES:
-            self._flush()
+        """Add a record to the transaction; waits while the buffer is full.
 
-    def _failed(self, error: Exception) -> None:
+        A record that the broker refuses fails the transaction, not this call.
+        """
+        deadline = 0.0
+        while True:
+            try:
+                self._producer.produce(topic, value, key)
+                return
+            except BufferError:
+                deadline = deadline or time.monotonic() + FLUSH_SECONDS
+                if time.monotonic() > deadline:
+                    raise self._silent() from None
+                self._producer.poll(0.1)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         self._failure = self._failure or error
 
-    def _flush(self) -> None:
-        self._producer.flush(FLUSH_SECONDS)
-        self._buffered = 0
-        if self._failure:
-            raise self._failure
-
-    def _end(self, how: str, seconds: float) -> None:
-        """Commit or abort, as the producer's own methods do, which wait for ever when no broker answers."""
-        result = getattr(self._producer._transaction_manager, how)()
-        self._producer._sender.wakeup()
-        if not result.wait(timeout_ms=seconds * 1000):
-            raise KafkaTimeoutError(f"no answer to the end of a transaction in {seconds:.0f} s")
+    def _commit(self) -> None:
+        self._producer.commit_transaction(COMMIT_SECONDS)
 
     def _abort(self) -> None:
-        with suppress(KafkaError):
-            self._end("begin_abort", CLOSE_SECONDS)
+        self._broken = True
+        with suppress(KafkaException):
+            self._producer.abort_transaction(CLOSE_SECONDS)
+
+    def _silent(self) -> UnreachableError:
+        return UnreachableError(
+            f"Kafka {self._log.bootstrap} takes no records of {self._id}", "is every broker running?"
+        )
 
     def _judged(self, error: KafkaError, seconds: float) -> CdcError:
-        found = (error, self._failure, self._producer._transaction_manager.last_error)
-        if not any(isinstance(each, FENCED) for each in found):
-            return as_ours(self._log, error)
+        # fenced once is fenced for good, though later calls complain of something else
+        self._fenced = self._fenced or error.code() in FENCED
+        if not self._fenced:
+            # of a transaction that has to be aborted, the reason is what a broker said to one of its records
+            told = self._failure if self._failure and self._failure.code() > 0 else error
+            return self._connection.as_ours(told)
+        # a broker that ends a transaction raises the epoch, too, though nobody has taken over (KIP-588)
         if seconds * 1000 > TRANSACTION_MS:
             return PreconditionError(
                 f"Kafka gave up a transaction of {self._id} after {seconds:.0f} s",

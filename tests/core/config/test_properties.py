@@ -46,7 +46,7 @@ sources = both(
 )
 logs = both(block(bootstrap=texts), optional(partitions=st.integers(1, 1000), username=texts, password=texts))
 captures = both(
-    block(url=urls), optional(password_reference=texts.map("${{file:{}".format), overrides=words, connector=texts)
+    block(url=urls), optional(password_reference=texts.map("${{file:{}".format), overrides=words, connector=names)
 )
 searches = both(block(kind=st.just("search"), url=urls), optional(password=texts, prefix=names))
 stores = both(

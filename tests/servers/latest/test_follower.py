@@ -58,7 +58,7 @@ def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> No
 
 
 def test_a_key_has_one_partition_whoever_writes_it(spark: SparkSession, start: Start, log: LogSettings) -> None:
-    """The copy comes from Kafka's own client in the executors, batches from kafka-python."""
+    """The copy comes from Kafka's own client in the executors, batches from librdkafka."""
     follower = start()
     table = Table(TableName("public", "keys"), (Column("id", Kind.TEXT), Column("small", Kind.INTEGER)), ("id",))
     keys = ["", "ä", "🐘", *("x" * n for n in range(1, 60)), *(f"key {n}" for n in range(200))]
@@ -93,7 +93,7 @@ def test_a_killed_writer_holds_nobody_up(spark: SparkSession, start: Start, log:
     """Killed with rows sent and the transaction open: the next writer ends it, and nothing of it is ever seen."""
     follower = loaded(spark, start(), THINGS)
     with (
-        patch.object(TransactionalWriter, "_end", side_effect=KeyboardInterrupt),
+        patch.object(TransactionalWriter, "_commit", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         follower.apply(one(THINGS, {(1,): row(1, "lost"), (2,): None}), at(1))
@@ -122,7 +122,7 @@ def test_a_writer_replaced_within_its_transaction_stays_replaced(kafka_bootstrap
     def overtaken() -> None:
         with first.transaction():
             first.write(f"{log.prefix}.t", b"k", b"first")
-            first._flush()
+            first._producer.flush(60)
             replaced.append(TransactionalWriter(log, log.prefix))
             first.write(f"{log.prefix}.t", b"k", b"first, late")
 

@@ -1,0 +1,136 @@
+"""Partitions of topics: which there are, and where they begin and end."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from cdc.log.clients.connection import REQUEST_SECONDS, Connection
+from cdc.log.settings import LogSettings
+
+
+class Place(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def at(self, offset: int) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition, offset)
+
+
+_FETCHING: Final[Mapping[str, Any]] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    # tells when a partition has been read to its end: its last offset may be a marker, which is no message (KIP-98);
+    # told by the first answer without messages, for which a broker waits so long
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 100,
+    "check.crcs": True,
+    "max.partition.fetch.bytes": 4 * 1024 * 1024,
+    "queued.max.messages.kbytes": 32 * 1024,
+    # what is full is taken at once, and the default looks again after a second
+    "fetch.queue.backoff.ms": 10,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """Messages, in order within each partition, and the partitions that have been read to their end, which is where."""
+
+    messages: list[Message]
+    ended: Mapping[Place, int]
+
+
+class Partitions:
+    """A consumer that joins no group, and what it knows of partitions; reads `committed` records only, or all."""
+
+    def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
+        self._connection = Connection(log)
+        options = {
+            **self._connection.options(),
+            **_FETCHING,
+            # the client wants one; nothing joins it, and nothing is committed
+            "group.id": f"cdc-{log.prefix}",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+        }
+        with self._connection.reported():
+            self.consumer = Consumer(options)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def of(self, topic: str) -> list[Place]:
+        """The partitions of a topic, none when there is no such topic."""
+        with self._asking():
+            found = self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions
+        return [Place(topic, partition) for partition in sorted(found)]
+
+    def first(self, places: Collection[Place]) -> dict[Place, int]:
+        """The first offset of each that is still there."""
+        return self._bounds(places, OFFSET_BEGINNING)
+
+    def ends(self, places: Collection[Place]) -> dict[Place, int]:
+        """The offset of each behind the last record that this consumer may see."""
+        return self._bounds(places, OFFSET_END)
+
+    def polled(self, seconds: float, most: int) -> Polled:
+        """What comes within `seconds`, as soon as something does.
+
+        Raises PreconditionError for what a broker refuses, an offset that is gone among it, UnreachableError when all
+        brokers have gone.
+        """
+        with self._connection.reported():
+            first = self.consumer.poll(seconds)
+            if first is None:
+                self._connection.check()
+                return Polled([], {})
+            self._connection.answered()
+            # a second wait would be for as many messages as it may give
+            return _sorted([first, *self.consumer.consume(most, 0)])
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        with self._connection.reported():
+            try:
+                yield
+            except KafkaException:
+                # its connections' trouble is told in a poll, which takes a message where something is read already
+                if not self.consumer.assignment():
+                    self.consumer.poll(0)
+                raise
+            self._connection.answered()
+
+    def _bounds(self, places: Collection[Place], which: int) -> dict[Place, int]:
+        """Ask by time: the protocol knows the first and the last offset by times that are none (ListOffsets)."""
+        if not places:
+            return {}
+        with self._asking():
+            found = self.consumer.offsets_for_times([place.at(which) for place in places], REQUEST_SECONDS)
+            for each in found:
+                if each.error:
+                    raise KafkaException(each.error)
+        return {Place(each.topic, each.partition): each.offset for each in found}
+
+
+def _sorted(found: list[Message]) -> Polled:
+    ended: dict[Place, int] = {}
+    for message in found:
+        error = message.error()
+        if error is None:
+            continue
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        ended[Place(message.topic() or "", message.partition() or 0)] = message.offset() or 0
+    return Polled([message for message in found if message.error() is None] if ended else found, ended)
