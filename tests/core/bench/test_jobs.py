@@ -9,6 +9,7 @@ import pytest
 from tests.bench.goal import Failed
 from tests.bench.meter.meter import Meter
 from tests.bench.world.jobs import run, started, telling_line
+from tests.waiting import until
 
 WITH_A_CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
 STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
@@ -31,6 +32,7 @@ def test_a_paused_job_stands_still_with_its_children_and_ends_with_them(tmp_path
             while not (children := job.process.children()):
                 job.check()
             with job.paused():
-                assert {each.status() for each in (job.process, *children)} <= STOPPED
+                # a signal takes its time to arrive
+                until(lambda: {each.status() for each in (job.process, *children)} <= STOPPED, "they stand still")
             assert children[0].status() not in STOPPED
         assert not children[0].is_running()
