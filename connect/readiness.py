@@ -27,7 +27,7 @@ def unreadable(
 
 
 def check_free_slot(connection: Connection) -> None:
-    """Raise PreconditionError when the cluster has no slot or WAL sender left."""
+    """Raise PreconditionError when the cluster has not a slot and the WAL senders left that a first copy takes."""
     row = connection.execute(
         "SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots),"
         # a slot needs a sender as well: for its creation, and for the connector that reads it

@@ -7,14 +7,13 @@ from pyspark.sql import functions as F
 
 
 class Message(StrEnum):
-    """Columns of Spark's Kafka source (with `includeHeaders`)."""
+    """Columns of Spark's Kafka source."""
 
     KEY = "key"
     VALUE = "value"
     TOPIC = "topic"
     PARTITION = "partition"
     OFFSET = "offset"
-    HEADERS = "headers"
 
 
 def quoted(name: str) -> str:

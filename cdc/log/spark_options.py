@@ -20,7 +20,6 @@ def reading(log: LogSettings) -> dict[str, str]:
         "kafka.isolation.level": "read_committed",
         # else what retention has taken away is passed over with a warning
         "failOnDataLoss": "true",
-        "includeHeaders": "true",
     }
 
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from types import FrameType
 
 from pyspark.sql import SparkSession
@@ -171,10 +171,10 @@ class _Following:
         # what the last try held, in this order: the upkeep, the follower whose tables it works on, the consumers
         held.close()
         unsent = placeholder(s.pipeline.name)
-        small = RunReader(self._kept(held, StandingConsumer(s.log)), s.log.prefix, unsent)
+        small = RunReader(held.enter_context(closing(StandingConsumer(s.log))), s.log.prefix, unsent)
         large = LargeRunReader(self._spark, s.log, unsent, small)
         # ENDs are read while runs are: each has a consumer of its own
-        ends = NewEnds(self._kept(held, StandingConsumer(s.log, tombstones=True)), s.log.prefix)
+        ends = NewEnds(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
         readers = Readers(small, large, ends)
         follower = delta_follower(s, self._recent)
         held.callback(follower.close)
@@ -183,11 +183,6 @@ class _Following:
         held.enter_context(kept_up(follower, self._stand, self._say))
         stream = LakeStream(follower, readers, s.log, s.delta[1], reached)
         return Query(self._spark, s.delta[0], s.follow.trigger_seconds, stream)
-
-    @staticmethod
-    def _kept(held: ExitStack, consumer: StandingConsumer) -> StandingConsumer:
-        held.callback(consumer.close)
-        return consumer
 
     def _stand(self) -> list[Position] | None:
         """Where the followers behind the lake stand; None while one does not answer, since it may need any cut.

@@ -63,7 +63,7 @@ class LakeStream:
         self._settings = settings
         self._budget = settings.batch_changes
         self._few = settings.small_run_changes * MESSAGES_A_CHANGE
-        self._most = settings.batch_changes * MESSAGES_A_CHANGE
+        self._most = self._budget * MESSAGES_A_CHANGE
         self._reached = reached
         self._topic = transaction_topic(log.prefix)
         # the query's thread owns `_known` and `_held`, whoever reads runs the rest; between the two lies `_runs_read`

@@ -6,10 +6,10 @@ That is `If-None-Match: *` (RFC 9110, section 13.1.2), which S3 calls a conditio
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import obstore
 import pyarrow as pa
@@ -87,15 +87,17 @@ class ObjectStore:
         return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
     def names(self, folder: str) -> list[str]:
-        with self._told(folder):
-            found = obstore.list_with_delimiter(self._store, self._key(folder))
-        return sorted(each["path"].rpartition("/")[2] for each in found["objects"])
+        return sorted(_name(each) for each in self._listed(folder))
 
     def written(self, folder: str) -> dict[str, int]:
+        listed = self._listed(folder)
+        return {
+            f"{folder}/{_name(each)}".strip("/"): round(each["last_modified"].timestamp() * 1000) for each in listed
+        }
+
+    def _listed(self, folder: str) -> Sequence[Any]:
         with self._told(folder):
-            found = obstore.list_with_delimiter(self._store, self._key(folder))["objects"]
-        below = len(self._key("")) + 1 if self.prefix else 0
-        return {each["path"][below:]: round(each["last_modified"].timestamp() * 1000) for each in found}
+            return obstore.list_with_delimiter(self._store, self._key(folder))["objects"]
 
     def delete(self, paths: Iterable[str]) -> None:
         keys = [self._key(path) for path in paths]
@@ -147,3 +149,7 @@ class ObjectStore:
             f"the object store of {self.uri()} overwrites what it is told to leave (If-None-Match: *)",
             "use one with conditional writes: two writers would lose commits in this one",
         )
+
+
+def _name(listed: Any) -> str:
+    return str(listed["path"].rpartition("/")[2])

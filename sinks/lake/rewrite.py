@@ -58,7 +58,8 @@ def _replaced(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows], 
     gone, now = _died_meanwhile(live, files, kept), now_ms()
     vectors = VectorFile()
     added = with_vector(new, vectors.add(gone)) if gone else new
-    if vectors.content:
+    marks = [vectors.path] if vectors.content else []
+    if marks:
         live.storage.write(vectors.path, vectors.content)
     # with the vectors of now, since a `remove` means a path with its vector; dataChange: no row comes or goes, and
     # who follows the change feed passes it over
@@ -68,11 +69,11 @@ def _replaced(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows], 
         live.commit([*removed, *came], "OPTIMIZE", {added.path: gone}, {added.path: keys} if came else {})
     except Conflict:
         live.refresh()
-        live.storage.delete([vectors.path] if vectors.content else [])
+        live.storage.delete(marks)
         return False
     if not came:
         # all its rows died meanwhile, and no commit names it
-        live.storage.delete([new.path, *([vectors.path] if vectors.content else [])])
+        live.storage.delete([new.path, *marks])
     return True
 
 

@@ -108,8 +108,7 @@ def sweep(log: DeltaLog, past: Past) -> int:
     horizon = past.horizon_ms - LEFT_HOURS * HOUR_MS
     written = [each for folder in ("", CHANGE_FOLDER) for each in log.storage.written(folder).items()]
     old = {path for path, at in written if at < horizon and _OURS.match(path.rpartition("/")[2])}
-    files = log.state.files.values()
-    unknown = old - {path for file in files for path in paths_of(file.added()["add"])} - log.removed.keys()
+    unknown = old - _of_table(log) - log.removed.keys()
     # every commit there is would have to be read for this: not unless there is something to be asked for
     gone = unknown - _needed(log, _first_commit(log) - 1) if unknown else set()
     log.storage.delete(gone)
@@ -121,9 +120,14 @@ def _first_commit(log: DeltaLog) -> int:
     return min((_version(name) for name in names if name.endswith(".json") and _version(name) >= 0), default=0)
 
 
-def _needed(log: DeltaLog, since: int) -> set[str]:
+def _of_table(log: DeltaLog) -> set[str]:
+    """What the table is made of now: its files, and their vectors'."""
     files = log.state.files.values()
-    needed = {file.path for file in files} | {file.vector.path for file in files if file.vector and file.vector.in_file}
+    return {file.path for file in files} | {file.vector.path for file in files if file.vector and file.vector.in_file}
+
+
+def _needed(log: DeltaLog, since: int) -> set[str]:
+    needed = _of_table(log)
     for actions in log.all_actions(range(since + 1, log.state.version + 1)):
         for action in actions:
             named = [action[kind] for kind in ("add", "remove", "cdc") if kind in action]

@@ -67,7 +67,7 @@ def apply(live: LiveTable, effect: TableEffect, position: Position) -> Applied:
             net = effect.net
             # behind `take_in_files`: old rows are found in files that the index knows only
             rows = _filled(live, net)
-            # on the disk before the commit that names them; a killed process leaves some in no table: VACUUM finds them
+            # on the disk before the commit that names them; what a killed process left in no table, `sweep` finds
             files = [_write(live, rows, net)] if rows.num_rows else []
             changes = [_write_gone(live, net.gone_columns)] if len(net.gone) and not net.truncated else []
         except FileNotFoundError as error:

@@ -1,5 +1,6 @@
 """After many batches a table is as small and as quick as on its first day, and nobody loses what he still reads."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from cdc.core.change import Key, Row
 from sinks.lake import rewrite, upkeep
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
+from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
 from sinks.lake.upkeep import Past, maintain, to_rewrite
 from tests.core.histories import THINGS
@@ -27,14 +29,21 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
     return made
 
 
-def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
-    writer, rows = opened(lake), dict(COPY)
-    for rank in range(1, 120):
+def batches(writer: LiveTable, count: int, keep: Callable[[], Past]) -> dict[Key, Row]:
+    """So many batches, each with the upkeep behind it; the rows that are there then."""
+    rows = dict(COPY)
+    for rank in range(1, count + 1):
         changes = mixed(5, rank, rows)
         apply(writer, changes, rank)
         rows = model.apply(rows, changes)
-        maintain(writer, Past(0, writer.state.version))
+        maintain(writer, keep())
+    return rows
+
+
+def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
+    writer = opened(lake)
+    rows = batches(writer, 119, lambda: Past(0, writer.state.version))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.rglob("*.parquet"))) < 40
     assert len(list(folder.rglob("*.bin"))) < 5
@@ -50,12 +59,7 @@ def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.Monkey
 def test_another_process_forgets_what_the_first_has_removed(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a table no longer has stands in its checkpoint, once the commits before it are not read any more."""
     monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
-    writer, rows = opened(lake), dict(COPY)
-    for rank in range(1, 40):
-        changes = mixed(5, rank, rows)
-        apply(writer, changes, rank)
-        rows = model.apply(rows, changes)
-        maintain(writer, Past(1000, 0))
+    rows = batches(opened(lake), 39, lambda: Past(1000, 0))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.glob("*.parquet"))) > 40
     again = opened(lake, index="new")

@@ -58,6 +58,7 @@ class Partitions:
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
         self._connection = Connection(log)
+        self._known: dict[str, list[Place]] = {}
         options = {
             **self._connection.options(),
             **_FETCHING,
@@ -73,9 +74,12 @@ class Partitions:
 
     def of(self, topic: str) -> list[Place]:
         """The partitions of a topic, none when there is no such topic."""
-        with self._asking():
-            found = self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions
-        return [Place(topic, partition) for partition in sorted(found)]
+        # asked once: a topic that is there keeps its partitions for as long as a follower reads it
+        if not self._known.get(topic):
+            with self._asking():
+                found = self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions
+            self._known[topic] = [Place(topic, partition) for partition in sorted(found)]
+        return self._known[topic]
 
     def first(self, places: Collection[Place]) -> dict[Place, int]:
         """The first offset of each that is still there."""
@@ -98,7 +102,7 @@ class Partitions:
                 return Polled([], {})
             self._connection.answered()
             # a second wait would be for as many messages as it may give
-            return _sorted([first, *self.consumer.consume(most, 0)])
+            return _told_apart([first, *self.consumer.consume(most, 0)])
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -124,7 +128,7 @@ class Partitions:
         return {Place(each.topic, each.partition): each.offset for each in found}
 
 
-def _sorted(found: list[Message]) -> Polled:
+def _told_apart(found: list[Message]) -> Polled:
     ended: dict[Place, int] = {}
     for message in found:
         error = message.error()

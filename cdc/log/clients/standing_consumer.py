@@ -85,14 +85,14 @@ class StandingConsumer:
         """Where the messages that wait begin, partition by partition."""
         return {place.partition: each.start for place, each in self._of(topic)}
 
-    def read_on(self, wanted: Collection[str] = (), seconds: float = POLL_SECONDS) -> bool:
+    def read_on(self, wanted: Collection[str] = ()) -> bool:
         """Wait a moment for more messages, of whatever topic; says whether any came.
 
         Of the topics that are `wanted`, more are read however many wait. Raises UnreachableError when no broker has
         answered for a minute.
         """
         self._hold_back(wanted)
-        found = self._partitions.polled(seconds, POLL_RECORDS)
+        found = self._partitions.polled(POLL_SECONDS, POLL_RECORDS)
         for message in found.messages:
             own = self._places[message.topic(), message.partition()]  # type: ignore[index]
             own.position = (message.offset() or 0) + 1

@@ -35,7 +35,7 @@ class Admin:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Its connections end with it."""
+        self._client.__exit__(None, None, None)
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Those of these topics that are there, with their partition counts."""
