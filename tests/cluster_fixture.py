@@ -12,11 +12,11 @@ import pyspark
 import pytest
 
 from cdc.local.servers.java import find_java
+from tests.ports import free_ports
 from tests.waiting import until
 
 HOME = Path(pyspark.__file__).parent
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
-PORT, PAGE = 17077, 17078
 
 
 @pytest.fixture
@@ -24,9 +24,10 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     """A master with two workers of one core each; its address."""
     find_java()
     here = ("--host", "127.0.0.1")
-    master = f"spark://127.0.0.1:{PORT}"
-    page = f"http://127.0.0.1:{PAGE}/json/"
-    processes = [_spark(tmp_path, MASTER, *here, "--port", str(PORT), "--webui-port", str(PAGE))]
+    port, web = free_ports(2)
+    master = f"spark://127.0.0.1:{port}"
+    page = f"http://127.0.0.1:{web}/json/"
+    processes = [_spark(tmp_path, MASTER, *here, "--port", str(port), "--webui-port", str(web))]
     try:
         until(lambda: _answers(page), "the master answers")
         small = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / "work"))

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from cdc.local.fetch.jars import fetch
 from cdc.local.servers.java import find_java
 from sinks.lake import s3a
 from sinks.lake.settings import S3Settings
+from tests.ports import free_port
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def started(folder: Path, **properties: str) -> Iterator[S3Server]:
     """A server for as long as the context lasts."""
     buckets = folder / "buckets"
     buckets.mkdir()
-    endpoint = f"http://127.0.0.1:{_free_port()}"
+    endpoint = f"http://127.0.0.1:{free_port()}"
     own = {
         "s3proxy.endpoint": endpoint,
         "s3proxy.authorization": "aws-v2-or-v4",
@@ -116,13 +116,6 @@ def _process(folder: Path, properties: Mapping[str, str]) -> psutil.Popen:
     environment = {**os.environ, "CLASSPATH": str(fetch("s3proxy")[0])}
     with (folder / "log").open("w") as log:
         return psutil.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _answers(endpoint: str) -> bool:

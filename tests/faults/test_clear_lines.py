@@ -1,7 +1,6 @@
 """What goes wrong gets one clear line and an exit code: never a traceback, and nothing half done."""
 
 import re
-import socket
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +12,7 @@ from connect.registration import registered
 from connect.source import connected
 from tests.commands import started
 from tests.pipelines import MakePipeline, Pipeline
+from tests.ports import free_port
 
 TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text)"
 THINGS = "public.things"
@@ -58,12 +58,6 @@ def nothing_was_made(pipeline: Pipeline) -> bool:
     ).fetchone()
     with connected(settings.source) as connection:
         return slots == (0,) and registered(connection, settings.source, settings.pipeline.name) is None
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def test_wrong_port_of_the_source(

@@ -4,11 +4,10 @@ import json
 import os
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -28,6 +27,7 @@ from cdc.local.servers.opensearch_node import node_settings
 from cdc.local.site import Site
 from cdc.local.state.passwords import Password
 from connect.connector import CONNECTOR_CLASS
+from tests.ports import free_ports
 
 ROOT: Final = Path(__file__).parents[2]
 DOCKER: Final = ROOT / "docker"
@@ -339,19 +339,10 @@ def test_compose_accepts_the_files(tmp_path: Path) -> None:
     assert str(os.getuid()) == found["services"]["cdc"]["build"]["args"]["CDC_UID"]
 
 
-def _free_ports(count: int) -> Sequence[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
 @pytest.fixture
 def started(engine: None, tmp_path: Path) -> Iterator[Endpoints]:
     folder = _prepare(_copied(tmp_path))
-    source, log, connect, search = _free_ports(4)
+    source, log, connect, search = free_ports(4)
     ports = {"CDC_SOURCE_PORT": source, "CDC_LOG_PORT": log, "CDC_CONNECT_PORT": connect, "CDC_SEARCH_PORT": search}
     project = f"cdc-test-{os.getpid()}"
     environ = {**os.environ, **{name: str(port) for name, port in ports.items()}, "COMPOSE_PROJECT_NAME": project}
