@@ -29,7 +29,10 @@ FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "f
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by what it asks for, so that `-m "not spark and not servers"` are those that take seconds."""
+    """Mark every test by what it asks for, so that `-m "not spark and not servers"` are those that take seconds.
+
+    The files that may take longest come first: of two workers, neither waits for the other at the end.
+    """
     here = Path(__file__).parent
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
@@ -37,6 +40,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         for need in sorted(asked.union(FOLDERS.get(folder, ()))):
             item.add_marker(need)
+    patience = dict[Path, float]()
+    for item in items:
+        patience[item.path] = max(patience.get(item.path, 0), _patience(item))
+    items.sort(key=lambda item: patience[item.path], reverse=True)
+
+
+def _patience(item: pytest.Item) -> float:
+    """How many seconds a test has, where it has more than others."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0.0
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc.columns.feed import Copy
 from cdc.columns.names import Message, within
 from cdc.columns.spark_types import row_type
 from cdc.columns.wire import time_of_day
@@ -47,11 +49,9 @@ def portions(rows: pa.Table) -> Iterator[pa.Table]:
         yield rows.slice(start, size)
 
 
-def documents_of(rows: DataFrame, table: Table) -> DataFrame:
-    """A table's rows as frame in, their keys and documents out: columns KEY and VALUE of `Message`, both texts."""
-    # mapInArrow asks for the columns by their names, and takes a dot in one for a field of another
-    numbered = rows.toDF(*(f"c{number}" for number in range(len(table.columns))))
-    return numbered.mapInArrow(partial(_documents_of, table=table), f"{Message.KEY} string, {Message.VALUE} string")
+def documents_of(copy: Copy, table: Table) -> DataFrame:
+    """A copy in, the keys and documents of its rows out: columns KEY and VALUE of `Message`, both texts."""
+    return copy.mapped(partial(_documents_of, table=table), f"{Message.KEY} string, {Message.VALUE} string")
 
 
 def rows_of(texts: DataFrame, table: Table) -> DataFrame:
@@ -60,11 +60,10 @@ def rows_of(texts: DataFrame, table: Table) -> DataFrame:
     return row.select(*(within("row", name).alias(name) for name in table.column_names))
 
 
-def _documents_of(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for rows in portions(pa.Table.from_batches([batch]).rename_columns(list(table.column_names))):
-            texts = [key_documents(rows, table), documents(rows, table)]
-            yield pa.RecordBatch.from_arrays(texts, names=[Message.KEY, Message.VALUE])
+def _documents_of(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
+    for rows in chain.from_iterable(map(portions, parts)):
+        texts = [key_documents(rows, table), documents(rows, table)]
+        yield pa.RecordBatch.from_arrays(texts, names=[Message.KEY, Message.VALUE])
 
 
 def documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:

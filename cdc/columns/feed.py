@@ -1,6 +1,6 @@
 """What follows the lake takes in: whole rows by key, from what the lake's commits say they changed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +35,20 @@ class FeedBatch:
     tables: Mapping[TableName, Iterable[FeedRows]]
 
 
+CopyTask = Callable[[Iterator[pa.Table]], Iterable[pa.RecordBatch]]
+"""What a task of Spark makes of its rows of a copy, of which some are in memory at a time."""
+
+
+class Copy(Protocol):
+    """A table's rows at one moment (its Arrow schema), in parts that Spark's tasks read each on their own."""
+
+    def mapped(self, task: CopyTask, schema: str) -> DataFrame:
+        """What `task` makes of every part, as a frame of `schema` that is made when it is read.
+
+        A task that fails is run again, by Spark, with the same rows.
+        """
+
+
 class Readable(Protocol):
     """A follower whose tables can be read back, for verification."""
 
@@ -42,9 +56,9 @@ class Readable(Protocol):
         """The table as the follower holds it now: the table's columns, typed as `row_type` says."""
 
 
-class FedFollower(Follower[DataFrame, FeedBatch], Readable, Protocol):
-    """A follower behind the lake: it takes in copies as frames of the table's columns, and changes as `FeedBatch`es;
-    its rows can be read back and perhaps counted."""
+class FedFollower(Follower[Copy, FeedBatch], Readable, Protocol):
+    """A follower behind the lake: it takes in `Copy`s and `FeedBatch`es; its rows can be read back and perhaps
+    counted."""
 
     def close(self) -> None:
         """Let go of connections; the next call opens them again."""

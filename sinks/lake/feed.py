@@ -5,11 +5,11 @@ deleted keys (Delta protocol, "Add CDC File"). Other commits are read as the pro
 rows of the files that came and went.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import chain
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,17 +20,15 @@ from cdc.columns.feed import FeedBatch, FeedRows, newest, required
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks.lake import deletion_vectors, layout
+from sinks.lake import layout
 from sinks.lake.cuts import Cut, Cuts
 from sinks.lake.data_files import CHANGE_TYPE
 from sinks.lake.delta_log import DeltaLog
-from sinks.lake.delta_state import Action, DataFile
+from sinks.lake.delta_state import Action, DataFile, State
 from sinks.lake.layout import Lake
+from sinks.lake.live_rows import PART_ROWS, LakeCopy, Share, live_rows
 from sinks.lake.recent import RecentChanges
 from sinks.lake.storage import Storage
-
-PART_ROWS: Final = 50_000
-"""Rows of one version that are in memory at a time."""
 
 
 class LakeFeed:
@@ -96,18 +94,23 @@ class LakeFeed:
         versions = self.last().versions
         if str(table.name) not in versions:
             raise PreconditionError(f"{table.name} is in no cut of the lake yet", "run `cdc bootstrap`, then follow")
-        return self._at(table, versions[str(table.name)])
+        frame = required(self._spark).read.format("delta").option("versionAsOf", versions[str(table.name)])
+        return frame.load(self._lake.folder(table.name))
 
-    def copy(self, table: Table, cut: Cut) -> DataFrame:
+    def copy(self, table: Table, cut: Cut) -> LakeCopy:
         """A table's rows at a cut."""
-        return self._at(table, cut.versions[str(table.name)])
+        files = [*self._state(table.name, cut).files.values()]
+        return LakeCopy(required(self._spark), table, self._lake.table(table.name), files)
 
     def row_count(self, name: TableName, cut: Cut) -> int:
-        """A table's rows at a cut."""
+        """How many rows a table has at a cut."""
+        return self._state(name, cut).live_rows
+
+    def _state(self, name: TableName, cut: Cut) -> State:
         log = layout.owned(self._lake, name, cut.versions[str(name)])
         if log is None:
             raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
-        return log.state.live_rows
+        return log.state
 
     def batch(self, tables: Sequence[Table], since: Cut, until: Cut) -> FeedBatch:
         """What changed in these tables after `since` up to `until`; tables that did not change are left out."""
@@ -118,10 +121,6 @@ class LakeFeed:
                 # a generator: read when the follower takes it, and of a single version a part at a time
                 found[table.name] = self._changed(table, range(first + 1, last + 1))
         return FeedBatch(found)
-
-    def _at(self, table: Table, version: int) -> DataFrame:
-        frame = required(self._spark).read.format("delta").option("versionAsOf", version)
-        return frame.load(self._lake.folder(table.name))
 
     def _changed(self, table: Table, versions: range) -> Iterator[FeedRows]:
         """The changes of some versions, in parts that share no key: one version's own, or all folded as one."""
@@ -202,24 +201,18 @@ class _Version:
 
     def _replaced(self) -> Iterator[FeedRows]:
         """Rows that went, then rows that came; a key that did both is there, so it is told last."""
-        gone = [self._live(file).select(self.table.key) for kind, file in self._moved() if kind == "remove"]
-        came = [self._rows(self._live(file)) for kind, file in self._moved() if kind == "add"]
-        schema = arrow_schema(self.table)
-        keys = pa.concat_tables([pa.schema([schema.field(n) for n in self.table.key]).empty_table(), *gone])
-        rows = pa.concat_tables([schema.empty_table(), *came])
-        before, after = FeedRows(schema.empty_table(), keys), FeedRows(rows, keys.slice(0, 0))
+        keys, rows = self._live("remove").select(self.table.key), self._live("add")
+        before, after = FeedRows(rows.slice(0, 0), keys), FeedRows(rows, keys.slice(0, 0))
         yield newest([before, after], self.table)
 
-    def _live(self, action: Mapping[str, Any]) -> pa.Table:
-        """The rows of a file that its vector leaves."""
+    def _live(self, wanted: str) -> pa.Table:
+        """The live rows of all files that came, or went."""
         # a `remove` may come without statistics and size
-        file = DataFile.from_action({"stats": "{}", "size": 0, **action})
-        rows = pq.ParquetFile(self.storage.open(file.path)).read([*self.table.column_names])
-        if file.vector is None:
-            return rows
-        mask = np.ones(rows.num_rows, np.bool_)
-        mask[np.asarray(deletion_vectors.read(file.vector, self.storage).to_array(), np.int64)] = False
-        return rows.filter(pa.array(mask))
+        files = [
+            DataFile.from_action({"stats": "{}", "size": 0, **file}) for kind, file in self._moved() if kind == wanted
+        ]
+        parts = (live_rows(self.storage, Share(file), self.table) for file in files)
+        return pa.concat_tables([arrow_schema(self.table).empty_table(), *chain.from_iterable(parts)])
 
     def _rows(self, found: pa.Table) -> pa.Table:
         return found.select(self.table.column_names).cast(arrow_schema(self.table))

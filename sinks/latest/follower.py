@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.columns.documents import documents, documents_of, key_documents, portions, rows_of
-from cdc.columns.feed import FeedBatch, FeedRows, required
+from cdc.columns.feed import Copy, FeedBatch, FeedRows, required
 from cdc.columns.names import Message
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
@@ -22,7 +22,7 @@ from sinks.latest.state import Owner, Registration, State
 
 
 class LatestFollower:
-    """A `Follower` of copies as frames and of `FeedBatch`es.
+    """A `Follower` of `Copy`s and `FeedBatch`es.
 
     A batch and its position are one Kafka transaction: a consumer that reads committed records sees both or neither.
     The transactional id is fixed, so that a follower that was replaced can write no more. Only a copy is written from
@@ -59,7 +59,7 @@ class LatestFollower:
         if made:
             self._register([Registration(table) for table in made])
 
-    def load(self, table: Table, copy: DataFrame, bookmark: Bookmark) -> None:
+    def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
         """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on."""
         self.prepare([table])
         self._register([Registration(table)])

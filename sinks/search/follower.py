@@ -1,15 +1,15 @@
 """The search follower: one index a table in OpenSearch, behind the lake."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import ConflictError
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.documents import documents, documents_of, key_documents, portions, rows_of
-from cdc.columns.feed import FeedBatch, FeedRows, required
+from cdc.columns.documents import rows_of
+from cdc.columns.feed import Copy, FeedBatch, FeedRows, required
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -20,7 +20,7 @@ from sinks.search.settings import SearchSettings
 
 
 class SearchFollower:
-    """A `Follower` of copies as frames and of `FeedBatch`es.
+    """A `Follower` of `Copy`s and `FeedBatch`es.
 
     There are no transactions over several documents. Every write carries the version of its place in the log and loses
     against a newer one, so that a batch can come again from anywhere; the position is written when all of a batch is
@@ -51,7 +51,7 @@ class SearchFollower:
             for name, mapping in self._own_indexes().items():
                 _create_missing(client, name, {"mappings": mapping, "settings": self._own_settings()})
 
-    def load(self, table: Table, copy: DataFrame, bookmark: Bookmark) -> None:
+    def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
         """Make the table's index anew and fill it; until the last row is in, it has no bookmark."""
         layout.check_table(table)
         index, note = self._index(table.name), IndexNote(self._owner, table)
@@ -158,13 +158,13 @@ class SearchFollower:
         limits = (s.bulk_documents, s.bulk_bytes, s.bulk_retry_seconds)
         return write.Target(self._cluster, self._index(table), version, *limits)
 
-    def _fill(self, client: OpenSearch, table: Table, copy: DataFrame, version: int) -> None:
-        refused = write.write(documents_of(copy, table), self._target(table.name, version))
+    def _fill(self, client: OpenSearch, table: Table, copy: Copy, version: int) -> None:
+        refused = write.fill(copy, table, self._target(table.name, version))
         if refused:
             self._refuse(client, table.name, version, refused)
 
     def _write(self, client: OpenSearch, table: Table, changes: Iterable[FeedRows], version: int) -> None:
-        parts = (part for each in changes for part in _operations(each, table, version))
+        parts = (part for each in changes for part in write.operations(each, table, version))
         refused = write.send(client, parts, self._target(table.name, version))
         if refused:
             self._refuse(client, table.name, version, refused)
@@ -210,13 +210,6 @@ class SearchFollower:
 
     def _position_id(self) -> str:
         return f"{self._owner.pipeline}/{self._owner.follower}"
-
-
-def _operations(changes: FeedRows, table: Table, version: int) -> Iterator[write.Operations]:
-    for rows in portions(changes.rows):
-        yield write.puts(key_documents(rows, table), documents(rows, table), version)
-    for keys in portions(changes.gone):
-        yield write.deletes(key_documents(keys, table), version)
 
 
 def _loaded(name: TableName, note: IndexNote | None) -> Table:

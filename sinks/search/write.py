@@ -7,7 +7,9 @@ import hashlib
 import random
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -17,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import TransportError
-from pyspark.sql import DataFrame
 
-from cdc.columns.names import Message
+from cdc.columns.documents import documents, key_documents, portions
+from cdc.columns.feed import Copy, FeedRows
 from cdc.core.errors import RefusedError
+from cdc.core.table import Table
 from sinks.search.client import Cluster, is_passing, opened, reason_of, told, unreachable
 from sinks.search.layout import generation_of
 
@@ -29,6 +32,9 @@ ID_BYTES: Final = 512
 
 MOST_REFUSALS: Final = 100
 """Refusals that one partition tells of; the batch stops at the first anyway."""
+
+REQUESTS_AT_ONCE: Final = 2
+"""Of one task: while the cluster works on some, the next is made ready, and its cores wait for nobody."""
 
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 10.0
 
@@ -174,18 +180,18 @@ class _Sent:
             self.refusals.append(Refusal(id, reason))
 
 
-def write(texts: DataFrame, target: Target) -> list[Refusal]:
-    """Write documents (columns KEY and VALUE of `Message`) from the executors; gives those that were refused.
+def fill(copy: Copy, table: Table, target: Target) -> list[Refusal]:
+    """Write the rows of a copy from the executors; gives those that were refused.
 
     All others are acknowledged. Raises UnreachableError when the cluster does not take them in time, RefusedError when
     another generation has written to the index.
     """
-    rows = texts.select(Message.KEY, Message.VALUE).mapInArrow(partial(_written, target=target), _TOLD).collect()
+    rows = copy.mapped(partial(_filled, table=table, target=target), _TOLD).collect()
     return _judged([tuple(row) for row in rows], target)
 
 
 def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[Refusal]:
-    """Write operations from here; gives those that were refused. Raises as `write` does."""
+    """Write operations from here; gives those that were refused. Raises as `fill` does."""
     return _judged(_outcomes(client, parts, target), target)
 
 
@@ -204,25 +210,43 @@ def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -
     """Send everything; what was not a success, as its outcome, an id, and the reason."""
     sent, stopped = _Sent(client, target), list[tuple[str, str, str]]()
     try:
-        for part in parts:
-            for chunk in chunks(part, target):
-                sent.send(chunk)
+        _beside(sent.send, (chunk for part in parts for chunk in chunks(part, target)))
     except _Stop as stop:
         outcome, reason = stop.args
         stopped.append((outcome, "", reason))
     return [*stopped, *((_REFUSED, refusal.id, refusal.reason) for refusal in sent.refusals)]
 
 
-def _written(batches: Iterable[pa.RecordBatch], target: Target) -> Iterator[pa.RecordBatch]:
-    """On an executor: send one partition, answer with one row an outcome that is not success."""
-    parts = (puts(batch.column(0), batch.column(1), target.version) for batch in batches)
+def _beside(send: Callable[[Operations], None], chunks: Iterable[Operations]) -> None:
+    """Send chunks, some beside each other: no two have a key in common. Raises what the first that failed has met."""
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
+        under_way = deque[Future[None]]()
+        for chunk in chunks:
+            if len(under_way) == REQUESTS_AT_ONCE:
+                under_way.popleft().result()
+            under_way.append(threads.submit(send, chunk))
+        for each in under_way:
+            each.result()
+
+
+def _filled(parts: Iterator[pa.Table], table: Table, target: Target) -> Iterator[pa.RecordBatch]:
+    """On an executor: send the rows of one task, answer with one row an outcome that is not success."""
     with opened(target.cluster) as client:
-        outcomes = _outcomes(client, parts, target)
-    # a partition must be read to its end, also where nothing more is sent
-    for _ in batches:
-        pass
+        outcomes = _outcomes(client, (part for rows in parts for part in _puts(rows, table, target.version)), target)
     columns = list(zip(*outcomes, strict=True)) or [(), (), ()]
     yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_TOLD_SCHEMA)
+
+
+def operations(changes: FeedRows, table: Table, version: int) -> Iterator[Operations]:
+    """What writes changes of a table, in parts."""
+    yield from _puts(changes.rows, table, version)
+    for keys in portions(changes.gone):
+        yield deletes(key_documents(keys, table), version)
+
+
+def _puts(rows: pa.Table, table: Table, version: int) -> Iterator[Operations]:
+    for portion in portions(rows):
+        yield puts(key_documents(portion, table), documents(portion, table), version)
 
 
 def puts(keys: pa.Array, documents: pa.Array, version: int) -> Operations:

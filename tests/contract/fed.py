@@ -1,13 +1,14 @@
 """What a follower behind the lake is given: the change feed that Delta would have, made from the model's changes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.feed import FeedBatch, FeedRows
-from cdc.columns.spark_types import row_type
+from cdc.columns.feed import CopyTask, FeedBatch, FeedRows
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.model import apply
 from cdc.core.position import Bookmark
@@ -17,10 +18,32 @@ from sinks.memory import ChangesInMemory
 from tests.contract.followers import TABLES
 
 
-def feed_frame(spark: SparkSession, table: Table, rows: Mapping[Key, Row]) -> DataFrame:
-    """Rows as the frame of a copy."""
-    found = [tuple(row[name] for name in table.column_names) for row in rows.values()]
-    return spark.createDataFrame(found, row_type(table))
+@dataclass(frozen=True, slots=True)
+class HeldCopy:
+    """A `Copy` of rows in memory, which its tasks get each a part of."""
+
+    spark: SparkSession
+    rows: pa.Table
+    tasks: int = 2
+
+    def mapped(self, task: CopyTask, schema: str) -> DataFrame:
+        size = -(-len(self.rows) // self.tasks)
+        parts = [self.rows.slice(number * size, size) for number in range(self.tasks)]
+        return self.spark.range(0, self.tasks, 1, self.tasks).mapInArrow(partial(_own, parts=parts, task=task), schema)
+
+
+def _own(numbers: Iterable[pa.RecordBatch], parts: Sequence[pa.Table], task: CopyTask) -> Iterator[pa.RecordBatch]:
+    yield from task(parts[number] for batch in numbers for number in batch.column(0).to_pylist())
+
+
+def copy_of(spark: SparkSession, table: Table, rows: Mapping[Key, Row]) -> HeldCopy:
+    """Rows as a copy."""
+    return HeldCopy(spark, pa.Table.from_pylist([dict(row) for row in rows.values()], arrow_schema(table)))
+
+
+def copy_of_frame(frame: DataFrame, table: Table) -> HeldCopy:
+    """A frame's rows as a copy."""
+    return HeldCopy(frame.sparkSession, frame.toArrow().cast(arrow_schema(table)))
 
 
 def changed(table: Table, states: Mapping[Key, Row | None]) -> list[FeedRows]:
@@ -49,9 +72,9 @@ class Lake:
         self._ends: dict[int, TransactionEnd] = {}
         self._changes: dict[int, list[Change]] = {}
 
-    def copy(self, table: Table, rows: Mapping[Key, Row], bookmark: Bookmark) -> DataFrame:
+    def copy(self, table: Table, rows: Mapping[Key, Row], bookmark: Bookmark) -> HeldCopy:
         self._copies[table.name] = (rows, bookmark)
-        return feed_frame(self._spark, table, rows)
+        return copy_of(self._spark, table, rows)
 
     def batch(self, changes: ChangesInMemory) -> FeedBatch:
         """The net effect of a batch; the rows are those at its end."""

@@ -10,6 +10,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
 
 from cdc.run.pipeline import lake_of
 from sinks.lake.cuts import Cuts
@@ -19,6 +20,7 @@ from tests.moments import Commits, kill, writes
 from tests.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.verbs import booted
 
 pytestmark = pytest.mark.timeout(1800)
 CHANGES = 1200
@@ -53,13 +55,14 @@ def check_commands(lines: list[str]) -> None:
     assert not [line for line in lines if SECRET in line]
 
 
-def test_copied_followed_killed_and_verified(make_pipeline: MakePipeline, s3_server: S3Server, cluster: str) -> None:
+def test_copied_followed_killed_and_verified(
+    make_pipeline: MakePipeline, s3_server: S3Server, cluster: str, spark: SparkSession
+) -> None:
     """The last part is followed on a cluster, whose executors have the keys from nowhere but their tasks."""
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     lake = on_store(pipeline, s3_server)
     kill(pipeline, "bootstrap", "a table is in the lake", Commits(lake / "public/orders"))
-    ended = cdc(pipeline, "bootstrap")
-    assert ended.returncode == 0, ended.stderr
+    booted(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(21))
     for nth, table in enumerate(("public/orders", "_cdc/cuts"), 1):
         with writes(work, CHANGES * nth // 2):

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from cdc.columns.documents import documents_of
 from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
@@ -22,7 +22,7 @@ from sinks.search.client import Cluster, reached
 from sinks.search.follower import SearchFollower
 from sinks.search.layout import index_name, positions_index, refusals_index
 from sinks.search.settings import SearchSettings
-from tests.contract.fed import changed, feed_frame, keyed
+from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
 from tests.servers.every_kind import EVERY_KIND, every_kind_rows
@@ -70,7 +70,7 @@ def hits(url: str, index: str, query: dict[str, Any]) -> int:
 def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFollower) -> None:
     rows = every_kind_rows(spark)
     assert follower.written(EVERY_KIND.name) == 0
-    follower.load(EVERY_KIND, rows, MARK)
+    follower.load(EVERY_KIND, copy_of_frame(rows, EVERY_KIND), MARK)
     assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
@@ -80,7 +80,7 @@ def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFol
 
 
 def test_values_are_found(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:
-    follower.load(EVERY_KIND, every_kind_rows(spark), MARK)
+    follower.load(EVERY_KIND, copy_of_frame(every_kind_rows(spark), EVERY_KIND), MARK)
     index = index_name(name, EVERY_KIND.name)
     exact = {"term": {"a decimal.exact": "1234567890123456789012345678.0123456789"}}
     assert hits(search_url, index, exact) == 2
@@ -93,7 +93,7 @@ def test_values_are_found(spark: SparkSession, follower: SearchFollower, search_
 def test_an_index_of_several_shards_is_read_whole(spark: SparkSession, search_url: str, name: str) -> None:
     follower = started(spark, search_url, name, shards=3)
     many = spark.range(5000).selectExpr("cast(id AS int) AS id", "cast(id AS int) AS small", "'x' AS big")
-    follower.load(THINGS, many, MARK)
+    follower.load(THINGS, copy_of_frame(many, THINGS), MARK)
     assert sorted(row.id for row in follower.rows(THINGS).collect()) == list(range(5000))
 
 
@@ -101,7 +101,7 @@ def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> 
     table = Table(TableName("public", "long"), (Column("id", Kind.TEXT), Column("small", Kind.INTEGER)), ("id",))
     key = "k" * 600
     row: Row = {"id": key, "small": 1}
-    follower.load(table, feed_frame(spark, table, {(key,): row, (key + "x",): {"id": key + "x", "small": 2}}), MARK)
+    follower.load(table, copy_of(spark, table, {(key,): row, (key + "x",): {"id": key + "x", "small": 2}}), MARK)
     news = changed(table, {(key,): {**row, "small": 3}, (key + "x",): None})
     follower.apply(FeedBatch({table.name: news}), at(1))
     assert keyed(follower.rows(table), table) == {(key,): {"id": key, "small": 3}}
@@ -109,7 +109,7 @@ def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> 
 
 def test_the_index_remembers_its_source_for_good(spark: SparkSession, follower: SearchFollower, name: str) -> None:
     mark = Bookmark(Lsn(2**62), 7_654_321_098_765_432_109, 3)
-    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), mark)
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), mark)
     assert follower.bookmarks() == {THINGS.name: mark}
     assert SearchFollower(spark, follower._settings, name, "other").bookmarks() == {}
 
@@ -121,7 +121,7 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, search_url: str, name:
 
 
 def test_another_follower_of_the_pipeline_is_not_ours(spark: SparkSession, follower: SearchFollower, name: str) -> None:
-    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     with pytest.raises(PreconditionError, match="is there already"):
         SearchFollower(spark, follower._settings, name, "other").prepare([THINGS])
 
@@ -132,8 +132,8 @@ def test_a_table_without_a_key_is_refused(follower: SearchFollower) -> None:
 
 
 def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFollower) -> None:
-    copy = feed_frame(spark, THINGS, ROWS)
-    follower.load(THINGS, feed_frame(spark, THINGS, {(99,): written(99, "stale")}), MARK)
+    copy = copy_of(spark, THINGS, ROWS)
+    follower.load(THINGS, copy_of(spark, THINGS, {(99,): written(99, "stale")}), MARK)
     dying = patch("opensearchpy.client.IndicesClient.put_mapping", side_effect=KeyboardInterrupt)
     with dying, pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, copy, bookmark(7))
@@ -151,7 +151,7 @@ def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:
 
 
 def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
-    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     follower.apply(one(THINGS, 1, written(1, "new")), at(9))
     bulk(follower, (1 << 48) + 5, written(1, "late"))
     follower.apply(one(THINGS, 2, None), at(10))
@@ -165,7 +165,7 @@ def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollo
 def test_a_later_generation_is_not_taken_for_ours(
     spark: SparkSession, follower: SearchFollower, row: Row | None
 ) -> None:
-    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     bulk(follower, 2 << 48, row)
     with pytest.raises(RefusedError, match="another writer has written to index"):
         follower.apply(one(THINGS, 1, written(1, "ours")), at(9))
@@ -182,7 +182,7 @@ def test_a_later_generation_has_taken_over(spark: SparkSession, follower: Search
 def test_a_refused_document_is_kept_and_stops(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
-    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     grown = Table(THINGS.name, (*THINGS.columns, Column("new", Kind.TEXT)), THINGS.key)
     feed = changed(grown, {(1,): {**written(1, "secret"), "new": "secret"}})
     for _ in range(2):
@@ -219,7 +219,7 @@ def test_what_passes_is_tried_again(
 
     with Faulty(search_url, twice).listening() as url:
         follower = started(spark, url, name)
-        follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+        follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
         assert keyed(follower.rows(THINGS), THINGS) == ROWS
 
 
@@ -227,7 +227,7 @@ def test_too_large_a_request_is_split(spark: SparkSession, search_url: str, name
     small = Faulty(search_url, lambda body: (413, {}) if len(body) > 300 else None)
     with small.listening() as url:
         follower = started(spark, url, name)
-        follower.load(THINGS, feed_frame(spark, THINGS, ROWS).coalesce(1), MARK)
+        follower.load(THINGS, replace(copy_of(spark, THINGS, ROWS), tasks=1), MARK)
         assert keyed(follower.rows(THINGS), THINGS) == ROWS
         assert max(small.sizes) > 300
         huge = one(THINGS, 1, written(1, "x" * 400))
@@ -239,7 +239,7 @@ def test_a_node_that_stays_busy_is_unreachable(spark: SparkSession, search_url: 
     with Faulty(search_url, lambda body: (429, {"error": {"reason": "busy"}})).listening() as url:
         follower = started(spark, url, name, bulk_retry_seconds=1)
         with pytest.raises(UnreachableError, match="busy, for 1 s"):
-            follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+            follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
 
 
 def test_a_node_that_is_down_is_one_line(spark: SparkSession, name: str) -> None:
@@ -249,14 +249,14 @@ def test_a_node_that_is_down_is_one_line(spark: SparkSession, name: str) -> None
     assert "\n" not in str(down.value)
     target = write.Target(Cluster(FREE_OF_LISTENERS), "i", 1 << 48, 10, 1000, 1)
     with pytest.raises(UnreachableError, match="does not answer"):
-        write.write(documents_of(feed_frame(spark, THINGS, ROWS), THINGS), target)
+        write.fill(copy_of(spark, THINGS, ROWS), THINGS, target)
 
 
 def test_a_search_sees_whole_batches(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
     """What is written shows with the refresh at the end of its batch, in every table, and not before."""
     follower.prepare([OTHERS])
     for table in (THINGS, OTHERS):
-        follower.load(table, feed_frame(spark, table, ROWS), MARK)
+        follower.load(table, copy_of(spark, table, ROWS), MARK)
     both = {table.name: changed(table, {(1,): written(1, "new")}) for table in (THINGS, OTHERS)}
     with (
         patch("opensearchpy.client.IndicesClient.refresh", side_effect=KeyboardInterrupt),

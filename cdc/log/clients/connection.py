@@ -1,14 +1,17 @@
 """How librdkafka's clients reach the cluster, and what they say of it, in words of ours."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import stamina
 from confluent_kafka import KafkaError, KafkaException
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.log.settings import LogSettings
+
+Answer = TypeVar("Answer")
 
 REQUEST_SECONDS: Final = 10.0
 """How long one question to the cluster may take, finding a broker included."""
@@ -41,6 +44,8 @@ _TRANSIENT: Final = {
 _SETTINGS: Final = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FS}
 """What no waiting mends: a password, a certificate, an option."""
 
+# what is asked again is no news, and goes to stderr where no handler wants it
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 _quiet = logging.getLogger("cdc.kafka")
 # librdkafka writes to stderr where no handler wants it
 _quiet.addHandler(logging.NullHandler())
@@ -107,9 +112,22 @@ class Connection:
             return PreconditionError(f"{where} cannot be used: {cause.str()}", "correct the log block of cdc.yaml")
         return UnreachableError(f"{where} does not answer: {cause.str()}", "check log.bootstrap; is it running?")
 
+    def asked(self, question: Callable[[], Answer]) -> Answer:
+        """What the cluster answers; asked again while it finds itself: a topic's first leader is not known at once."""
+        with self.reported():
+            for attempt in stamina.retry_context(_is_passing, attempts=None, timeout=REQUEST_SECONDS, wait_max=1.0):
+                with attempt:
+                    found = question()
+        self.answered()
+        return found
+
     def _tell(self, error: KafkaError) -> None:
         down = error.code() == KafkaError._ALL_BROKERS_DOWN
         self._down |= down
         # that all are down follows on the reason, and says less
         if not down or self._told is None:
             self._told = error
+
+
+def _is_passing(error: Exception) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _TRANSIENT

@@ -1,7 +1,6 @@
 """Partitions of topics: which there are, and where they begin and end."""
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +14,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from cdc.log.clients.connection import REQUEST_SECONDS, Connection
+from cdc.log.clients.connection import REQUEST_SECONDS, Answer, Connection
 from cdc.log.settings import LogSettings
 
 
@@ -76,8 +75,7 @@ class Partitions:
         """The partitions of a topic, none when there is no such topic."""
         # asked once: a topic that is there keeps its partitions for as long as a follower reads it
         if not self._known.get(topic):
-            with self._asking():
-                found = self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions
+            found = self._asked(lambda: self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions)
             self._known[topic] = [Place(topic, partition) for partition in sorted(found)]
         return self._known[topic]
 
@@ -104,27 +102,29 @@ class Partitions:
             # a second wait would be for as many messages as it may give
             return _told_apart([first, *self.consumer.consume(most, 0)])
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        with self._connection.reported():
+    def _asked(self, question: Callable[[], Answer]) -> Answer:
+        def heard() -> Answer:
             try:
-                yield
+                return question()
             except KafkaException:
                 # its connections' trouble is told in a poll, which takes a message where something is read already
                 if not self.consumer.assignment():
                     self.consumer.poll(0)
                 raise
-            self._connection.answered()
+
+        return self._connection.asked(heard)
 
     def _bounds(self, places: Collection[Place], which: int) -> dict[Place, int]:
         """Ask by time: the protocol knows the first and the last offset by times that are none (ListOffsets)."""
-        if not places:
-            return {}
-        with self._asking():
+
+        def answers() -> list[TopicPartition]:
             found = self.consumer.offsets_for_times([place.at(which) for place in places], REQUEST_SECONDS)
             for each in found:
                 if each.error:
                     raise KafkaException(each.error)
+            return found
+
+        found = self._asked(answers) if places else []
         return {Place(each.topic, each.partition): each.offset for each in found}
 
 

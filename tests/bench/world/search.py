@@ -53,9 +53,9 @@ def documents(url: str, index: str) -> Iterator[dict[str, Any]]:
             after = hits[-1]["sort"]
 
 
-def count(url: str, index: str) -> int:
+def count(client: httpx.Client, index: str) -> int:
     """How many documents a search finds; 0 where there is no such index."""
-    answer = httpx.get(f"{url}/{index}/_count", timeout=60)
+    answer = client.get(f"/{index}/_count")
     return int(answer.json()["count"]) if answer.is_success else 0
 
 
@@ -71,7 +71,7 @@ def wait_until_found(url: str, index: str, xid: int, job: Job, limit: float) -> 
     return time.time()
 
 
-def indexed(url: str, index: str) -> int:
+def indexed(client: httpx.Client, index: str) -> int:
     """How many documents an index has taken, found or not; 0 where there is no such index."""
-    answer = httpx.get(f"{url}/{index}/_stats/indexing", timeout=60)
+    answer = client.get(f"/{index}/_stats/indexing")
     return int(answer.json()["_all"]["primaries"]["indexing"]["index_total"]) if answer.is_success else 0

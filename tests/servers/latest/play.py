@@ -9,7 +9,7 @@ from cdc.core.table import Table
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
 from sinks.latest.follower import LatestFollower
-from tests.contract.fed import changed, feed_frame
+from tests.contract.fed import changed, copy_of
 from tests.contract.followers import bookmark
 
 ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
@@ -27,7 +27,7 @@ def row(number: int, text: str) -> Row:
 def loaded(spark: SparkSession, follower: LatestFollower, *tables: Table) -> LatestFollower:
     follower.prepare(tables)
     for table in tables:
-        follower.load(table, feed_frame(spark, table, ROWS), MARK)
+        follower.load(table, copy_of(spark, table, ROWS), MARK)
     return follower
 
 

@@ -17,7 +17,7 @@ from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks.latest import state
 from sinks.latest.follower import LatestFollower
-from tests.contract.fed import changed, feed_frame, keyed
+from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
 from tests.servers.every_kind import EVERY_KIND, every_kind_rows
@@ -48,7 +48,7 @@ def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
 def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
     rows, follower = every_kind_rows(spark), start()
     assert follower.written(EVERY_KIND.name) == 0
-    follower.load(EVERY_KIND, rows, MARK)
+    follower.load(EVERY_KIND, copy_of_frame(rows, EVERY_KIND), MARK)
     assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
@@ -63,7 +63,7 @@ def test_a_key_has_one_partition_whoever_writes_it(spark: SparkSession, start: S
     table = Table(TableName("public", "keys"), (Column("id", Kind.TEXT), Column("small", Kind.INTEGER)), ("id",))
     keys = ["", "ä", "🐘", *("x" * n for n in range(1, 60)), *(f"key {n}" for n in range(200))]
     rows: dict[Key, Row] = {(key,): {"id": key, "small": 1} for key in keys}
-    follower.load(table, feed_frame(spark, table, rows), MARK)
+    follower.load(table, copy_of(spark, table, rows), MARK)
     follower.apply(one(table, {key: {**row, "small": 2} for key, row in rows.items()}), at(1))
     assert len(keyed(follower.rows(table), table)) == len(keys)
     places: dict[bytes | None, set[int]] = {}
@@ -151,9 +151,9 @@ def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log
     follower = loaded(spark, start(), THINGS)
     dying = patch.object(LatestFollower, "_register", side_effect=[None, KeyboardInterrupt])
     with dying, pytest.raises(KeyboardInterrupt):
-        follower.load(THINGS, feed_frame(spark, THINGS, {(99,): row(99, "stale"), (1,): row(1, "stale")}), MARK)
+        follower.load(THINGS, copy_of(spark, THINGS, {(99,): row(99, "stale"), (1,): row(1, "stale")}), MARK)
     less: dict[Key, Row] = {(1,): row(1, "new"), (50,): row(50, "new")}
-    follower.load(THINGS, feed_frame(spark, THINGS, less), bookmark(7))
+    follower.load(THINGS, copy_of(spark, THINGS, less), bookmark(7))
     assert keyed(follower.rows(THINGS), THINGS) == less
     assert start().bookmarks() == {THINGS.name: bookmark(7)}
 
@@ -161,7 +161,7 @@ def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log
 def test_a_copy_that_died_has_no_bookmark(spark: SparkSession, start: Start) -> None:
     follower = loaded(spark, start(), THINGS)
     with patch("sinks.latest.write.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+        follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     next_one = start()
     assert next_one.bookmarks() == {}
     with pytest.raises(PreconditionError, match="has no copy"):
@@ -226,8 +226,8 @@ def test_too_large_a_row_stops_with_its_remedy(spark: SparkSession, log: LogSett
     huge: dict[Key, Row] = {(1,): row(1, "x" * 3000)}
     follower.prepare([THINGS])
     with pytest.raises(PreconditionError, match=r"larger than 2,000 bytes .* → raise log\.latest\.max_record_bytes"):
-        follower.load(THINGS, feed_frame(spark, THINGS, huge), MARK)
-    follower.load(THINGS, feed_frame(spark, THINGS, ROWS), MARK)
+        follower.load(THINGS, copy_of(spark, THINGS, huge), MARK)
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     with pytest.raises(PreconditionError, match=r"a record is too large.* → raise log\.latest\.max_record_bytes"):
         follower.apply(one(THINGS, dict(huge)), at(1))
     assert follower.position() is None

@@ -1,0 +1,101 @@
+"""The rows of a table at a version, file by file: those that the files' deletion vectors leave."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.feed import CopyTask
+from cdc.core.table import Table
+from sinks.lake import deletion_vectors
+from sinks.lake.delta_state import DataFile
+from sinks.lake.storage import Storage
+
+PART_ROWS: Final = 50_000
+"""Rows of a file that are in memory at a time."""
+SHARES_A_CORE: Final = 4
+"""So many tasks a core: one that is done early takes from what is left."""
+LEAST_SHARE_BYTES: Final = 1024 * 1024
+"""What is read by one task, as files pack it, is not less: a task costs some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some neighbouring row groups of one file: its `number`th share of `count` equal ones."""
+
+    file: DataFile
+    number: int = 0
+    count: int = 1
+
+    def groups(self, all_groups: int) -> range:
+        return range(all_groups * self.number // self.count, all_groups * (self.number + 1) // self.count)
+
+
+def live_rows(storage: Storage, share: Share, table: Table) -> Iterator[pa.Table]:
+    """The live rows of a share (the table's Arrow schema), part by part in the file's order."""
+    file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
+    groups, gone = share.groups(file.num_row_groups), _gone(storage, share.file)
+    start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
+    for batch in file.iter_batches(PART_ROWS, list(groups), list(table.column_names)):
+        rows = pa.Table.from_batches([batch]).select(table.column_names).cast(arrow_schema(table))
+        yield _without(rows, gone, start)
+        start += len(batch)
+
+
+def _gone(storage: Storage, file: DataFile) -> npt.NDArray[np.int64]:
+    """The places in the file that its vector takes away, in order."""
+    vector = file.vector
+    return np.asarray(deletion_vectors.read(vector, storage).to_array() if vector else [], np.int64)
+
+
+def _without(rows: pa.Table, gone: npt.NDArray[np.int64], start: int) -> pa.Table:
+    """Rows that begin at place `start` of their file, without those that are gone."""
+    first, last = np.searchsorted(gone, [start, start + rows.num_rows])
+    if first == last:
+        return rows
+    live = np.ones(rows.num_rows, np.bool_)
+    live[gone[first:last] - start] = False
+    return rows.filter(pa.array(live))
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCopy:
+    """A `Copy` of a table's files, which Spark's tasks read where they lie.
+
+    Not by Spark's own reader of Delta: its rows would pass from the JVM to Python, and the first of them come seconds
+    later.
+    """
+
+    spark: SparkSession
+    table: Table
+    storage: Storage
+    files: Sequence[DataFile]
+
+    def mapped(self, task: CopyTask, schema: str) -> DataFrame:
+        shares = shared_out(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
+        read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)
+        return self.spark.range(0, len(shares), 1, max(len(shares), 1)).mapInArrow(read, schema)
+
+
+def shared_out(files: Iterable[DataFile], tasks: int) -> list[Share]:
+    """The files in about so many shares of about one size."""
+    files = [*files]
+    size = max(sum(file.size for file in files) // tasks, LEAST_SHARE_BYTES)
+    counts = [max(-(-file.size // size), 1) for file in files]
+    return [Share(file, n, count) for file, count in zip(files, counts, strict=True) for n in range(count)]
+
+
+def _read(
+    numbers: Iterable[pa.RecordBatch], shares: Sequence[Share], storage: Storage, table: Table, task: CopyTask
+) -> Iterator[pa.RecordBatch]:
+    own = (shares[number] for batch in numbers for number in batch.column(0).to_pylist())
+    parts: Callable[[Share], Iterator[pa.Table]] = partial(live_rows, storage, table=table)
+    yield from task(chain.from_iterable(parts(share) for share in own))

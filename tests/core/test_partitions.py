@@ -1,0 +1,38 @@
+"""Questions to the cluster: those that it cannot answer yet are asked again, those that it refuses are not."""
+
+from unittest.mock import Mock, patch
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from cdc.core.errors import PreconditionError
+from cdc.log.clients.partitions import Partitions, Place
+from cdc.log.settings import LogSettings
+
+PLACE = Place("t", 0)
+
+
+def failed(code: int) -> KafkaException:
+    return KafkaException(KafkaError(code))
+
+
+def asked(*answers: object) -> tuple[dict[Place, int], Mock]:
+    """What is said of the partition's end by a cluster that answers so."""
+    consumer = Mock(**{"offsets_for_times.side_effect": answers, "assignment.return_value": []})
+    with patch("cdc.log.clients.partitions.Consumer", return_value=consumer):
+        return Partitions(LogSettings(bootstrap="b:1", prefix="p")).ends([PLACE]), consumer
+
+
+def test_a_partition_without_a_leader_is_asked_for_again() -> None:
+    found, consumer = asked(
+        failed(KafkaError.NOT_LEADER_FOR_PARTITION),
+        failed(KafkaError.LEADER_NOT_AVAILABLE),
+        [TopicPartition("t", 0, 7)],
+    )
+    assert found == {PLACE: 7}
+    assert consumer.offsets_for_times.call_count == 3
+
+
+def test_a_refusal_is_told_at_once() -> None:
+    with pytest.raises(PreconditionError, match="refused a request"):
+        asked(failed(KafkaError.TOPIC_AUTHORIZATION_FAILED), [TopicPartition("t", 0, 7)])

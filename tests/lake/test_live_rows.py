@@ -1,0 +1,80 @@
+"""A table's files are read share by share: every live row is in one share, and no dead one in any."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+from pyspark.sql import SparkSession
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.documents import documents_of
+from cdc.columns.names import Message
+from sinks.lake import layout
+from sinks.lake.deletion_vectors import VectorFile
+from sinks.lake.delta_state import DataFile
+from sinks.lake.live_rows import LEAST_SHARE_BYTES, LakeCopy, Share, live_rows, shared_out
+from sinks.lake.storage import Folder
+from tests.core.histories import THINGS
+from tests.lake.places import PLACES, PlacedLake, placed
+from tests.lake.tables import apply, copied, opened, row, update
+
+
+@pytest.fixture(params=PLACES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    return placed(request, tmp_path)
+
+
+def rows_of(ids: range) -> pa.Table:
+    return pa.Table.from_pylist([dict(row(number, f"t{number}")) for number in ids], arrow_schema(THINGS))
+
+
+@given(st.data())
+def test_shares_have_every_live_row_once(data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, 60), "rows")
+    gone = data.draw(st.sets(st.integers(0, max(count - 1, 0)), max_size=count), "gone")
+    group, shares = data.draw(st.integers(1, 20), "rows a group"), data.draw(st.integers(1, 9), "shares")
+    with TemporaryDirectory() as root:
+        storage, vectors = Folder(root), VectorFile()
+        pq.write_table(rows_of(range(count)), Path(root) / "f.parquet", row_group_size=group)
+        vector = vectors.add(BitMap(gone)) if gone else None
+        storage.write(vectors.path, vectors.content)
+        file = DataFile("f.parquet", 1, count, "{}", 0, vector)
+        parts = [part for n in range(shares) for part in live_rows(storage, Share(file, n, shares), THINGS)]
+    found = pa.concat_tables([arrow_schema(THINGS).empty_table(), *parts])
+    assert found.equals(rows_of(range(count)).take(pa.array(sorted({*range(count)} - gone), pa.int64())))
+
+
+@given(st.lists(st.integers(0, 400), max_size=20), st.integers(1, 16))
+def test_files_are_shared_out_whole_and_evenly(megabytes: list[int], tasks: int) -> None:
+    files = [DataFile(f"{n}", size * LEAST_SHARE_BYTES, 1, "{}", 0) for n, size in enumerate(megabytes)]
+    found = shared_out(files, tasks)
+    for file in files:
+        own = [share for share in found if share.file is file]
+        assert [*np.concatenate([share.groups(1000) for share in own])] == [*range(1000)]
+    usual = max(sum(file.size for file in files) // tasks, LEAST_SHARE_BYTES)
+    assert all(share.file.size / share.count <= usual for share in found)
+
+
+def test_a_copy_is_what_the_version_has(lake: PlacedLake, spark: SparkSession) -> None:
+    copied(lake, THINGS, [row(number, f"t{number}") for number in range(500)], files=3)
+    apply(opened(lake), update(1, row(7, "new"), row(900, None)), 1)
+    log = layout.owned(lake, THINGS.name)
+    assert log is not None
+    # a later version has nothing to do with it
+    apply(opened(lake), update(2, row(8, "newer")), 2)
+    copy = LakeCopy(spark, THINGS, lake.table(THINGS.name), [*log.state.files.values()])
+    found = {each[Message.KEY]: each[Message.VALUE] for each in documents_of(copy, THINGS).collect()}
+    assert len(found) == 501
+    assert found['{"id":7}'] == '{"id":7,"small":7,"big":"new"}'
+    assert found['{"id":8}'] == '{"id":8,"small":8,"big":"t8"}'
+    assert found['{"id":900}'] == '{"id":900,"small":900,"big":null}'
+
+
+def test_a_copy_of_nothing_has_no_rows(lake: PlacedLake, spark: SparkSession) -> None:
+    assert documents_of(LakeCopy(spark, THINGS, lake.table(THINGS.name), []), THINGS).count() == 0
