@@ -1,26 +1,50 @@
-"""A table's rows on an exported snapshot as a DataFrame, read in ranges by many tasks; nothing is written."""
+"""A table's rows on an exported snapshot, read in ranges by many tasks; nothing is written."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns import table_copy
 from cdc.columns.spark_types import row_type
 from cdc.core.table import Table
 from snapshots.copy import CopyTask, SnapshotSource, copy_tasks
 
 
-def source_rows(spark: SparkSession, source: SnapshotSource, table: Table, pages: int) -> DataFrame:
-    """The table's rows, typed as `row_type` says: what a copy on this snapshot would hold."""
-    tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
-    frame = spark.createDataFrame([(n,) for n in range(len(tasks))], "task int").repartitionByRange(len(tasks), "task")
-    return frame.mapInArrow(_reader(tasks), row_type(table))
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """What a copy of the table on this snapshot would hold; a `Copy` itself."""
+
+    spark: SparkSession
+    table: Table
+    ranges: Sequence[CopyTask]
+
+    @classmethod
+    def at(cls, spark: SparkSession, source: SnapshotSource, table: Table, pages: int) -> Self:
+        return cls(spark, table, copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism))
+
+    def frame(self) -> DataFrame:
+        """The rows, typed as `row_type` says."""
+        return self._tasks().mapInArrow(partial(_batches, ranges=self.ranges), row_type(self.table))
+
+    def mapped(self, task: table_copy.CopyTask, schema: str) -> DataFrame:
+        return self._tasks().mapInArrow(partial(_mapped, ranges=self.ranges, task=task), schema)
+
+    def _tasks(self) -> DataFrame:
+        count = len(self.ranges)
+        return self.spark.range(0, count, 1, count)
 
 
-def _reader(tasks: Sequence[CopyTask]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("task").to_pylist():
-                yield from tasks[number].batches()
+def _batches(numbers: Iterable[pa.RecordBatch], ranges: Sequence[CopyTask]) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from ranges[number].batches()
 
-    return read
+
+def _mapped(
+    numbers: Iterable[pa.RecordBatch], ranges: Sequence[CopyTask], task: table_copy.CopyTask
+) -> Iterator[pa.RecordBatch]:
+    yield from task(pa.Table.from_batches([batch]) for batch in _batches(numbers, ranges))

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc.columns.feed import Copy
 from cdc.columns.names import Message, within
 from cdc.columns.spark_types import row_type
+from cdc.columns.table_copy import Copy
 from cdc.columns.wire import time_of_day
 from cdc.core.table import Column, Kind, Table
 

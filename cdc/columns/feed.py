@@ -1,6 +1,6 @@
 """What follows the lake takes in: whole rows by key, from what the lake's commits say they changed."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.digest import Digest
 from cdc.columns.key_bits import KeyBits, joined, key_bits
+from cdc.columns.table_copy import Copy
 from cdc.core.follower import Follower
 from cdc.core.table import Table, TableName
 
@@ -35,25 +37,14 @@ class FeedBatch:
     tables: Mapping[TableName, Iterable[FeedRows]]
 
 
-CopyTask = Callable[[Iterator[pa.Table]], Iterable[pa.RecordBatch]]
-"""What a task of Spark makes of its rows of a copy, of which some are in memory at a time."""
-
-
-class Copy(Protocol):
-    """A table's rows at one moment (its Arrow schema), in parts that Spark's tasks read each on their own."""
-
-    def mapped(self, task: CopyTask, schema: str) -> DataFrame:
-        """What `task` makes of every part, as a frame of `schema` that is made when it is read.
-
-        A task that fails is run again, by Spark, with the same rows.
-        """
-
-
 class Readable(Protocol):
     """A follower whose tables can be read back, for verification."""
 
     def rows(self, table: Table) -> DataFrame:
         """The table as the follower holds it now: the table's columns, typed as `row_type` says."""
+
+    def digest(self, table: Table) -> Digest:
+        """The digest of the same rows, made where they are read."""
 
 
 class FedFollower(Follower[Copy, FeedBatch], Readable, Protocol):

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from cdc.columns.ends import Ends, UnreadableEvent, read_ends
+from cdc.columns.ends import Ends, UnreadableEvent, joined, read_ends
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 
 LAST_MESSAGES = 200
-"""Messages of the transaction topic that are read to find the last END, where no follower is behind."""
+"""Messages of the transaction topic that are read at once to find an END that is near."""
 
 
 def ends_of(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
@@ -60,25 +60,52 @@ def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> End
 
     Raises HistoryLostError when the topic no longer holds the first of them.
     """
-    start = _first_above(reader, topic, after, until.end_offset)
-    ends = ends_in(reader, topic, start, until.end_offset + 1)
-    return ends.where(ends.lsn > after)
+    return EndsAbove(reader, topic, after).up_to(until.end_offset)
 
 
-def _first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int:
-    """Halve the topic until the first END above `lsn` is found: commits stand in the order of their LSNs."""
-    first = low = reader.beginning([topic])[topic][0]
-    high = until
-    while low < high:
+class EndsAbove:
+    """The ENDs of commits above an LSN, read as far as somebody has asked; for one thread at a time."""
+
+    def __init__(self, reader: Reader, topic: str, lsn: Lsn) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._lsn = lsn
+        self._found: list[Ends] = []
+        self._next = 0
+
+    def up_to(self, offset: int) -> Ends:
+        """Those up to and with this offset. Raises HistoryLostError when the topic no longer holds the first."""
+        if not self._found:
+            self._next = _before_first_above(self._reader, self._topic, self._lsn, offset)
+        if offset >= self._next:
+            self._found.append(ends_in(self._reader, self._topic, self._next, offset + 1))
+            self._next = offset + 1
+        ends = joined(self._found)
+        return ends.where((ends.lsn > self._lsn) & (ends.offset <= offset))
+
+
+def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int:
+    """An offset before the first END above `lsn`, or its own, and near it: commits stand in the order of their LSNs.
+
+    Wider and wider steps back from `until`, since most who ask are near, then halves of the last one.
+    """
+    first = reader.beginning([topic])[topic][0]
+
+    def is_above(offset: int) -> bool:
+        # a BEGIN or a marker may lie there: the next END behind it is asked
+        end = _first_end(reader, topic, offset, until)
+        return end is None or end.lsn > lsn
+
+    step = LAST_MESSAGES
+    low, high = max(until - step, first), until
+    while low > first and is_above(low):
+        step *= 8
+        low, high = max(until - step, first), low
+    while high - low > LAST_MESSAGES:
         middle = (low + high) // 2
-        # a BEGIN or a marker may lie in the middle: the next END behind it is asked
-        end = _first_end(reader, topic, middle, until)
-        if end is not None and end.lsn <= lsn:
-            low = middle + 1
-        else:
-            high = middle
+        low, high = (low, middle) if is_above(middle) else (middle, high)
     # the first END that is left is above `lsn`: others, above it as well, may have gone
-    if low == first > 0:
+    if low == first > 0 and is_above(first):
         raise HistoryLostError(f"{topic} begins behind {format_lsn(lsn)}", "bootstrap the table again")
     return low
 

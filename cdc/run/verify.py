@@ -1,23 +1,29 @@
 """`cdc verify`: is every follower what its source is, once both are at one LSN? Measured, never inferred.
 
 (*Designing Data-Intensive Applications*, chapter 12, "Trust, but Verify")
+
+Digests first: tables whose rows have the same are equal. Only those that have not are brought together, row by row.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.compare import Comparison, Side, compare, side
+from cdc.columns.digest import Digest, digest_of_copy
+from cdc.columns.table_copy import FrameCopy
 from cdc.config.settings import PipelineSettings
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_between
+from cdc.log.transactions import EndsAbove
 from cdc.run.arrival import check_attended, wait
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
@@ -26,9 +32,11 @@ from connect import catalog, registration, slot, source
 from sinks.lake.feed import LakeFeed
 from snapshots.copy import SnapshotSource
 from snapshots.keeper import Kept, filenodes, kept
-from snapshots.read import source_rows
+from snapshots.read import SourceRows
 
 MOVED = "moved"
+TABLES_AT_ONCE = 4
+"""Most of a small table's time is Spark's way into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +80,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Readback:
-    """How a follower's position and rows are asked for."""
+    """How a follower's position is asked for, and its rows: as they are, and as their digest."""
 
     position: Callable[[], Position | None]
     rows: Callable[[Table], DataFrame]
+    digest: Callable[[Table], Digest]
 
 
 def verify(
@@ -114,7 +123,9 @@ def verify(
             # an END above the LSN shows that everything up to it has come; an idle source would send none
             registration.beat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
             readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
-            truth = _Truth(settings, spark, readers, keeper, lsn, most, held)
+            reader = held.enter_context(Reader(settings.log))
+            since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn)
+            truth = _Truth(spark, readers, keeper, lsn, since, most, held)
             found = {
                 name: truth.verdicts(each, wait(settings, name, each.position, lsn, patience), tables)
                 for name, each in followers.items()
@@ -126,50 +137,71 @@ def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[s
     """The followers by name; without Spark, only to be asked where they stand."""
     lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
-    fed = {name: Readback(f.position, f.rows) for name, f in fed_followers(spark, settings).items()}
-    return {settings.delta[0]: Readback(lake.position, feed.rows), **fed}
+    fed = {name: Readback(f.position, f.rows, f.digest) for name, f in fed_followers(spark, settings).items()}
+    # by Spark's reader of Delta, not by ours: what is verified is what others would read
+    read = Readback(lake.position, feed.rows, lambda table: digest_of_copy(FrameCopy(feed.rows(table), table), table))
+    return {settings.delta[0]: read, **fed}
 
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """The source at one LSN, and what it is compared by."""
+    """The source at one LSN, what has been committed since, and what it is compared by."""
 
-    settings: PipelineSettings
     spark: SparkSession
     readers: SnapshotSource
     keeper: Kept
     lsn: Lsn
+    since: EndsAbove
     most: int
     held: ExitStack
+    reading: Lock = field(default_factory=Lock)
+    digests: dict[TableName, Digest] = field(default_factory=dict)
     sides: dict[TableName, Side] = field(default_factory=dict)
 
     def verdicts(self, follower: Readback, position: Position, tables: Sequence[Table]) -> dict[TableName, Verdict]:
-        return {table.name: self._verdict(follower, position, table) for table in tables}
+        with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
+            found = threads.map(lambda table: self._verdict(follower, position, table), tables)
+            return {table.name: verdict for table, verdict in zip(tables, found, strict=True)}
 
     def _verdict(self, follower: Readback, position: Position, table: Table) -> Verdict:
+        ours, theirs = self._digest(table), follower.digest(table)
+        moved = self._moved(follower, position, table)
+        if moved or ours == theirs:
+            return Verdict(None if moved else Comparison(ours.rows, theirs.rows), moved)
+        compared = self._compared(follower, table)
+        moved = self._moved(follower, position, table)
+        return Verdict(None if moved else compared, moved)
+
+    def _moved(self, follower: Readback, position: Position, table: Table) -> int:
+        """How many changes of the table the follower may hold that the snapshot does not.
+
+        Asked behind the reading: what came in meanwhile may be among the rows that were read.
+        """
+        stands = follower.position() or position
+        if stands.lsn <= self.lsn:
+            return 0
+        with self.reading:
+            return self.since.up_to(stands.end_offset).counts([str(table.name)]).get(str(table.name), 0)
+
+    def _compared(self, follower: Readback, table: Table) -> Comparison:
         theirs = side(follower.rows(table), table)
         try:
-            compared = compare(self._source(table), theirs, table, self.most)
+            return compare(self._side(table), theirs, table, self.most)
         finally:
             theirs.release()
-        # asked behind the reading: what came in meanwhile may be among the rows that were read
-        since = _moved(self.settings, table.name, self.lsn, follower.position() or position)
-        return Verdict(None if since else compared, since)
 
-    def _source(self, table: Table) -> Side:
-        """The source's side, read once however many followers there are."""
+    def _source(self, table: Table) -> SourceRows:
+        return SourceRows.at(self.spark, self.readers, table, self.keeper.pages[table.name])
+
+    def _digest(self, table: Table) -> Digest:
+        """The source's digest, made once however many followers there are."""
+        if table.name not in self.digests:
+            self.digests[table.name] = digest_of_copy(self._source(table), table)
+        return self.digests[table.name]
+
+    def _side(self, table: Table) -> Side:
+        """The source's side, read once however many followers differ."""
         if table.name not in self.sides:
-            rows = source_rows(self.spark, self.readers, table, self.keeper.pages[table.name])
-            self.sides[table.name] = side(rows, table)
+            self.sides[table.name] = side(self._source(table).frame(), table)
             self.held.callback(self.sides[table.name].release)
         return self.sides[table.name]
-
-
-def _moved(settings: PipelineSettings, table: TableName, lsn: Lsn, position: Position) -> int:
-    """How many changes of the table the follower may hold that the snapshot does not."""
-    if position.lsn <= lsn:
-        return 0
-    topic = transaction_topic(settings.log.prefix)
-    with Reader(settings.log) as reader:
-        ends = ends_between(reader, topic, lsn, position)
-    return ends.counts([str(table)]).get(str(table), 0)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.feed import CopyTask
+from cdc.columns.table_copy import CopyTask
 from cdc.core.table import Table
 from sinks.lake import deletion_vectors
 from sinks.lake.delta_state import DataFile

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns.digest import Digest
 from cdc.columns.documents import documents, documents_of, key_documents, portions, rows_of
-from cdc.columns.feed import Copy, FeedBatch, FeedRows, required
+from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.columns.names import Message
+from cdc.columns.table_copy import Copy
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -100,10 +102,18 @@ class LatestFollower:
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a consumer has them that reads committed records from the beginning until now."""
+        newest = read.newest(required(self._spark), self._log, self._registered(table))
+        return rows_of(newest.select(F.col(Message.VALUE).cast("string").alias(Message.VALUE)), table)
+
+    def digest(self, table: Table) -> Digest:
+        """The digest of the same rows."""
+        return read.digest(required(self._spark), self._log, self._registered(table))
+
+    def _registered(self, table: Table) -> str:
+        """The topic of a table that this follower has."""
         if table.name not in self._known().tables:
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
-        newest = read.newest(required(self._spark), self._log, self._topic(table.name))
-        return rows_of(newest.select(F.col(Message.VALUE).cast("string").alias(Message.VALUE)), table)
+        return self._topic(table.name)
 
     def _topic(self, name: TableName) -> str:
         return latest_topic(self._log.prefix, name)

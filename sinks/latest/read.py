@@ -1,20 +1,27 @@
 """The topics of a latest log read back: what is committed in them, and the newest of each key."""
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc.columns import digest as digests
+from cdc.columns.digest import Digest
 from cdc.columns.names import Message
 from cdc.core.position import Offsets
 from cdc.log import spark_options
-from cdc.log.clients.reader import Reader
+from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
 
 SETTLE_SECONDS: Final = 10.0
 """How long a commit's markers may take to reach every partition; a longer transaction is one that still runs."""
 POLL_SECONDS: Final = 0.02
+MOST_KEYS: Final = 2_000_000
+"""A task holds two hashes of so many keys, some 400 MB; a partition with more is read more than once."""
 
 
 def is_empty(log: LogSettings, topic: str) -> bool:
@@ -51,6 +58,43 @@ def newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
     latest = records.groupBy(Message.KEY).agg(F.max_by(value, F.col(Message.OFFSET)).alias("newest"))
     found = F.col("newest").getField(Message.VALUE)
     return latest.where(found.isNotNull()).select(Message.KEY, found.alias(Message.VALUE))
+
+
+def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
+    """The digest of the newest values, committed when this is called: a key's are all in one partition, so that a task
+    a partition finds them without the others.
+    """
+    start, until = committed(log, topic)
+    places = [(number, first, until[topic][number]) for number, first in start[topic].items()]
+    read = partial(_digested, log=log, topic=topic, places=places)
+    return digests.added(spark.range(0, len(places), 1, len(places)).mapInArrow(read, digests.COLUMNS))
+
+
+def _digested(
+    numbers: Iterable[pa.RecordBatch], log: LogSettings, topic: str, places: Sequence[tuple[int, int, int]]
+) -> Iterator[pa.RecordBatch]:
+    own = [places[number] for batch in numbers for number in batch.column(0).to_pylist()]
+    with Reader(log) as reader:
+        yield from digests.told(
+            _newest_values(reader.read(topic, *place), taken, passes)
+            for place in own
+            for passes in (max(-(-(place[2] - place[1]) // MOST_KEYS), 1),)
+            for taken in range(passes)
+        )
+
+
+def _newest_values(records: Iterable[Record], taken: int, passes: int) -> Digest:
+    """Of one of so many shares of the keys, told apart by their hashes: all at once may be too many."""
+    newest: dict[bytes, bytes] = {}
+    for record in records:
+        key = digests.hashed(record.key or b"")
+        if int.from_bytes(key[:4], "little") % passes != taken:
+            continue
+        if record.value is None:
+            newest.pop(key, None)
+        else:
+            newest[key] = digests.hashed(record.value)
+    return digests.digest_of_hashes(newest.values())
 
 
 def committed(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:

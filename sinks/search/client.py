@@ -20,6 +20,8 @@ from opensearchpy.exceptions import (
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 TIMEOUT_SECONDS = 60
+CONNECTIONS = 4
+"""So many requests at once keep their connections."""
 BUSY = 429
 SERVER_FAULT = 500
 _VALUES = re.compile(r" in document with id '.*?'|\. Preview of field's value: .*", re.DOTALL)
@@ -42,12 +44,15 @@ class Cluster:
 
 
 @contextmanager
-def opened(cluster: Cluster) -> Iterator[OpenSearch]:
+def opened(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
     """A client of the cluster; nothing is sent before its first request, and nothing is sent twice by itself."""
-    options: dict[str, Any] = {"ca_certs": cluster.ca_file} if cluster.ca_file else {}
+    if cluster.ca_file:
+        options["ca_certs"] = cluster.ca_file
     if cluster.username is not None:
         options["http_auth"] = (cluster.username, cluster.password or "")
-    client = OpenSearch(hosts=[cluster.url], timeout=TIMEOUT_SECONDS, max_retries=0, **options)
+    client = OpenSearch(
+        hosts=[cluster.url], timeout=TIMEOUT_SECONDS, max_retries=0, pool_maxsize=CONNECTIONS, **options
+    )
     try:
         yield client
     finally:
@@ -55,10 +60,10 @@ def opened(cluster: Cluster) -> Iterator[OpenSearch]:
 
 
 @contextmanager
-def reached(cluster: Cluster) -> Iterator[OpenSearch]:
+def reached(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
     """A client whose failures are raised as CdcError: unreachable where trying again later is sensible."""
     try:
-        with opened(cluster) as client:
+        with opened(cluster, **options) as client:
             yield client
     except TransportError as error:
         raise as_ours(cluster, error) from error

@@ -8,8 +8,10 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import ConflictError
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.digest import Digest
 from cdc.columns.documents import rows_of
-from cdc.columns.feed import Copy, FeedBatch, FeedRows, required
+from cdc.columns.feed import FeedBatch, FeedRows, required
+from cdc.columns.table_copy import Copy
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -111,13 +113,19 @@ class SearchFollower:
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a search sees them now."""
+        return rows_of(read.documents(required(self._spark), self._source(table)), table)
+
+    def digest(self, table: Table) -> Digest:
+        """The digest of the same rows."""
+        return read.digest(required(self._spark), self._source(table))
+
+    def _source(self, table: Table) -> read.Source:
         index = self._index(table.name)
         with reached(self._cluster) as client:
             if not self._note(client, table.name):
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
-        shards = int(settings[index]["settings"]["index"]["number_of_shards"])
-        return rows_of(read.read(required(self._spark), read.Source(self._cluster, index, shards)), table)
+        return read.Source(self._cluster, index, int(settings[index]["settings"]["index"]["number_of_shards"]))
 
     def _index(self, name: TableName) -> str:
         return layout.index_name(self._prefix, name)

@@ -1,21 +1,29 @@
 """An index read back, whole: one Spark partition a slice, each scrolling through it page by page."""
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 from opensearchpy import OpenSearch
+from opensearchpy.serializer import JSONSerializer
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns import digest as digests
+from cdc.columns.digest import Digest, digest_of
 from cdc.columns.names import Message
 from sinks.search.client import Cluster, reached
 
 PAGE: Final = 1000
 KEEP_ALIVE: Final = "5m"
 _SCHEMA = pa.schema([(Message.VALUE.value, pa.string())])
+
+Pages = Iterable[Sequence[bytes]]
+"""Documents as they were sent, some at a time."""
+Task = Callable[[Pages], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +35,73 @@ class Source:
     slices: int
 
 
-def read(spark: SparkSession, source: Source) -> DataFrame:
+def documents(spark: SparkSession, source: Source) -> DataFrame:
     """Every document that a search sees now, as JSON text in a column VALUE."""
+    return _mapped(spark, source, _texts, f"{Message.VALUE.value} string")
+
+
+def digest(spark: SparkSession, source: Source) -> Digest:
+    """The digest of every document that a search sees now."""
+    return digests.added(_mapped(spark, source, _digested, digests.COLUMNS))
+
+
+def _mapped(spark: SparkSession, source: Source, task: Task, schema: str) -> DataFrame:
     slices = spark.range(0, source.slices, 1, source.slices)
-    return slices.mapInArrow(partial(_pages, source=source), f"{Message.VALUE.value} string")
+    return slices.mapInArrow(partial(_read, source=source, task=task), schema)
 
 
-def _pages(batches: Iterable[pa.RecordBatch], source: Source) -> Iterator[pa.RecordBatch]:
-    """On an executor: the pages of each slice in the batches."""
-    with reached(source.cluster) as client:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from _slice(client, source, number)
+def _texts(pages: Pages) -> Iterator[pa.RecordBatch]:
+    for page in pages:
+        yield pa.RecordBatch.from_arrays([pa.array(page, pa.binary()).cast(pa.string())], schema=_SCHEMA)
 
 
-def _slice(client: OpenSearch, source: Source, number: int) -> Iterator[pa.RecordBatch]:
+def _digested(pages: Pages) -> Iterator[pa.RecordBatch]:
+    return digests.told(map(digest_of, pages))
+
+
+def _read(batches: Iterable[pa.RecordBatch], source: Source, task: Task) -> Iterator[pa.RecordBatch]:
+    """On an executor: what the task makes of the slices in the batches."""
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    with reached(source.cluster, serializer=_PageSerializer()) as client:
+        yield from task(page for number in numbers for page in _slice(client, source, number))
+
+
+class _Hit(msgspec.Struct):
+    source: msgspec.Raw = msgspec.field(name="_source")
+
+
+class _Hits(msgspec.Struct):
+    hits: list[_Hit] = []
+
+
+class _Page(msgspec.Struct):
+    """A search's answer: of a hit, only the bytes of its document are looked at."""
+
+    scroll_id: str = msgspec.field(name="_scroll_id", default="")
+    hits: _Hits = msgspec.field(default_factory=_Hits)
+
+
+class _PageSerializer(JSONSerializer):
+    """Reads answers as pages."""
+
+    _decoder = msgspec.json.Decoder(_Page)
+
+    def loads(self, s: str) -> Any:
+        return self._decoder.decode(s)
+
+
+def _slice(client: OpenSearch, source: Source, number: int) -> Iterator[Sequence[bytes]]:
     # nobody needs an order, and by `_doc` a scroll takes none
     query: dict[str, Any] = {"size": PAGE, "sort": ["_doc"]}
     if source.slices > 1:
         query["slice"] = {"id": number, "max": source.slices}
     page = client.search(body=query, index=source.index, params={"scroll": KEEP_ALIVE})
     try:
-        while hits := page["hits"]["hits"]:
-            documents = [json.dumps(hit["_source"], ensure_ascii=False) for hit in hits]
-            yield pa.RecordBatch.from_arrays([pa.array(documents, pa.string())], schema=_SCHEMA)
-            page = client.scroll(body={"scroll": KEEP_ALIVE, "scroll_id": page["_scroll_id"]})
+        with ThreadPoolExecutor(1) as ahead:
+            while page.hits.hits:
+                # asked for before this page is worked on: the node gathers one while we take in the other
+                following = ahead.submit(client.scroll, body={"scroll": KEEP_ALIVE, "scroll_id": page.scroll_id})
+                yield [bytes(hit.source) for hit in page.hits.hits]
+                page = following.result()
     finally:
-        client.clear_scroll(body={"scroll_id": [page["_scroll_id"]]})
+        client.clear_scroll(body={"scroll_id": [page.scroll_id]})

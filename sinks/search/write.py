@@ -21,7 +21,8 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import TransportError
 
 from cdc.columns.documents import documents, key_documents, portions
-from cdc.columns.feed import Copy, FeedRows
+from cdc.columns.feed import FeedRows
+from cdc.columns.table_copy import Copy
 from cdc.core.errors import RefusedError
 from cdc.core.table import Table
 from sinks.search.client import Cluster, is_passing, opened, reason_of, told, unreachable

@@ -8,7 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.feed import CopyTask, FeedBatch, FeedRows
+from cdc.columns.feed import FeedBatch, FeedRows
+from cdc.columns.table_copy import CopyTask
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.model import apply
 from cdc.core.position import Bookmark

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from cdc.columns.digest import digest_of_copy
 from cdc.columns.feed import FeedBatch
+from cdc.columns.table_copy import FrameCopy
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, Position
@@ -70,13 +72,15 @@ def hits(url: str, index: str, query: dict[str, Any]) -> int:
 def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFollower) -> None:
     rows = every_kind_rows(spark)
     assert follower.written(EVERY_KIND.name) == 0
-    follower.load(EVERY_KIND, copy_of_frame(rows, EVERY_KIND), MARK)
+    copy = copy_of_frame(rows, EVERY_KIND)
+    follower.load(EVERY_KIND, copy, MARK)
     assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
     assert found.count() == 4
     assert found.exceptAll(rows).isEmpty()
     assert rows.exceptAll(found).isEmpty()
+    assert follower.digest(EVERY_KIND) == digest_of_copy(copy, EVERY_KIND)
 
 
 def test_values_are_found(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:
@@ -95,6 +99,7 @@ def test_an_index_of_several_shards_is_read_whole(spark: SparkSession, search_ur
     many = spark.range(5000).selectExpr("cast(id AS int) AS id", "cast(id AS int) AS small", "'x' AS big")
     follower.load(THINGS, copy_of_frame(many, THINGS), MARK)
     assert sorted(row.id for row in follower.rows(THINGS).collect()) == list(range(5000))
+    assert follower.digest(THINGS) == digest_of_copy(FrameCopy(many, THINGS), THINGS)
 
 
 def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> None:

@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.columns.digest import digest_of_copy
 from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
@@ -48,13 +49,15 @@ def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
 def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
     rows, follower = every_kind_rows(spark), start()
     assert follower.written(EVERY_KIND.name) == 0
-    follower.load(EVERY_KIND, copy_of_frame(rows, EVERY_KIND), MARK)
+    copy = copy_of_frame(rows, EVERY_KIND)
+    follower.load(EVERY_KIND, copy, MARK)
     assert follower.written(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
     assert found.count() == 4
     assert found.exceptAll(rows).isEmpty()
     assert rows.exceptAll(found).isEmpty()
+    assert follower.digest(EVERY_KIND) == digest_of_copy(copy, EVERY_KIND)
 
 
 def test_a_key_has_one_partition_whoever_writes_it(spark: SparkSession, start: Start, log: LogSettings) -> None:

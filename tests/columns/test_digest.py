@@ -1,0 +1,34 @@
+"""Equal tables have equal digests, however their rows are read; others have not."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.columns.digest import Digest, digest_of
+
+ROWS = st.lists(st.binary(max_size=6), max_size=30)
+
+
+@given(ROWS, st.integers(), st.integers(1, 5))
+def test_order_and_tasks_do_not_matter(rows: list[bytes], seed: int, tasks: int) -> None:
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    parts = [digest_of(shuffled[task::tasks]) for task in range(tasks)]
+    assert sum(parts, Digest()) == digest_of(rows)
+
+
+@given(ROWS, ROWS)
+def test_only_equal_tables_have_equal_digests(ours: list[bytes], theirs: list[bytes]) -> None:
+    assert (digest_of(ours) == digest_of(theirs)) == (sorted(ours) == sorted(theirs))
+
+
+@given(ROWS.filter(bool), st.data())
+def test_a_row_that_is_there_twice_counts_twice(rows: list[bytes], data: st.DataObject) -> None:
+    twice = data.draw(st.sampled_from(rows))
+    found = digest_of([*rows, twice])
+    assert found.rows == len(rows) + 1
+    assert found.total != digest_of(rows).total
+
+
+def test_a_table_without_rows_is_nothing() -> None:
+    assert digest_of([]) == Digest()
