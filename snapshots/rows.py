@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import asyncpg
 import pyarrow as pa
+import uvloop
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
@@ -56,7 +57,7 @@ def _batch(table: Table, sent: list[Column], content: block.Bytes, widths: list[
 def _blocks(conninfo: str, snapshot: str, query: str) -> Iterator[list[bytes]]:
     """What COPY sends of a query, in pieces of whole rows; while one is worked on, the rest waits in the socket."""
     # no asyncio.Runner: each `run` of it sets a signal handler, and thereby writes down the piece before as a text
-    with closing(asyncio.new_event_loop()) as loop:
+    with closing(uvloop.new_event_loop()) as loop:
         # room for one: COPY is never further ahead of who takes the pieces
         pieces = asyncio.Queue[list[bytes]](1)
         copying = loop.create_task(_copied(conninfo, snapshot, query, pieces))

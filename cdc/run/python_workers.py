@@ -3,6 +3,12 @@
 A worker of Spark's own daemon imports it anew, for seconds of processor time; and one is lost whenever a task ends
 before its input does, as those of large runs do.
 """
+# ruff: noqa: E402
+
+import sys
+
+# Spark puts archives of its Python code in front, of which nothing is kept compiled: the same code is installed here
+sys.path[:] = [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]
 
 import pandas
 import pyspark.sql.pandas.serializers
@@ -11,9 +17,13 @@ from pyspark.daemon import manager
 
 import cdc.log.messages
 import sinks.lake.large_batch
+import sinks.lake.live_rows
+import sinks.latest.read
 import sinks.latest.write
+import sinks.search.read
 import sinks.search.write
 import snapshots.copy
+import snapshots.read
 from cdc.run.collector import seldom
 
 IMPORTED = (
@@ -22,9 +32,13 @@ IMPORTED = (
     pyspark.worker,
     cdc.log.messages,
     sinks.lake.large_batch,
+    sinks.lake.live_rows,
+    sinks.latest.read,
     sinks.latest.write,
+    sinks.search.read,
     sinks.search.write,
     snapshots.copy,
+    snapshots.read,
 )
 
 # Spark runs this module in place of its own daemon (`spark.python.daemon.module`)

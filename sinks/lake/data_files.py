@@ -16,7 +16,7 @@ from sinks.lake.storage import Storage
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_FOLDER: Final = "_change_data"
-COMPRESSION: Final = "snappy"
+COMPRESSION: Final = "zstd"
 REPEATED: Final = 8
 """So often a value has to come, on average, for a dictionary of them."""
 ROW_GROUP_ROWS: Final = 131_072
