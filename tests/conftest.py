@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["cluster", "kafka_bootstrap", "make_pipeline", "s3_server", "search_url", "servers"]
 
 
+QUICK = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Frames of some rows: to compile what reads them takes longer than to read them."""
+
 FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "faults": ("spark", "servers")}
 """What every test of a folder may ask for, whatever its fixtures say."""
 
@@ -60,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     jars = [str(jar) for jar in (*spark_jars(), *fetch("s3a"))]
     launch = Launch("local[2]", "2g", jars, log, brief=True)
-    session = build("tests", launch, {"spark.sql.shuffle.partitions": "2"})
+    session = build("tests", launch, QUICK)
     yield session
     session.stop()
 
