@@ -14,6 +14,7 @@ import pytest
 
 from cdc.config.init import TemplateValues
 from cdc.local.endpoints import Part
+from tests.ports import free_ports
 
 DOCKER = Path(__file__).parents[1] / "docker"
 SERVICES = {Part.POSTGRES: "postgres", Part.KAFKA: "kafka", Part.CONNECT: "connect", Part.SEARCH: "opensearch"}
@@ -115,13 +116,17 @@ def containers(folder: Path) -> Iterator[Servers]:
     for name, text in made.items():
         if not (kept / name).exists():
             (kept / name).write_text(text)
+    # a stack of its own for each process that runs tests: they stop parts under each other otherwise
+    names = ("CDC_SOURCE_PORT", "CDC_LOG_PORT", "CDC_CONNECT_PORT", "CDC_SEARCH_PORT")
+    ports = {name: str(port) for name, port in zip(names, free_ports(len(names)), strict=True)}
+    os.environ.update({**ports, "COMPOSE_PROJECT_NAME": f"cdc-tests-{os.getpid()}"})
     with DockerCompose(str(DOCKER), compose_file_name="compose.yaml", wait=True) as compose:
         values = TemplateValues(
             host="127.0.0.1",
             port=int(compose.get_service_port("postgres", 5432) or 0),
             user="postgres",
             password="${env:CDC_TEST_PASSWORD}",
-            bootstrap=f"127.0.0.1:{os.environ.get('CDC_LOG_PORT', '29092')}",
+            bootstrap=f"127.0.0.1:{os.environ['CDC_LOG_PORT']}",
             connect_url=f"http://127.0.0.1:{compose.get_service_port('connect', 8083)}",
             password_reference="${file:/run/secrets/postgres.properties:password}",
             source_host="postgres",

@@ -46,7 +46,7 @@ def hashed(text: bytes) -> bytes:
 
 def digest_of(texts: Iterable[bytes]) -> Digest:
     """The digest of rows by their documents."""
-    return digest_of_hashes([blake2b(text, digest_size=BYTES).digest() for text in texts])
+    return digest_of_hashes(map(hashed, texts))
 
 
 def digest_of_hashes(hashes: Iterable[bytes]) -> Digest:
@@ -71,9 +71,9 @@ def told(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
     )
 
 
-def added(told: DataFrame) -> Digest:
+def added(answers: DataFrame) -> Digest:
     """The sum of what tasks answered with, rows of COLUMNS."""
-    return sum((Digest(row["rows"], int.from_bytes(row["total"], "little")) for row in told.collect()), Digest())
+    return sum((Digest(row["rows"], int.from_bytes(row["total"], "little")) for row in answers.collect()), Digest())
 
 
 def _of_rows(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from cdc.columns.names import quoted
 from cdc.core.table import Table
 
 CopyTask = Callable[[Iterator[pa.Table]], Iterable[pa.RecordBatch]]
@@ -20,7 +21,7 @@ class Copy(Protocol):
     def mapped(self, task: CopyTask, schema: str) -> DataFrame:
         """What `task` makes of every part, as a frame of `schema` that is made when it is read.
 
-        A task that fails is run again, by Spark, with the same rows.
+        A task may be run again, by Spark, with the same rows.
         """
 
 
@@ -33,7 +34,8 @@ class FrameCopy:
 
     def mapped(self, task: CopyTask, schema: str) -> DataFrame:
         # mapInArrow asks for the columns by their names, and takes a dot in one for a field of another
-        numbered = self.frame.toDF(*(f"c{number}" for number in range(len(self.table.columns))))
+        own = self.frame.select(*map(quoted, self.table.column_names))
+        numbered = own.toDF(*(f"c{number}" for number in range(len(self.table.columns))))
         return numbered.mapInArrow(partial(_renamed, names=self.table.column_names, task=task), schema)
 
 

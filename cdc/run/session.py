@@ -112,6 +112,10 @@ def _keep(archive: ClassArchive) -> None:
     """At the end of this process: the session's Java, which ends with it, writes what it has loaded (JEP 350)."""
     gateway = SparkContext._gateway
     if gateway is not None:
+        if SparkContext._active_spark_context is not None:
+            # a session that is not stopped tells of its connections' end with a traceback
+            with suppress(Py4JError):
+                SparkContext._active_spark_context.stop()
         # PySpark's Java ends by itself when its stdin does; one that is killed writes no archive
         gateway.proc.stdin.close()
         with suppress(subprocess.TimeoutExpired):

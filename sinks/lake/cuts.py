@@ -89,9 +89,11 @@ class Cuts:
         offset = state.transactions.get(self._lake.app_id) if state else None
         if state is None or offset is None:
             return None
-        if self._last is None or self._last.position.end_offset != offset - _SHIFT:
-            self._last = self._found(state, offset - _SHIFT)
-        return self._last
+        last = self._last
+        if last is None or last.position.end_offset != offset - _SHIFT:
+            # by a name of its own: another thread may find an older one meanwhile
+            last = self._last = self._found(state, offset - _SHIFT)
+        return last
 
     def at(self, end_offset: int) -> Cut | None:
         """The cut at this END's offset, or None when there is none."""

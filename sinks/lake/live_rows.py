@@ -20,11 +20,11 @@ from sinks.lake.delta_state import DataFile
 from sinks.lake.storage import Storage
 
 PART_ROWS: Final = 50_000
-"""Rows of a file that are in memory at a time."""
+"""Rows of a row group that are in memory at a time."""
 SHARES_A_CORE: Final = 4
 """So many tasks a core: one that is done early takes from what is left."""
 LEAST_SHARE_BYTES: Final = 1024 * 1024
-"""What is read by one task, as files pack it, is not less: a task costs some milliseconds."""
+"""A file is not shared out in smaller parts, as it packs them: a task costs some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,14 @@ class Share:
 def live_rows(storage: Storage, share: Share, table: Table) -> Iterator[pa.Table]:
     """The live rows of a share (the table's Arrow schema), part by part in the file's order."""
     file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
-    groups, gone = share.groups(file.num_row_groups), _gone(storage, share.file)
+    groups = share.groups(file.num_row_groups)
+    if not groups:
+        return
+    gone = _gone(storage, share.file)
     start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
-    for batch in file.iter_batches(PART_ROWS, list(groups), list(table.column_names)):
+    # group by group: they are bounded in bytes, and what was read of several would be kept until the last
+    batches = (file.iter_batches(PART_ROWS, [group], list(table.column_names)) for group in groups)
+    for batch in chain.from_iterable(batches):
         rows = pa.Table.from_batches([batch]).select(table.column_names).cast(arrow_schema(table))
         yield _without(rows, gone, start)
         start += len(batch)
@@ -86,7 +91,7 @@ class LakeCopy:
 
 
 def shared_out(files: Iterable[DataFile], tasks: int) -> list[Share]:
-    """The files in about so many shares of about one size."""
+    """The files in shares of at most one size: so many, and up to one more a file."""
     files = [*files]
     size = max(sum(file.size for file in files) // tasks, LEAST_SHARE_BYTES)
     counts = [max(-(-file.size // size), 1) for file in files]

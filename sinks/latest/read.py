@@ -1,7 +1,8 @@
 """The topics of a latest log read back: what is committed in them, and the newest of each key."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,6 +13,7 @@ from pyspark.sql import functions as F
 from cdc.columns import digest as digests
 from cdc.columns.digest import Digest
 from cdc.columns.names import Message
+from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
 from cdc.log import spark_options
 from cdc.log.clients.reader import Reader, Record
@@ -66,6 +68,8 @@ def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
     """
     start, until = committed(log, topic)
     places = [(number, first, until[topic][number]) for number, first in start[topic].items()]
+    if not places:
+        raise HistoryLostError(f"topic {topic} is gone", "run `cdc bootstrap` again")
     read = partial(_digested, log=log, topic=topic, places=places)
     return digests.added(spark.range(0, len(places), 1, len(places)).mapInArrow(read, digests.COLUMNS))
 
@@ -75,26 +79,36 @@ def _digested(
 ) -> Iterator[pa.RecordBatch]:
     own = [places[number] for batch in numbers for number in batch.column(0).to_pylist()]
     with Reader(log) as reader:
-        yield from digests.told(
-            _newest_values(reader.read(topic, *place), taken, passes)
-            for place in own
-            for passes in (max(-(-(place[2] - place[1]) // MOST_KEYS), 1),)
-            for taken in range(passes)
-        )
+        yield from digests.told(newest_values(partial(reader.read, topic, *place)) for place in own)
 
 
-def _newest_values(records: Iterable[Record], taken: int, passes: int) -> Digest:
-    """Of one of so many shares of the keys, told apart by their hashes: all at once may be too many."""
-    newest: dict[bytes, bytes] = {}
-    for record in records:
-        key = digests.hashed(record.key or b"")
-        if int.from_bytes(key[:4], "little") % passes != taken:
-            continue
-        if record.value is None:
-            newest.pop(key, None)
-        else:
-            newest[key] = digests.hashed(record.value)
-    return digests.digest_of_hashes(newest.values())
+def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -> Digest:
+    """The digest of the newest values among records, which are read more than once where there are more than `most`
+    keys: a share of them each time, told apart by their hashes.
+    """
+    shares, found = deque([(0, 1)]), Digest()
+    while shares:
+        number, count = shares.popleft()
+        newest: dict[bytes, bytes] = {}
+        for record in read():
+            key = digests.hashed(record.key or b"")
+            if _share(key, count) != number:
+                continue
+            if record.value is None:
+                newest.pop(key, None)
+            else:
+                newest[key] = digests.hashed(record.value)
+            while len(newest) > most:
+                # the other half of this share's keys: later
+                shares.append((number + count, 2 * count))
+                count *= 2
+                newest = {key: value for key, value in newest.items() if _share(key, count) == number}
+        found += digests.digest_of_hashes(newest.values())
+    return found
+
+
+def _share(key: bytes, count: int) -> int:
+    return int.from_bytes(key[:8], "little") % count
 
 
 def committed(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:

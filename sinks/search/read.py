@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns import digest as digests
 from cdc.columns.digest import Digest, digest_of
 from cdc.columns.names import Message
-from sinks.search.client import Cluster, reached
+from sinks.search.client import Cluster, reached, unreachable
 
 PAGE: Final = 1000
 KEEP_ALIVE: Final = "5m"
@@ -74,11 +74,16 @@ class _Hits(msgspec.Struct):
     hits: list[_Hit] = []
 
 
+class _Shards(msgspec.Struct):
+    failed: int = 0
+
+
 class _Page(msgspec.Struct):
     """A search's answer: of a hit, only the bytes of its document are looked at."""
 
     scroll_id: str = msgspec.field(name="_scroll_id", default="")
     hits: _Hits = msgspec.field(default_factory=_Hits)
+    shards: _Shards = msgspec.field(name="_shards", default_factory=_Shards)
 
 
 class _PageSerializer(JSONSerializer):
@@ -98,10 +103,17 @@ def _slice(client: OpenSearch, source: Source, number: int) -> Iterator[Sequence
     page = client.search(body=query, index=source.index, params={"scroll": KEEP_ALIVE})
     try:
         with ThreadPoolExecutor(1) as ahead:
-            while page.hits.hits:
+            while _whole(page, source).hits.hits:
                 # asked for before this page is worked on: the node gathers one while we take in the other
                 following = ahead.submit(client.scroll, body={"scroll": KEEP_ALIVE, "scroll_id": page.scroll_id})
                 yield [bytes(hit.source) for hit in page.hits.hits]
                 page = following.result()
     finally:
         client.clear_scroll(body={"scroll_id": [page.scroll_id]})
+
+
+def _whole(page: _Page, source: Source) -> _Page:
+    """A page of all shards: an answer without some of them is a success to OpenSearch."""
+    if page.shards.failed:
+        raise unreachable(source.cluster, f"{page.shards.failed} shards of index {source.index} do not answer")
+    return page

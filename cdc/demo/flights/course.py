@@ -1,7 +1,5 @@
 """`cdc demo`: from nothing to followers that are proven equal to their source, with real data and a busy day."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -63,14 +61,13 @@ def play(home: Home, changes: int, seed: int) -> Outcome:
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
         found = stage.parts_up(home)
     on = stage.set_up(home, found, PLAY)
-    with psycopg.connect(on.dsn, autocommit=True) as connection, ThreadPoolExecutor(1) as waiting:
-        # Spark takes its time to start: that long the tables are loaded, and capture begins
-        spark = waiting.submit(spark_session, on.settings, "demo", brief=True, progress=Lines())
+    with psycopg.connect(on.dsn, autocommit=True) as connection:
         with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
             loaded = _load(connection)
         with steps.step("bootstrap", f"cdc -c {stage.shown(on.config)} bootstrap: capture first, then the copies"):
-            copied = _bootstrap(on, spark.result)
-        outcome = _live(steps, on, spark.result(), connection, _Wish(changes, seed))
+            spark = spark_session(on.settings, "demo", brief=True, progress=Lines())
+            copied = _bootstrap(on, spark)
+        outcome = _live(steps, on, spark, connection, _Wish(changes, seed))
     steps.ended()
     return Outcome(on, seed, loaded, copied, *outcome, steps.seconds)
 
@@ -93,9 +90,9 @@ def _load(connection: psycopg.Connection) -> dict[str, int]:
     return loaded
 
 
-def _bootstrap(on: Stage, start_spark: Callable[[], SparkSession]) -> dict[str, int]:
+def _bootstrap(on: Stage, spark: SparkSession) -> dict[str, int]:
     with output.progress() as bars:
-        outcome = bootstrap.bootstrap(on.settings, start_spark, note, bars)
+        outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, bars)
     for name, rows in outcome.copied.items():
         note(f"{name!s:<16} {rows:>9,} rows copied into the lake")
     if not outcome.changed:

@@ -113,7 +113,9 @@ class Connection:
         return UnreachableError(f"{where} does not answer: {cause.str()}", "check log.bootstrap; is it running?")
 
     def asked(self, question: Callable[[], Answer]) -> Answer:
-        """What the cluster answers; asked again while it finds itself: a topic's first leader is not known at once."""
+        """What the cluster answers; asked again, for REQUEST_SECONDS, while it finds itself: a topic's first leader is
+        not known at once.
+        """
         with self.reported():
             for attempt in stamina.retry_context(_is_passing, attempts=None, timeout=REQUEST_SECONDS, wait_max=1.0):
                 with attempt:
