@@ -1,6 +1,5 @@
 """Kafka Connect's REST interface, as far as capture needs it: idempotent, patient while its group rebalances."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +10,6 @@ from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, trusted
 
 PATIENCE_SECONDS = 60.0
-
-# it warns of every attempt that is to be repeated, while a rebalance is nothing that a person has to know of
-logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class _Rebalancing(Exception):

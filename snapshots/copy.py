@@ -5,11 +5,13 @@ Rows go from COPY through Arrow into Parquet and never become Python objects, so
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
+from cdc.columns.tasks import in_tasks
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
 from snapshots import rows
@@ -57,9 +59,7 @@ def copy_table(
     Files appear beside what is there already; they count for nothing until a follower takes them in.
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
-    # by range, a number a partition: hashed, some would have two and others none
-    frame = spark.createDataFrame([(n,) for n in range(len(tasks))], "task int").repartitionByRange(len(tasks), "task")
-    written = watch(frame.mapInArrow(_copying(tasks, write), _COPIED).collect)
+    written = watch(in_tasks(spark, len(tasks), partial(_copied, tasks=tasks, write=write), _COPIED).collect)
     return [CopiedFile(*(row[name] for name in _RESULT.names)) for row in written]
 
 
@@ -85,12 +85,6 @@ _COPIED = "path string, bytes long, rows long, statistics string"
 _RESULT = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
 
 
-def _copying(
-    tasks: Sequence[CopyTask], write: Writer
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("task").to_pylist():
-                yield pa.RecordBatch.from_pylist([asdict(write(tasks[number].batches()))], _RESULT)
-
-    return copy
+def _copied(numbers: Iterable[int], tasks: Sequence[CopyTask], write: Writer) -> Iterator[pa.RecordBatch]:
+    for number in numbers:
+        yield pa.RecordBatch.from_pylist([asdict(write(tasks[number].batches()))], _RESULT)

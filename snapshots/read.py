@@ -8,8 +8,9 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns import table_copy
 from cdc.columns.spark_types import row_type
+from cdc.columns.table_copy import RowsTask
+from cdc.columns.tasks import in_tasks
 from cdc.core.table import Table
 from snapshots.copy import CopyTask, SnapshotSource, copy_tasks
 
@@ -28,23 +29,16 @@ class SourceRows:
 
     def frame(self) -> DataFrame:
         """The rows, typed as `row_type` says."""
-        return self._tasks().mapInArrow(partial(_batches, ranges=self.ranges), row_type(self.table))
+        return in_tasks(self.spark, len(self.ranges), partial(_batches, ranges=self.ranges), row_type(self.table))
 
-    def mapped(self, task: table_copy.CopyTask, schema: str) -> DataFrame:
-        return self._tasks().mapInArrow(partial(_mapped, ranges=self.ranges, task=task), schema)
-
-    def _tasks(self) -> DataFrame:
-        count = len(self.ranges)
-        return self.spark.range(0, count, 1, count)
+    def mapped(self, task: RowsTask, schema: str) -> DataFrame:
+        return in_tasks(self.spark, len(self.ranges), partial(_mapped, ranges=self.ranges, task=task), schema)
 
 
-def _batches(numbers: Iterable[pa.RecordBatch], ranges: Sequence[CopyTask]) -> Iterator[pa.RecordBatch]:
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            yield from ranges[number].batches()
+def _batches(numbers: Iterable[int], ranges: Sequence[CopyTask]) -> Iterator[pa.RecordBatch]:
+    for number in numbers:
+        yield from ranges[number].batches()
 
 
-def _mapped(
-    numbers: Iterable[pa.RecordBatch], ranges: Sequence[CopyTask], task: table_copy.CopyTask
-) -> Iterator[pa.RecordBatch]:
-    yield from task(pa.Table.from_batches([batch]) for batch in _batches(numbers, ranges))
+def _mapped(numbers: Iterable[int], ranges: Sequence[CopyTask], task: RowsTask) -> Iterable[pa.RecordBatch]:
+    return task(pa.Table.from_batches([batch]) for batch in _batches(numbers, ranges))

@@ -17,6 +17,7 @@ from cdc.local.endpoints import Part
 from tests.ports import free_ports
 
 DOCKER = Path(__file__).parents[1] / "docker"
+PORTS = ("CDC_SOURCE_PORT", "CDC_LOG_PORT", "CDC_CONNECT_PORT", "CDC_SEARCH_PORT")
 SERVICES = {Part.POSTGRES: "postgres", Part.KAFKA: "kafka", Part.CONNECT: "connect", Part.SEARCH: "opensearch"}
 
 
@@ -116,10 +117,7 @@ def containers(folder: Path) -> Iterator[Servers]:
     for name, text in made.items():
         if not (kept / name).exists():
             (kept / name).write_text(text)
-    # a stack of its own for each process that runs tests: they stop parts under each other otherwise
-    names = ("CDC_SOURCE_PORT", "CDC_LOG_PORT", "CDC_CONNECT_PORT", "CDC_SEARCH_PORT")
-    ports = {name: str(port) for name, port in zip(names, free_ports(len(names)), strict=True)}
-    os.environ.update({**ports, "COMPOSE_PROJECT_NAME": f"cdc-tests-{os.getpid()}"})
+    os.environ.update(own_stack("tests"))
     with DockerCompose(str(DOCKER), compose_file_name="compose.yaml", wait=True) as compose:
         values = TemplateValues(
             host="127.0.0.1",
@@ -139,6 +137,12 @@ def containers(folder: Path) -> Iterator[Servers]:
             lambda part: composed("stop", SERVICES[part]),
             lambda part: composed("up", "--detach", "--wait", SERVICES[part]),
         )
+
+
+def own_stack(name: str) -> dict[str, str]:
+    """What Compose is told of a stack that only this process has: others would stop its parts."""
+    ports = zip(PORTS, map(str, free_ports(len(PORTS))), strict=True)
+    return {"COMPOSE_PROJECT_NAME": f"cdc-{name}-{os.getpid()}", **dict(ports)}
 
 
 def composed(*arguments: str) -> None:

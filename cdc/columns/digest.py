@@ -65,10 +65,7 @@ def digest_of_copy(copy: Copy, table: Table) -> Digest:
 def told(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
     """What a task answers with: the sum of its parts, as a row of COLUMNS."""
     whole = sum(parts, Digest())
-    values = [[whole.rows], [whole.total.to_bytes(BYTES, "little")]]
-    yield pa.RecordBatch.from_arrays(
-        [pa.array(v, f.type) for v, f in zip(values, _SCHEMA, strict=True)], schema=_SCHEMA
-    )
+    yield pa.RecordBatch.from_pylist([{"rows": whole.rows, "total": whole.total.to_bytes(BYTES, "little")}], _SCHEMA)
 
 
 def added(answers: DataFrame) -> Digest:

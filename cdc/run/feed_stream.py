@@ -123,8 +123,9 @@ def _load(
 ) -> None:
     _prepare(follower, tables)
     for table, bookmark in tables:
-        with watch(table.name, feed.row_count(table.name, cut)):
-            follower.load(table, feed.copy(table, cut), bookmark)
+        copy = feed.copy(table, cut)
+        with watch(table.name, copy.row_count):
+            follower.load(table, copy, bookmark)
 
 
 def _prepare(follower: FedFollower, tables: Sequence[tuple[Table, Bookmark]]) -> None:

@@ -19,6 +19,7 @@ from cdc.columns.changes import Changes, Integers, Messages, RefusedMessage
 from cdc.columns.decode import Decoder
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold, nothing
+from cdc.columns.tasks import in_tasks
 from cdc.core.table import Table, TableName
 from cdc.log.messages import Stretch
 from sinks.lake import data_files, statistics
@@ -79,18 +80,15 @@ def parts(spark: SparkSession, stretches: Sequence[Stretch], read: Read, plan: P
     if not stretches:
         return []
     task = partial(_task, stretches=stretches, read=read, plan=plan)
-    rows = spark.range(0, len(stretches), 1, len(stretches)).mapInArrow(task, "part binary").collect()
+    rows = in_tasks(spark, len(stretches), task, "part binary").collect()
     return [pickle.loads(row["part"]) for row in rows]  # noqa: S301 - our own executors wrote it
 
 
-def _task(
-    numbers: Iterable[pa.RecordBatch], stretches: Sequence[Stretch], read: Read, plan: Plan
-) -> Iterator[pa.RecordBatch]:
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            stretch = stretches[number]
-            part = part_of(read(stretch), stretch, plan)
-            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(part)], pa.binary())], names=["part"])
+def _task(numbers: Iterable[int], stretches: Sequence[Stretch], read: Read, plan: Plan) -> Iterator[pa.RecordBatch]:
+    for number in numbers:
+        stretch = stretches[number]
+        part = part_of(read(stretch), stretch, plan)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(part)], pa.binary())], names=["part"])
 
 
 def part_of(messages: Iterable[Messages], stretch: Stretch, plan: Plan) -> Part:

@@ -1,6 +1,6 @@
 """The rows of a table at a version, file by file: those that the files' deletion vectors leave."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.table_copy import CopyTask
+from cdc.columns.table_copy import RowsTask
+from cdc.columns.tasks import in_tasks
 from cdc.core.table import Table
 from sinks.lake import deletion_vectors
 from sinks.lake.delta_state import DataFile
@@ -84,10 +85,14 @@ class LakeCopy:
     storage: Storage
     files: Sequence[DataFile]
 
-    def mapped(self, task: CopyTask, schema: str) -> DataFrame:
+    def mapped(self, task: RowsTask, schema: str) -> DataFrame:
         shares = shared_out(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
         read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)
-        return self.spark.range(0, len(shares), 1, max(len(shares), 1)).mapInArrow(read, schema)
+        return in_tasks(self.spark, len(shares), read, schema)
+
+    @property
+    def row_count(self) -> int:
+        return sum(file.live_rows for file in self.files)
 
 
 def shared_out(files: Iterable[DataFile], tasks: int) -> list[Share]:
@@ -99,8 +104,6 @@ def shared_out(files: Iterable[DataFile], tasks: int) -> list[Share]:
 
 
 def _read(
-    numbers: Iterable[pa.RecordBatch], shares: Sequence[Share], storage: Storage, table: Table, task: CopyTask
-) -> Iterator[pa.RecordBatch]:
-    own = (shares[number] for batch in numbers for number in batch.column(0).to_pylist())
-    parts: Callable[[Share], Iterator[pa.Table]] = partial(live_rows, storage, table=table)
-    yield from task(chain.from_iterable(parts(share) for share in own))
+    numbers: Iterable[int], shares: Sequence[Share], storage: Storage, table: Table, task: RowsTask
+) -> Iterable[pa.RecordBatch]:
+    return task(chain.from_iterable(live_rows(storage, shares[number], table) for number in numbers))

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from cdc.columns import digest as digests
 from cdc.columns.digest import Digest
 from cdc.columns.names import Message
+from cdc.columns.tasks import in_tasks
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
 from cdc.log import spark_options
@@ -71,15 +72,14 @@ def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
     if not places:
         raise HistoryLostError(f"topic {topic} is gone", "run `cdc bootstrap` again")
     read = partial(_digested, log=log, topic=topic, places=places)
-    return digests.added(spark.range(0, len(places), 1, len(places)).mapInArrow(read, digests.COLUMNS))
+    return digests.added(in_tasks(spark, len(places), read, digests.COLUMNS))
 
 
 def _digested(
-    numbers: Iterable[pa.RecordBatch], log: LogSettings, topic: str, places: Sequence[tuple[int, int, int]]
+    numbers: Iterable[int], log: LogSettings, topic: str, places: Sequence[tuple[int, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    own = [places[number] for batch in numbers for number in batch.column(0).to_pylist()]
     with Reader(log) as reader:
-        yield from digests.told(newest_values(partial(reader.read, topic, *place)) for place in own)
+        yield from digests.told(newest_values(partial(reader.read, topic, *places[number])) for number in numbers)
 
 
 def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -> Digest:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns import digest as digests
 from cdc.columns.digest import Digest, digest_of
 from cdc.columns.names import Message
+from cdc.columns.tasks import in_tasks
 from sinks.search.client import Cluster, reached, unreachable
 
 PAGE: Final = 1000
@@ -46,8 +47,7 @@ def digest(spark: SparkSession, source: Source) -> Digest:
 
 
 def _mapped(spark: SparkSession, source: Source, task: Task, schema: str) -> DataFrame:
-    slices = spark.range(0, source.slices, 1, source.slices)
-    return slices.mapInArrow(partial(_read, source=source, task=task), schema)
+    return in_tasks(spark, source.slices, partial(_read, source=source, task=task), schema)
 
 
 def _texts(pages: Pages) -> Iterator[pa.RecordBatch]:
@@ -59,9 +59,8 @@ def _digested(pages: Pages) -> Iterator[pa.RecordBatch]:
     return digests.told(map(digest_of, pages))
 
 
-def _read(batches: Iterable[pa.RecordBatch], source: Source, task: Task) -> Iterator[pa.RecordBatch]:
-    """On an executor: what the task makes of the slices in the batches."""
-    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+def _read(numbers: Iterable[int], source: Source, task: Task) -> Iterator[pa.RecordBatch]:
+    """On an executor: what the task makes of the slices with these numbers."""
     with reached(source.cluster, serializer=_PageSerializer()) as client:
         yield from task(page for number in numbers for page in _slice(client, source, number))
 

@@ -1,6 +1,6 @@
 """What a follower behind the lake is given: the change feed that Delta would have, made from the model's changes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.feed import FeedBatch, FeedRows
-from cdc.columns.table_copy import CopyTask
+from cdc.columns.table_copy import RowsTask
+from cdc.columns.tasks import in_tasks
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.model import apply
 from cdc.core.position import Bookmark
@@ -27,14 +28,14 @@ class HeldCopy:
     rows: pa.Table
     tasks: int = 2
 
-    def mapped(self, task: CopyTask, schema: str) -> DataFrame:
+    def mapped(self, task: RowsTask, schema: str) -> DataFrame:
         size = -(-len(self.rows) // self.tasks)
         parts = [self.rows.slice(number * size, size) for number in range(self.tasks)]
-        return self.spark.range(0, self.tasks, 1, self.tasks).mapInArrow(partial(_own, parts=parts, task=task), schema)
+        return in_tasks(self.spark, self.tasks, partial(_own, parts=parts, task=task), schema)
 
 
-def _own(numbers: Iterable[pa.RecordBatch], parts: Sequence[pa.Table], task: CopyTask) -> Iterator[pa.RecordBatch]:
-    yield from task(parts[number] for batch in numbers for number in batch.column(0).to_pylist())
+def _own(numbers: Iterable[int], parts: Sequence[pa.Table], task: RowsTask) -> Iterable[pa.RecordBatch]:
+    return task(parts[number] for number in numbers)
 
 
 def copy_of(spark: SparkSession, table: Table, rows: Mapping[Key, Row]) -> HeldCopy:

@@ -32,17 +32,15 @@ class Topic:
             yield Record(topic, partition, offset, None, json.dumps({**event, "ts_ms": 0}).encode())
 
 
-def topic(draw: st.DrawFn) -> list[int | None]:
+@st.composite
+def topics(draw: st.DrawFn) -> list[int | None]:
     """Commits in the order of their LSNs, BEGINs between them."""
     count = draw(st.integers(1, 4000))
     every, gaps = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     return [10 * (offset // gaps) if offset % every == 0 else None for offset in range(count)]
 
 
-topics = st.composite(topic)()
-
-
-@given(topics, st.data())
+@given(topics(), st.data())
 def test_every_end_above_is_found(lsns: list[int | None], data: st.DataObject) -> None:
     lsn = data.draw(st.integers(-5, 10 * len(lsns) + 5), "lsn")
     asked = sorted(data.draw(st.lists(st.integers(0, len(lsns) - 1), min_size=1, max_size=3), "asked"))
@@ -52,7 +50,7 @@ def test_every_end_above_is_found(lsns: list[int | None], data: st.DataObject) -
         assert above.up_to(until).offset.tolist() == expected
 
 
-@given(topics, st.data())
+@given(topics(), st.data())
 def test_a_topic_that_begins_behind_is_told(lsns: list[int | None], data: st.DataObject) -> None:
     first = data.draw(st.integers(1, len(lsns)), "first") if len(lsns) > 1 else 0
     lsn = data.draw(st.integers(-5, 10 * len(lsns)), "lsn")

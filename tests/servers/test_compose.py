@@ -27,7 +27,7 @@ from cdc.local.servers.opensearch_node import node_settings
 from cdc.local.site import Site
 from cdc.local.state.passwords import Password
 from connect.connector import CONNECTOR_CLASS
-from tests.ports import free_ports
+from tests.servers_fixture import PORTS, own_stack
 
 ROOT: Final = Path(__file__).parents[2]
 DOCKER: Final = ROOT / "docker"
@@ -342,15 +342,13 @@ def test_compose_accepts_the_files(tmp_path: Path) -> None:
 @pytest.fixture
 def started(engine: None, tmp_path: Path) -> Iterator[Endpoints]:
     folder = _prepare(_copied(tmp_path))
-    source, log, connect, search = free_ports(4)
-    ports = {"CDC_SOURCE_PORT": source, "CDC_LOG_PORT": log, "CDC_CONNECT_PORT": connect, "CDC_SEARCH_PORT": search}
-    project = f"cdc-test-{os.getpid()}"
-    environ = {**os.environ, **{name: str(port) for name, port in ports.items()}, "COMPOSE_PROJECT_NAME": project}
+    own = own_stack("test")
+    environ, [source, log, connect, search] = {**os.environ, **own}, [own[name] for name in PORTS]
     try:
         _compose(folder, "up", "--wait", "--quiet-pull", environ=environ)
         yield Endpoints(
             postgres_host="127.0.0.1",
-            postgres_port=source,
+            postgres_port=int(source),
             postgres_user="postgres",
             postgres_password=Password(folder / "secrets/postgres.password", folder / "secrets/postgres.properties"),
             kafka_bootstrap=f"127.0.0.1:{log}",

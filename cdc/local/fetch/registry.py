@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -23,9 +22,6 @@ REGISTRY_VARIABLE: Final = "CDC_REGISTRY"
 _ATTEMPTS: Final = 4
 _TIMEOUT: Final = 30.0
 _BUSY: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
-
-# it warns of every attempt that is to be repeated; the registry's own `stumbled` tells that once
-logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class DamagedError(OSError):

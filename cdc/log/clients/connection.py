@@ -44,8 +44,6 @@ _TRANSIENT: Final = {
 _SETTINGS: Final = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FS}
 """What no waiting mends: a password, a certificate, an option."""
 
-# what is asked again is no news, and goes to stderr where no handler wants it
-logging.getLogger("stamina").addHandler(logging.NullHandler())
 _quiet = logging.getLogger("cdc.kafka")
 # librdkafka writes to stderr where no handler wants it
 _quiet.addHandler(logging.NullHandler())
