@@ -4,10 +4,8 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
@@ -35,21 +33,10 @@ class CopyWriter:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> CopiedFile:
         """Write the rows, of the table's Arrow schema, as one file; only a row group of them is in memory at a time."""
-        path, schema = f"copy-{uuid.uuid4()}.parquet", arrow_schema(self.table)
+        schema = arrow_schema(self.table)
         bounded = statistics.indexed(schema.names, self.table.key)
-        groups = data_files.grouped(batches)
-        # the first row group speaks for all: dictionaries are chosen when the file is begun
-        first = next(groups, schema.empty_table())
-        found = statistics.of_rows(schema.empty_table(), bounded)
-        options = {"compression": data_files.COMPRESSION, "use_dictionary": data_files.repeating(first)}
-        with self.storage.writing(path) as file:
-            with pq.ParquetWriter(file, schema, **options) as writer:
-                for rows in chain([first], groups):
-                    writer.write_table(rows, data_files.group_rows(rows))
-                    found = statistics.together([found, statistics.of_rows(rows, bounded)])
-            # behind the writer's end, which has written the footer
-            size = file.tell()
-        return CopiedFile(path, size, found["numRecords"], statistics.as_text(found))
+        made = data_files.write_in_parts(self.storage, f"copy-{uuid.uuid4()}.parquet", batches, schema, bounded)
+        return CopiedFile(made.path, made.size, made.rows, made.stats)
 
 
 def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:

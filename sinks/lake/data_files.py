@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -30,17 +31,40 @@ def change_types(existed: npt.NDArray[np.bool_]) -> pa.Array:
     return kinds.cast(pa.string())
 
 
+def new_path() -> str:
+    """Where a new data file goes: what begins like this and is named by no commit is swept away in time."""
+    return f"part-{uuid.uuid4()}.parquet"
+
+
 def write(storage: Storage, rows: pa.Table, bounded: Sequence[str], change_types: pa.Array | None = None) -> DataFile:
     """Write rows as a new data file, durable when this returns; in no table before a commit names it.
 
     With `change_types` the file is its own change data as well.
     """
-    path = f"part-{uuid.uuid4()}.parquet"
+    path = new_path()
     held = rows if change_types is None else rows.append_column(CHANGE_TYPE, change_types)
     content = packed(held)
     storage.write(path, content)
     stats = statistics.as_text(statistics.of_rows(rows, bounded))
     return DataFile(path, len(content), rows.num_rows, stats, now_ms())
+
+
+def write_in_parts(
+    storage: Storage, path: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, bounded: Sequence[str]
+) -> DataFile:
+    """Write batches of this schema as a new data file; only a row group of them is in memory at a time."""
+    groups = grouped(batches)
+    # the first row group speaks for all: dictionaries are chosen when the file is begun
+    first = next(groups, schema.empty_table())
+    found = statistics.of_rows(schema.empty_table(), bounded)
+    with storage.writing(path) as file:
+        with pq.ParquetWriter(file, schema, compression=COMPRESSION, use_dictionary=repeating(first)) as writer:
+            for rows in chain([first], groups):
+                writer.write_table(rows, group_rows(rows))
+                found = statistics.together([found, statistics.of_rows(rows, bounded)])
+        # behind the writer's end, which has written the footer
+        size = file.tell()
+    return DataFile(path, size, found["numRecords"], statistics.as_text(found), now_ms())
 
 
 def write_changes(storage: Storage, rows: pa.Table) -> tuple[str, int]:

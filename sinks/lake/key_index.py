@@ -6,86 +6,21 @@ which is the log's. So the index is a cache: it may lack files, which are then r
 """
 
 import json
-import os
-import uuid
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from cdc.columns.key_bits import KeyBits, Words, joined
+from cdc.columns.key_bits import KeyBits, joined
+from sinks.lake.key_runs import NO_HITS, ROW_BITS, Hits, Live, Run, mapped, merged, put, sorted_run, written
 
-Places = npt.NDArray[np.uint64]
-"""File number and row, 32 bits each."""
-
-Live = Callable[[Places], npt.NDArray[np.bool_]]
-"""Which rows are still in the table."""
-
-FORMAT: Final = 1
+FORMAT: Final = 2
 MANIFEST: Final = "index.json"
 GROWTH: Final = 4
-"""A run is merged into the one before it once that is not this much larger."""
+"""Runs are merged into the one before them once that is not this much larger."""
 KEPT_IN_MEMORY: Final = 200_000
 """Smaller runs are written down only at the end: after a crash their files are read again."""
-_ROW_BITS: Final = np.uint64(32)
-_ROW_MASK: Final = np.uint64(0xFFFFFFFF)
-_WORDS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """Rows that were found, dead ones among them: the key's place in the question, the file's number, the row."""
-
-    asked: npt.NDArray[np.int64]
-    places: Places
-
-    @property
-    def files(self) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = (self.places >> _ROW_BITS).astype(np.int64)
-        return found
-
-    @property
-    def rows(self) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = (self.places & _ROW_MASK).astype(np.int64)
-        return found
-
-    def take(self, at: npt.NDArray[Any]) -> "Hits":
-        return Hits(self.asked[at], self.places[at])
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Entries in the order of their keys, in memory or mapped from the file `name`."""
-
-    keys: KeyBits
-    places: Places
-    name: str | None = None
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def find(self, keys: KeyBits) -> Hits:
-        """The entries of these keys; quickest when the keys are in order."""
-        at = np.searchsorted(self.keys.high, keys.high)
-        asked = np.arange(len(keys))
-        found: list[tuple[npt.NDArray[np.int64], Places]] = []
-        # entries with one upper half stand side by side, and each turn looks at the next of them: few turns, as only
-        # a key's dead rows and hardly any others share a half (`cdc.columns.key_bits`)
-        while len(asked):
-            inside = at < len(self)
-            asked, at = asked[inside], at[inside]
-            same = self.keys.high[at] == keys.high[asked]
-            asked, at = asked[same], at[same]
-            match = self.keys.low[at] == keys.low[asked]
-            found.append((asked[match], self.places[at[match]]))
-            at = at + 1
-        return Hits(np.concatenate([a for a, _ in found]), np.concatenate([p for _, p in found])) if found else _NO_HITS
-
-
-_NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
 class KeyIndex:
@@ -126,7 +61,7 @@ class KeyIndex:
         sorted_keys = keys.take(order)
         found = [run.find(sorted_keys) for run in self._runs]
         if not found:
-            return _NO_HITS
+            return NO_HITS
         asked = np.concatenate([hits.asked for hits in found])
         return Hits(order[asked], np.concatenate([hits.places for hits in found]))
 
@@ -135,19 +70,37 @@ class KeyIndex:
 
         To `live`, these files have to be in the table already: a merge would forget their rows for good.
         """
-        places = []
+        self.add_many([files], live)
+
+    def add_many(self, groups: Iterable[Mapping[str, KeyBits]], live: Live) -> None:
+        """Take in many files, of which no more than one group is held in memory; see `add`."""
+        fresh = list[Run]()
+        for files in groups:
+            # where there are several groups, each waits on the disk until all of them are merged
+            fresh = [written(run, self._folder) for run in fresh]
+            fresh += [run] if len(run := self._run(files)) else []
+        self._runs += fresh
+        self._merge(len(fresh), live)
+
+    def _run(self, files: Mapping[str, KeyBits]) -> Run:
+        places = [np.empty(0, np.uint64)]
         for path, keys in files.items():
             # no number is given again: entries of files that are gone stay until some merge drops them
             number = self._numbers.setdefault(path, self._next_number)
             self._next_number = max(self._next_number, number + 1)
             # unsigned on both sides: of uint64 and int64 numpy makes floats, which round places
-            places.append((np.uint64(number) << _ROW_BITS) + np.arange(len(keys), dtype=np.uint64))
-        if not places:
-            return
-        self._runs.append(_sorted(joined(list(files.values())), np.concatenate(places)))
-        while len(self._runs) > 1 and len(self._runs[-2]) <= GROWTH * len(self._runs[-1]):
-            newer, older = self._runs.pop(), self._runs.pop()
-            self._runs.append(_merged(older, newer, live))
+            places.append((np.uint64(number) << ROW_BITS) + np.arange(len(keys), dtype=np.uint64))
+        return sorted_run(joined(list(files.values())), np.concatenate(places))
+
+    def _merge(self, newest: int, live: Live) -> None:
+        """Merge so many of the newest runs, and with them those before, as long as these are not much larger."""
+        first = len(self._runs) - newest
+        entries = sum(map(len, self._runs[first:]))
+        while first > 0 and len(self._runs[first - 1]) <= GROWTH * entries:
+            first -= 1
+            entries += len(self._runs[first])
+        if len(self._runs) - first > 1:
+            self._runs[first:] = [merged(self._runs[first:], live, self._folder)]
 
     def forget(self, paths: Collection[str]) -> None:
         """These files are no longer in the table; what the index has of them goes with the next merges."""
@@ -159,16 +112,16 @@ class KeyIndex:
         self._folder.mkdir(parents=True, exist_ok=True)
         # runs, the manifest that names them, and only then are old runs removed: killed in between, the old state or
         # the new one is there, and runs that no manifest names go with the next call
-        kept = [self._written(run) if everything or len(run) > KEPT_IN_MEMORY else run for run in self._runs]
+        kept = [written(run, self._folder) if everything or len(run) > KEPT_IN_MEMORY else run for run in self._runs]
         self._runs = kept
         manifest = {
             "format": FORMAT,
             "table": self._table_id,
             "next_number": self._next_number,
-            "runs": [{"name": run.name, "entries": len(run)} for run in kept if run.name],
+            "runs": [{"name": run.name, "entries": len(run), "room": run.room} for run in kept if run.name],
             "files": self._saved_files(),
         }
-        _put(self._folder / MANIFEST, json.dumps(manifest).encode())
+        put(self._folder / MANIFEST, [(0, json.dumps(manifest).encode())])
         names = {run.name for run in kept}
         # hidden ones as well: a killed process leaves what it had not put in place
         for file in (*self._folder.glob("run-*"), *self._folder.glob(".*")):
@@ -177,52 +130,13 @@ class KeyIndex:
 
     def _saved_files(self) -> dict[str, int]:
         """The files that the saved runs know: those of runs in memory are read again."""
-        in_memory = [np.unique(run.places >> _ROW_BITS) for run in self._runs if not run.name]
+        in_memory = [np.unique(run.places >> ROW_BITS) for run in self._runs if not run.name]
         lost = set(np.concatenate(in_memory).tolist()) if in_memory else set()
         return {path: number for path, number in self._numbers.items() if number not in lost}
-
-    def _written(self, run: Run) -> Run:
-        if run.name:
-            return run
-        name = f"run-{uuid.uuid4().hex}"
-        _put(self._folder / name, b"".join(part.tobytes() for part in (run.keys.high, run.keys.low, run.places)))
-        return _mapped(self._folder / name, len(run))
 
     def _load(self, manifest: Mapping[str, Any]) -> None:
         if manifest["format"] != FORMAT or manifest["table"] != self._table_id:
             raise ValueError("another table's index, or another version's")
-        self._runs = [_mapped(self._folder / run["name"], run["entries"]) for run in manifest["runs"]]
+        self._runs = [mapped(self._folder, run["name"], run["entries"], run["room"]) for run in manifest["runs"]]
         self._numbers = dict(manifest["files"])
         self._next_number = manifest["next_number"]
-
-
-def _sorted(keys: KeyBits, places: Places) -> Run:
-    order = keys.order()
-    return Run(keys.take(order), places[order])
-
-
-def _merged(older: Run, newer: Run, live: Live) -> Run:
-    """Both runs as one, without rows that are gone."""
-    parts = [(run, live(run.places)) for run in (older, newer)]
-    keys = joined([run.keys.take(mask) for run, mask in parts])
-    return _sorted(keys, np.concatenate([run.places[mask] for run, mask in parts]))
-
-
-def _mapped(path: Path, entries: int) -> Run:
-    if not entries:
-        return Run(KeyBits(np.empty(0, np.uint64), np.empty(0, np.uint64)), np.empty(0, np.uint64), path.name)
-    words: Words = np.memmap(path, np.uint64, "r", shape=(_WORDS, entries))
-    if path.stat().st_size != entries * _WORDS * words.itemsize:
-        raise ValueError(f"{path} is damaged")
-    return Run(KeyBits(np.asarray(words[0]), np.asarray(words[1])), np.asarray(words[2]), path.name)
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Replace the file whole, and on the disk: a manifest never names a run that a crash has emptied."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    # the folder is not synced: should an older manifest come back after a crash, what it lacks is read again
-    temporary.replace(path)

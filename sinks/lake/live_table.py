@@ -1,8 +1,9 @@
 """One table of the lake as its writer knows it: the log's state, the deletion vectors, the index of keys."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,13 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.table import Table
 from sinks.lake import data_files, deletion_vectors, statistics
 from sinks.lake.delta_log import DeltaLog
-from sinks.lake.delta_state import Action, State
-from sinks.lake.key_index import Hits, KeyIndex, Places
+from sinks.lake.delta_state import Action, DataFile, State
+from sinks.lake.key_index import KeyIndex
+from sinks.lake.key_runs import Hits, Places
 from sinks.lake.storage import Storage, at_once
+
+ROWS_READ_AT_ONCE: Final = 4_000_000
+"""Of so many the keys are held in memory, when an index is made anew."""
 
 
 class LiveTable:
@@ -119,11 +124,11 @@ class LiveTable:
         files = self.state.files
         self._index.forget(set(self._index.files) - files.keys())
         self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
-        missing = [path for path in files if path not in self._index.files]
+        missing = [file for path, file in files.items() if path not in self._index.files]
         if missing:
-            # at once, since a merge in `add` would ask for one after another
-            at_once(self.vector, missing)
-            self._index.add(dict(zip(missing, at_once(self._keys, missing), strict=True)), self.live)
+            # at once, since a merge would ask for one after another
+            at_once(self.vector, [file.path for file in missing])
+            self._index.add_many(map(self._keys_of, _groups(missing)), self.live)
 
     def save_index(self, *, everything: bool) -> None:
         """Write the index down, so that the next process need not read the files again."""
@@ -138,9 +143,25 @@ class LiveTable:
             self._opened = KeyIndex.open(self._index_folder, self.state.table_id)
         return self._opened
 
+    def _keys_of(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:
+        paths = [file.path for file in files]
+        return dict(zip(paths, at_once(self._keys, paths), strict=True))
+
     def _keys(self, path: str) -> KeyBits:
         columns = data_files.read(self.storage, path, self.table.key)
         return key_bits(self.table.key_columns, columns.columns) if columns.num_rows else empty()
+
+
+def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
+    """Files whose keys are read at once: few rows together, or one file."""
+    group, rows = list[DataFile](), 0
+    for file in files:
+        if group and rows + file.rows > ROWS_READ_AT_ONCE:
+            yield group
+            group, rows = [], 0
+        group.append(file)
+        rows += file.rows
+    yield group
 
 
 def contained(vector: BitMap, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -1,6 +1,7 @@
 """Files put together: the live rows of some become one new file, beside the commits that go on meanwhile."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -8,11 +9,12 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.key_bits import KeyBits, empty, key_bits
+from cdc.columns.key_bits import KeyBits, empty, joined, key_bits
 from sinks.lake import data_files
 from sinks.lake.deletion_vectors import VectorFile
 from sinks.lake.delta_log import Conflict
 from sinks.lake.delta_state import DataFile, now_ms, with_vector
+from sinks.lake.live_rows import Share, live_rows
 from sinks.lake.live_table import LiveTable, contained
 
 Rows = npt.NDArray[np.int64]
@@ -25,11 +27,9 @@ def rewritten(live: LiveTable, paths: Collection[str]) -> bool:
     """
     with live.lock:
         files = [live.state.files[path] for path in paths if path in live.state.files]
-        kept = [_live_rows(file.rows, live.vector(file.path)) for file in files]
+        kept = [_live_places(file.rows, live.vector(file.path)) for file in files]
     # without the lock: batches need not wait for it, and `_died_meanwhile` finds what they did
-    rows = _read(live, files, kept)
-    new = data_files.write(live.storage, rows, live.bounded)
-    keys = key_bits(live.table.key_columns, [rows[name] for name in live.table.key]) if len(rows) else empty()
+    new, keys = _written(live, files)
     with live.lock:
         if all(file.path in live.state.files for file in files) and _replaced(live, files, kept, new, keys):
             return True
@@ -37,20 +37,26 @@ def rewritten(live: LiveTable, paths: Collection[str]) -> bool:
     return False
 
 
-def _live_rows(rows: int, vector: BitMap) -> Rows:
+def _live_places(rows: int, vector: BitMap) -> Rows:
     """The places of the rows that a vector leaves."""
     alive = np.ones(rows, np.bool_)
     alive[np.asarray(vector.to_array(), np.int64)] = False
     return np.flatnonzero(alive)
 
 
-def _read(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows]) -> pa.Table:
-    names = live.table.column_names
-    parts = [
-        data_files.read(live.storage, file.path, names).take(pa.array(rows))
-        for file, rows in zip(files, kept, strict=True)
-    ]
-    return pa.concat_tables([arrow_schema(live.table).empty_table(), *parts])
+def _written(live: LiveTable, files: Sequence[DataFile]) -> tuple[DataFile, KeyBits]:
+    """The live rows of files as one new file, and their keys; of the rows, few are in memory at a time."""
+    parts, keys = chain.from_iterable(live_rows(live.storage, Share(file), live.table) for file in files), [empty()]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for rows in parts:
+            if rows.num_rows:
+                keys.append(key_bits(live.table.key_columns, [rows[name] for name in live.table.key]))
+                yield from rows.to_batches()
+
+    schema = arrow_schema(live.table)
+    new = data_files.write_in_parts(live.storage, data_files.new_path(), batches(), schema, live.bounded)
+    return new, joined(keys)
 
 
 def _replaced(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows], new: DataFile, keys: KeyBits) -> bool:

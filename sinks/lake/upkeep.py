@@ -25,6 +25,8 @@ TOGETHER: Final = 8
 SMALLEST_BYTES: Final = 64 * 1024
 LARGEST_BYTES: Final = 64 * 1024 * 1024
 """Files of this size and above stay as they are, but for their dead rows."""
+MADE_BYTES: Final = 128 * 1024 * 1024
+"""What is put together becomes files of at most this size, as long as none was larger."""
 MOST_DEAD: Final = 0.1
 """A file with a larger part of dead rows is written anew: every commit that touches it writes its whole vector."""
 CHECKPOINT_EVERY: Final = 100
@@ -51,14 +53,27 @@ def maintain(live: LiveTable, past: "Past") -> None:
 
 def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
     """Groups of files that are to become one file each: those with many dead rows, and enough small ones of a size."""
-    sizes: defaultdict[int, list[str]] = defaultdict(list)
+    sizes: defaultdict[int, list[DataFile]] = defaultdict(list)
     groups: list[list[str]] = []
     for file in files:
         if file.rows - file.live_rows > MOST_DEAD * file.rows:
             groups.append([file.path])
         elif file.size < LARGEST_BYTES:
-            sizes[_magnitude(file.size)].append(file.path)
-    return groups + [paths for paths in sizes.values() if len(paths) >= TOGETHER]
+            sizes[_magnitude(file.size)].append(file)
+    return groups + [group for alike in sizes.values() if len(alike) >= TOGETHER for group in _portions(alike)]
+
+
+def _portions(files: Iterable[DataFile]) -> Iterator[list[str]]:
+    """Files that are to become one each; what would be a group of one file stays."""
+    group, size = list[str](), 0
+    for file in files:
+        if size + file.size > MADE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(file.path)
+        size += file.size
+    if len(group) > 1:
+        yield group
 
 
 def _magnitude(size: int) -> int:

@@ -2,15 +2,18 @@
 
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.columns.key_bits import KeyBits
-from sinks.lake import key_index
-from sinks.lake.key_index import KeyIndex, Places
+from sinks.lake import key_index, key_runs
+from sinks.lake.key_index import KeyIndex
+from sinks.lake.key_runs import Places
 
 
 def bits(*keys: int) -> KeyBits:
@@ -52,6 +55,31 @@ def test_finds_what_lies_in_the_files_that_it_knows(
         if key in asked and number not in forgotten
     }
     assert found(index, *asked) == expected
+
+
+@given(files, st.sets(st.integers(0, 11)), st.lists(st.integers(0, 35), max_size=20, unique=True), st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_runs_merged_from_file_to_file_are_found_as_well(
+    contents: list[list[int]], dead: set[int], asked: list[int], at_once: int
+) -> None:
+    with TemporaryDirectory() as folder, patch.multiple(key_runs, MERGED_IN_MEMORY=3, RANGE_ENTRIES=2):
+        index = KeyIndex.open(Path(folder), "t")
+        named = [(f"f{number}", bits(*keys)) for number, keys in enumerate(contents)]
+        index.add_many([dict(named[at : at + at_once]) for at in range(0, len(named), at_once)], partial(_not_in, dead))
+        alive = {
+            (key, f"f{number}", row)
+            for number, keys in enumerate(contents)
+            for row, key in enumerate(keys)
+            if key in asked and number not in dead
+        }
+        assert {hit for hit in found(index, *asked) if int(hit[1][1:]) not in dead} == alive
+        index.save(everything=True)
+        assert found(KeyIndex.open(Path(folder), "t"), *asked) == found(index, *asked)
+        assert len(list(Path(folder).glob("run-*"))) == len(index._runs)
+
+
+def _not_in(dead: set[int], places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    return ~np.isin(places >> np.uint64(32), list(dead))
 
 
 def test_merges_forget_rows_that_are_gone() -> None:

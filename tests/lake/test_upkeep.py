@@ -105,15 +105,15 @@ def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: Placed
 
 def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = opened(lake)
-    read, batches = rewrite._read, [update(1, row(5, "new"), row(250, "new"))]
+    written, batches = rewrite._written, [update(1, row(5, "new"), row(250, "new"))]
 
     def beside_a_batch(*arguments: object) -> object:
-        found = read(*arguments)  # type: ignore[arg-type]
+        found = written(*arguments)  # type: ignore[arg-type]
         if batches:
             apply(writer, batches.pop(), 1)
         return found
 
-    monkeypatch.setattr(rewrite, "_read", beside_a_batch)
+    monkeypatch.setattr(rewrite, "_written", beside_a_batch)
     assert rewritten(writer, list(writer.state.files))
     assert read_by_delta_rs(lake) == expected({**COPY, (5,): row(5, "new"), (250,): row(250, "new")})
     apply(writer, update(2, row(5, "newer")), 2)
@@ -151,3 +151,8 @@ def test_files_of_one_size_are_put_together() -> None:
     small, large = [file(f"s{n}", 1000) for n in range(8)], [file(f"l{n}", 10_000_000) for n in range(7)]
     assert to_rewrite([*small, *large]) == [[f"s{n}" for n in range(8)]]
     assert to_rewrite([*small[:7], *large, file("huge", 10**9)]) == []
+
+
+def test_no_file_becomes_too_large() -> None:
+    files = [file(f"l{n}", 60_000_000) for n in range(9)]
+    assert to_rewrite(files) == [[f"l{n}", f"l{n + 1}"] for n in (0, 2, 4, 6)]

@@ -31,6 +31,8 @@ _ALONE: Final = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
+    # an idle controller writes a record so often, for others that may follow it; by default twice a second
+    "metadata.max.idle.interval.ms": 10_000,
     # the default of 128 MiB is a quarter of this heap
     "log.cleaner.dedupe.buffer.size": 33_554_432,
 }
