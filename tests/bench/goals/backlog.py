@@ -147,7 +147,7 @@ FLAT_MEMORY = Goal(
     (Limit("memory", 1.2, side=LONG, per=SHORT),),
     {
         Scale.SMALL: {"rows": 50_000, "transactions": 10_000, "changes": 1, "longer": 4, "warm": 2_000},
-        Scale.FULL: {"rows": 1_000_000, "transactions": 250_000, "changes": 1, "longer": 8, "warm": 100_000},
+        Scale.FULL: {"rows": 1_000_000, "transactions": 1_000_000, "changes": 1, "longer": 3, "warm": 100_000},
     },
     memory_stage,
     ratios=((LONG, SHORT),),
