@@ -5,7 +5,7 @@ After the Delta protocol ("Actions", "Action Reconciliation").
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -133,6 +133,19 @@ def with_vector(file: DataFile, vector: Descriptor) -> DataFile:
     stats = json.loads(file.stats)
     # numRecords stays: with a vector, it has to be that of the physical rows
     return replace(file, vector=vector, stats=json.dumps({**stats, "tightBounds": False}, separators=(",", ":")))
+
+
+def portions(files: Iterable[DataFile], weight: Callable[[DataFile], int], most: int) -> Iterator[list[DataFile]]:
+    """Neighbouring files that weigh at most so much together, or one file that weighs more."""
+    portion, total = list[DataFile](), 0
+    for file in files:
+        if portion and total + weight(file) > most:
+            yield portion
+            portion, total = [], 0
+        portion.append(file)
+        total += weight(file)
+    if portion:
+        yield portion
 
 
 def paths_of(file: Mapping[str, Any]) -> list[str]:

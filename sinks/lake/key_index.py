@@ -73,14 +73,19 @@ class KeyIndex:
         self.add_many([files], live)
 
     def add_many(self, groups: Iterable[Mapping[str, KeyBits]], live: Live) -> None:
-        """Take in many files, of which no more than one group is held in memory; see `add`."""
-        fresh = list[Run]()
+        """Take in many files, of which the groups before the last two wait on the disk; see `add`.
+
+        What ends it, a group that cannot be read for instance, leaves those before taken in.
+        """
+        newest = 0
         for files in groups:
-            # where there are several groups, each waits on the disk until all of them are merged
-            fresh = [written(run, self._folder) for run in fresh]
-            fresh += [run] if len(run := self._run(files)) else []
-        self._runs += fresh
-        self._merge(len(fresh), live)
+            if newest:
+                self._runs[-1] = written(self._runs[-1], self._folder)
+            # at once: a file that has a number and no entries would pass for one without the keys that are asked for
+            if len(run := self._run(files)):
+                self._runs.append(run)
+                newest += 1
+        self._merge(newest, live)
 
     def _run(self, files: Mapping[str, KeyBits]) -> Run:
         places = [np.empty(0, np.uint64)]

@@ -5,7 +5,7 @@ Large runs are merged a range of keys at a time, from file to file: what that ta
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -119,7 +119,7 @@ def mapped(folder: Path, name: str, entries: int, room: int) -> Run:
     return Run(KeyBits(high, low), places, name, room)
 
 
-def put(path: Path, parts: Sequence[tuple[int, bytes]] | Iterator[tuple[int, bytes]], size: int | None = None) -> None:
+def put(path: Path, parts: Iterable[tuple[int, bytes]], size: int | None = None) -> None:
     """Replace the file by parts, each at its offset, whole and on the disk: a crash leaves no empty file behind."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with temporary.open("xb") as file:
@@ -148,7 +148,7 @@ def _ranges(runs: Sequence[Run]) -> Iterator[list[Run]]:
         yield [run.between(cut[number], cut[number + 1]) for run, cut in zip(runs, cuts, strict=True)]
 
 
-def _on_disk(parts: Sequence[Run] | Iterator[Run], room: int, folder: Path) -> Run:
+def _on_disk(parts: Iterable[Run], room: int, folder: Path) -> Run:
     """Runs whose keys follow each other as one in a file: each word of all entries stands together, with the room
     behind it that rows took which are gone."""
     folder.mkdir(parents=True, exist_ok=True)

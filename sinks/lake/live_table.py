@@ -1,7 +1,8 @@
 """One table of the lake as its writer knows it: the log's state, the deletion vectors, the index of keys."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.table import Table
 from sinks.lake import data_files, deletion_vectors, statistics
 from sinks.lake.delta_log import DeltaLog
-from sinks.lake.delta_state import Action, DataFile, State
+from sinks.lake.delta_state import Action, DataFile, State, portions
 from sinks.lake.key_index import KeyIndex
 from sinks.lake.key_runs import Hits, Places
 from sinks.lake.storage import Storage, at_once
@@ -128,7 +129,8 @@ class LiveTable:
         if missing:
             # at once, since a merge would ask for one after another
             at_once(self.vector, [file.path for file in missing])
-            self._index.add_many(map(self._keys_of, _groups(missing)), self.live)
+            groups = portions(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
+            self._index.add_many(map(self._keys_of, groups), self.live)
 
     def save_index(self, *, everything: bool) -> None:
         """Write the index down, so that the next process need not read the files again."""
@@ -150,18 +152,6 @@ class LiveTable:
     def _keys(self, path: str) -> KeyBits:
         columns = data_files.read(self.storage, path, self.table.key)
         return key_bits(self.table.key_columns, columns.columns) if columns.num_rows else empty()
-
-
-def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Files whose keys are read at once: few rows together, or one file."""
-    group, rows = list[DataFile](), 0
-    for file in files:
-        if group and rows + file.rows > ROWS_READ_AT_ONCE:
-            yield group
-            group, rows = [], 0
-        group.append(file)
-        rows += file.rows
-    yield group
 
 
 def contained(vector: BitMap, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

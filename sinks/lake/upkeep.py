@@ -10,12 +10,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from sinks.lake.checkpoint import write_checkpoint
 from sinks.lake.data_files import CHANGE_FOLDER
 from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in, committed_ms, version_of
-from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of
+from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of, portions
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
 from sinks.lake.storage import READS_AT_ONCE
@@ -60,20 +61,9 @@ def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
             groups.append([file.path])
         elif file.size < LARGEST_BYTES:
             sizes[_magnitude(file.size)].append(file)
-    return groups + [group for alike in sizes.values() if len(alike) >= TOGETHER for group in _portions(alike)]
-
-
-def _portions(files: Iterable[DataFile]) -> Iterator[list[str]]:
-    """Files that are to become one each; what would be a group of one file stays."""
-    group, size = list[str](), 0
-    for file in files:
-        if size + file.size > MADE_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(file.path)
-        size += file.size
-    if len(group) > 1:
-        yield group
+    enough = (alike for alike in sizes.values() if len(alike) >= TOGETHER)
+    together = (portion for alike in enough for portion in portions(alike, attrgetter("size"), MADE_BYTES))
+    return groups + [[file.path for file in portion] for portion in together if len(portion) > 1]
 
 
 def _magnitude(size: int) -> int:

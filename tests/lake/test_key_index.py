@@ -1,5 +1,6 @@
 """The index of keys finds every live row, whatever was merged, saved, damaged or forgotten."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,6 +77,21 @@ def test_runs_merged_from_file_to_file_are_found_as_well(
         index.save(everything=True)
         assert found(KeyIndex.open(Path(folder), "t"), *asked) == found(index, *asked)
         assert len(list(Path(folder).glob("run-*"))) == len(index._runs)
+
+
+def test_a_group_that_cannot_be_read_leaves_those_before(tmp_path: Path) -> None:
+    def groups() -> Iterator[dict[str, KeyBits]]:
+        yield {"a": bits(1, 2)}
+        yield {"b": bits(2)}
+        raise OSError("gone")
+
+    index = KeyIndex.open(tmp_path, "t")
+    with pytest.raises(OSError, match="gone"):
+        index.add_many(groups(), all_live)
+    assert set(index.files) == {"a", "b"}
+    assert found(index, 1, 2) == {(1, "a", 0), (2, "a", 1), (2, "b", 0)}
+    index.save(everything=True)
+    assert found(KeyIndex.open(tmp_path, "t"), 1, 2) == found(index, 1, 2)
 
 
 def _not_in(dead: set[int], places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
