@@ -11,7 +11,8 @@ from tests.bench.meter.meter import Meter
 from tests.bench.world.jobs import run, started, telling_line
 from tests.waiting import until
 
-WITH_A_CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+CHILD = "import time; print('up', flush=True); time.sleep(600)"
+WITH_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
 STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 
@@ -29,8 +30,9 @@ def test_a_failed_process_is_told_by_its_last_words(tmp_path: Path) -> None:
 def test_a_paused_job_stands_still_with_its_children_and_ends_with_them(tmp_path: Path) -> None:
     with Meter() as meter:
         with started(meter, [sys.executable, "-c", WITH_A_CHILD], tmp_path, "job") as job:
-            while not (children := job.process.children()):
-                job.check()
+            # not a moment sooner: a parent waits unstoppably (vfork) until its child runs its own program
+            until(lambda: job.check() or job.stdout.read_text() == "up\n", "its child runs")
+            children = job.process.children()
             with job.paused():
                 # a signal takes its time to arrive
                 until(lambda: {each.status() for each in (job.process, *children)} <= STOPPED, "they stand still")
