@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from cdc.cli import app, configuration, parts, pipeline, status
+from cdc.cli import app, configuration, parts, pipeline, status, types
 from cdc.demo import verbs as demo_verbs
 
 VERBS: tuple[app.Register, ...] = (
@@ -11,6 +11,7 @@ VERBS: tuple[app.Register, ...] = (
     parts.register,
     pipeline.register,
     status.register,
+    types.register,
     demo_verbs.register,
 )
 """Each module of verbs has a `register`; a new one is one line here."""

@@ -1,7 +1,7 @@
 """Tables as Postgres's catalog describes them, read into `cdc.core.table.Table`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -9,55 +9,29 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from cdc.core.errors import PreconditionError
-from cdc.core.table import Column, Kind, Table, TableName
-
-KINDS: dict[str, Kind] = {
-    "bool": Kind.BOOLEAN,
-    "int2": Kind.SMALLINT,
-    "int4": Kind.INTEGER,
-    "int8": Kind.BIGINT,
-    "float4": Kind.REAL,
-    "float8": Kind.DOUBLE,
-    "text": Kind.TEXT,
-    "varchar": Kind.TEXT,
-    "bpchar": Kind.TEXT,
-    "json": Kind.JSON,
-    "jsonb": Kind.JSON,
-    "uuid": Kind.UUID,
-    "bytea": Kind.BYTES,
-    "date": Kind.DATE,
-    "time": Kind.TIME,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamptz": Kind.TIMESTAMPTZ,
-}
-MAX_DECIMAL_DIGITS = 38
-KEY_KINDS = frozenset(
-    {Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.TEXT, Kind.ENUM, Kind.UUID, Kind.DATE}
-    | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TIME, Kind.DECIMAL}
-)
-"""Kinds whose equality is that of their text in the log; numeric without a scale has 1.0 = 1.00."""
+from cdc.core.table import Table, TableName
+from connect import types
+from connect.types import Types
 
 # the key's own columns come first in indkey, those of INCLUDE behind them
 _RELATIONS = """
 SELECT n.nspname AS schema, c.relname AS "table", c.oid, c.relkind::text, c.relpersistence::text,
-       i.indimmediate AS key_immediate, c.relreplident::text AS identity, i.indisreplident AS key_identity,
+       i.indimmediate AS key_immediate, i.indisprimary AS key_primary, c.relreplident::text AS identity,
        (SELECT array_agg(a.attname::text ORDER BY k.n)
           FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
          WHERE k.n <= i.indnkeyatts) AS key
   FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace
-  LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+  LEFT JOIN pg_index i ON i.indrelid = c.oid
+       AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
  WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 """
 # system columns have numbers below 1, dropped ones stay in the catalog
 _COLUMNS = """
-SELECT a.attrelid AS oid, a.attname::text AS name, t.typname::text AS type, t.typtype::text,
-       a.atttypmod AS modifier, a.attgenerated::text AS generated,
-       COALESCE(NOT co.collisdeterministic, false) AS loose
+SELECT a.attrelid AS oid, a.attname::text AS name, a.attnum AS number, a.atttypid AS type, a.atttypmod AS modifier,
+       a.attgenerated <> '' AS is_generated
   FROM pg_attribute a
-  JOIN pg_type t ON t.oid = a.atttypid
-  LEFT JOIN pg_collation co ON co.oid = a.attcollation
  WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attrelid, a.attnum
 """
@@ -106,7 +80,11 @@ def examine(connection: Connection, names: Sequence[TableName]) -> Examined:
         relations = {TableName(row["schema"], row["table"]): row for row in found}
         oids = [relation["oid"] for relation in relations.values()]
         columns = cursor.execute(_COLUMNS, (oids,)).fetchall()
-    each = {name: _examined(name, relations[name], columns) if name in relations else _missing(name) for name in names}
+    known = types.types(connection, [column["type"] for column in columns])
+    each = {
+        name: _examined(name, relations[name], columns, known) if name in relations else _missing(name)
+        for name in names
+    }
     return Examined(
         [found for found in each.values() if isinstance(found, Table)],
         {name: found for name, found in each.items() if not isinstance(found, Table)},
@@ -119,20 +97,34 @@ def _missing(name: TableName) -> list[PreconditionError]:
 
 
 def _examined(
-    name: TableName, relation: dict[str, Any], attributes: list[dict[str, Any]]
+    name: TableName, relation: dict[str, Any], attributes: list[dict[str, Any]], known: Types
 ) -> Table | list[PreconditionError]:
     """The table, or all that keeps it from being followed."""
-    own = [a for a in attributes if a["oid"] == relation["oid"]]
-    columns = [_column(name, a) for a in own]
-    fit = {column.name: column for column in columns if isinstance(column, Column)}
-    key = tuple(relation["key"] or ())
-    refusals = [
-        *_relation_refusals(name, relation),
-        *_name_refusals(name, [a["name"] for a in own]),
-        *(column for column in columns if isinstance(column, PreconditionError)),
-        *_key_refusals(name, [fit[column] for column in key if column in fit], own),
-    ]
-    return refusals or Table(name, tuple(fit.values()), key)
+    # Postgres sends no generated columns (manual, "Generated Column Replication"): followers have the others
+    own = [a for a in attributes if a["oid"] == relation["oid"] and not a["is_generated"]]
+    key = _key(relation)
+    columns = [replace(types.column(a["name"], a["type"], a["modifier"], known), number=a["number"]) for a in own]
+    refusals = [*_relation_refusals(name, relation), *_name_refusals(name, [column.name for column in columns])]
+    return refusals or Table(name, tuple(types.in_key(c) if c.name in key else c for c in columns), key)
+
+
+def _key(relation: dict[str, Any]) -> tuple[str, ...]:
+    """The columns by which the log names a row: those of the replica identity; none where that is the whole row.
+
+    A deferrable key is none: two rows may have it, as long as their transaction lasts.
+    """
+    return tuple(relation["key"]) if relation["key"] and relation["key_immediate"] else ()
+
+
+def other_keys(connection: Connection, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
+    """The keys of those of these tables whose key is not their primary one, which Debezium would take."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        found = cursor.execute(_RELATIONS, ([n.schema for n in names], [n.table for n in names])).fetchall()
+    return {
+        TableName(each["schema"], each["table"]): key
+        for each in found
+        if (key := _key(each)) and not each["key_primary"]
+    }
 
 
 def _relation_refusals(name: TableName, relation: dict[str, Any]) -> Iterator[PreconditionError]:
@@ -142,15 +134,13 @@ def _relation_refusals(name: TableName, relation: dict[str, Any]) -> Iterator[Pr
         return
     if relation["relpersistence"] != "p":
         yield PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
-    if not relation["key"]:
-        yield PreconditionError(f"{name} has no primary key", "add one, or leave it out of source.tables")
-    # it can be no replica identity: once such a table is published, its UPDATE and DELETE fail (manual, "Publication")
-    elif not relation["key_immediate"]:
-        yield PreconditionError(f"the primary key of {name} is deferrable", "make it NOT DEFERRABLE")
-    # a delete has the columns of the replica identity only, and so would not say whose row it was
-    if relation["identity"] not in ("d", "f") and not relation["key_identity"]:
+    # with the whole row in the log, rows need no key; without either, UPDATE and DELETE of a published table fail, as
+    # the manual says of publications
+    if relation["identity"] != "f" and not _key(relation):
+        what = "a deferrable primary key" if relation["key"] else "no primary key"
         yield PreconditionError(
-            f"the replica identity of {name} is not its primary key", "ALTER TABLE … REPLICA IDENTITY DEFAULT"
+            f"{name} has {what}, and no other replica identity",
+            "add a primary key, or ALTER TABLE … REPLICA IDENTITY FULL",
         )
 
 
@@ -163,42 +153,3 @@ def _name_refusals(name: TableName, columns: Sequence[str]) -> Iterator[Precondi
                 f"column {column} of {name} has a backtick in its name, or another differs from it by case only",
                 "rename it, or leave the table out",
             )
-
-
-def _key_refusals(
-    name: TableName, key: Sequence[Column], attributes: list[dict[str, Any]]
-) -> Iterator[PreconditionError]:
-    loose = {a["name"] for a in attributes if a["loose"]}
-    for column in key:
-        if column.kind not in KEY_KINDS:
-            what = f"key column {column.name} of {name} is {column.kind}, whose equal values differ as text"
-            yield PreconditionError(what, "use a key of another type")
-        if column.name in loose:
-            what = f"key column {column.name} of {name} has a nondeterministic collation"
-            yield PreconditionError(what, "use a deterministic one for the key")
-
-
-def _column(table: TableName, attribute: dict[str, Any]) -> Column | PreconditionError:
-    name, type_name = attribute["name"], attribute["type"]
-    if attribute["generated"]:
-        return PreconditionError(f"column {name} of {table} is generated and not in the log", "leave the table out")
-    if type_name == "numeric":
-        return _numeric(name, attribute["modifier"])
-    kind = Kind.ENUM if attribute["typtype"] == "e" else KINDS.get(type_name)
-    if kind is None:
-        return PreconditionError(
-            f"column {name} of {table} has type {type_name}, which is not supported yet",
-            "leave the table out of source.tables",
-        )
-    return Column(name, kind)
-
-
-def _numeric(name: str, modifier: int) -> Column:
-    """numeric(p, s) as its modifier says it (`numerictypmodin` in Postgres); unbounded digits stay text."""
-    if modifier < 0:
-        return Column(name, Kind.NUMERIC)
-    # eleven bits with a sign: since Postgres 15 a scale may be below 0, or above the precision
-    precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
-    if precision > MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
-        return Column(name, Kind.NUMERIC)
-    return Column(name, Kind.DECIMAL, precision, scale)

@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from psycopg import Connection
 
@@ -11,10 +12,12 @@ from cdc.core.table import TableName
 from connect.registration import HEARTBEAT, Registration, heartbeat_query
 from connect.rest import ConnectClient
 from connect.settings import CaptureSettings, SourceSettings
+from connect.source import TEXT_OPTIONS
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+EXACT_TEXT = "cdc.connect.ExactText"
 
 
 def placeholder(pipeline: str) -> str:
@@ -22,16 +25,26 @@ def placeholder(pipeline: str) -> str:
     return f"__cdc_unsent_value_{pipeline}_7c1f0e5ab3__"
 
 
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The tables that are captured, the keys of those whose key is not their primary one, and whether Connect has our
+    converter."""
+
+    tables: Sequence[TableName]
+    keys: Mapping[TableName, Sequence[str]]
+    exact_text: bool
+
+
 def configuration(
     connection: Connection,
     source: SourceSettings,
     capture: CaptureSettings,
     registration: Registration,
-    tables: Sequence[TableName],
+    captured: Captured,
 ) -> dict[str, str]:
     """The connector's settings (Debezium connector for PostgreSQL, "Connector properties").
 
-    `connection` only quotes names. `overrides` of the configuration win over everything here, promises included.
+    `connection` only quotes names. The user's `overrides` win, and are of what promises do not rest on.
     """
     beats = TableName(source.heartbeat_schema, HEARTBEAT)
     return {
@@ -48,7 +61,8 @@ def configuration(
         "publication.name": registration.publication,
         # the default makes one of all tables, as a superuser; `filtered` would set ours anew at each start
         "publication.autocreate.mode": "disabled",
-        "table.include.list": ",".join(_exactly(table) for table in (*tables, beats)),
+        "table.include.list": ",".join(_exactly(table) for table in (*captured.tables, beats)),
+        **_keys(captured.keys),
         # the copy is ours, on the slot's own snapshot; a second one would know nothing of rows deleted meanwhile
         "snapshot.mode": "no_data",
         # by default an offset behind the slot is passed over in silence, and with it what lies between (Postgres 15 on)
@@ -59,6 +73,9 @@ def configuration(
         "heartbeat.interval.ms": str(source.heartbeat_seconds * 1000),
         "heartbeat.action.query": heartbeat_query(source, registration.pipeline).as_string(connection),
         **_events(registration),
+        # the same text whatever the server's or the role's own settings, as in our own sessions
+        "driver.options": TEXT_OPTIONS,
+        **(_exact_text(registration) if captured.exact_text else {}),
         **_throughput(capture),
         # KIP-618: records and offsets in one transaction; with it off, a kill -9 sends thousands of transactions again
         "exactly.once.support": "required",
@@ -111,6 +128,15 @@ def _events(registration: Registration) -> dict[str, str]:
     }
 
 
+def _exact_text(registration: Registration) -> dict[str, str]:
+    """What Debezium cannot hold whole comes as the text that Postgres writes (`cdc/local/plugin/ExactText.java`)."""
+    return {
+        "converters": "exact",
+        "exact.type": EXACT_TEXT,
+        "exact.placeholder": placeholder(registration.pipeline),
+    }
+
+
 def _throughput(capture: CaptureSettings) -> dict[str, str]:
     return {
         "max.batch.size": str(capture.max_batch_size),
@@ -123,6 +149,12 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
         "producer.override.linger.ms": "5",
         "producer.override.batch.size": "262144",
     }
+
+
+def _keys(keys: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
+    """Which columns name a row where Debezium would take others."""
+    listed = ";".join(f"{_exactly(table)}:{','.join(columns)}" for table, columns in sorted(keys.items()))
+    return {"message.key.columns": listed} if listed else {}
 
 
 def _exactly(table: TableName) -> str:

@@ -45,6 +45,20 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     return added
 
 
+def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
+    """Publish these tables no more, those of them that still are. Raises PreconditionError when the role may not."""
+    listed = [table for table in tables if table in (published(connection, publication) or set())]
+    if not listed:
+        return
+    drop = sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(sql.Identifier(publication), _listed(listed))
+    try:
+        connection.execute(drop)
+    except psycopg.errors.InsufficientPrivilege:
+        raise PreconditionError(
+            f"this role may not change publication {publication}", f"run as owner: {drop.as_string(connection)}"
+        ) from None
+
+
 def _create(publication: str, tables: Sequence[TableName]) -> sql.Composed:
     return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {})").format(
         sql.Identifier(publication), _listed(tables), sql.Literal(OPERATIONS)

@@ -2,9 +2,36 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from cdc.core.settings import Settings
+from cdc.core.settings import Settings, all_refused
+
+DECIDED = frozenset(
+    {"connector.class", "tasks.max", "topic.prefix", "plugin.name", "slot.name", "slot.drop.on.stop", "snapshot.mode"}
+    | {"publication.name", "publication.autocreate.mode", "table.include.list", "offset.mismatch.strategy"}
+    | {"lsn.flush.mode", "heartbeat.action.query", "provide.transaction.metadata", "skipped.operations"}
+    | {"tombstones.on.delete", "unavailable.value.placeholder", "decimal.handling.mode", "time.precision.mode"}
+    | {"interval.handling.mode", "hstore.handling.mode", "binary.handling.mode", "include.unknown.datatypes"}
+    | {"event.processing.failure.handling.mode", "converters", "driver.options", "exactly.once.support"}
+    | {
+        "transaction.boundary",
+        "header.converter",
+        "key.converter",
+        "value.converter",
+        "transforms",
+        "column.include.list",
+    }
+    | {"column.include.list", "column.exclude.list", "table.exclude.list", "schema.include.list", "schema.exclude.list"}
+    | {"header.converter.schemas.enable", "key.converter.schemas.enable", "value.converter.schemas.enable"}
+    | {
+        "message.key.columns",
+        "field.name.adjustment.mode",
+        "schema.name.adjustment.mode",
+        "topic.naming.strategy",
+        "post.processors",
+    }
+)
+"""Settings of the connector on which decoding and order rest: with another value followers would stop, or differ."""
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 
@@ -47,7 +74,15 @@ class CaptureSettings(Settings):
     max_queue_size: int = Field(default=100_000, ge=2)
     max_queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
     overrides: dict[str, str] = Field(default_factory=dict)
-    """Further settings of the connector, as Debezium names them; they win."""
+    """Further settings of the connector, as Debezium names them; they win, and none may be of those that our promises
+    rest on."""
+
+    @field_validator("overrides")
+    @classmethod
+    def _nothing_decided(cls, overrides: dict[str, str]) -> dict[str, str]:
+        if found := sorted(DECIDED & overrides.keys()):
+            raise all_refused([((name,), "is decided: what followers read rests on it") for name in found])
+        return overrides
 
     @model_validator(mode="after")
     def _batch_fits_into_queue(self) -> Self:

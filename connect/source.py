@@ -14,18 +14,27 @@ from cdc.core.position import Lsn, parse_lsn
 from connect import replication
 from connect.settings import SourceSettings
 
-SESSION_OPTIONS = " ".join(
+TEXT_OPTIONS = " ".join(
     f"-c {setting}"
     for setting in (
-        "row_security=off",  # raise instead of leaving rows out
-        # values that are cast to text look alike, whatever the server's or the role's own settings
         "DateStyle=ISO",
         "IntervalStyle=postgres",
         "TimeZone=UTC",
         "extra_float_digits=3",
+        "bytea_output=hex",
+        "lc_monetary=C",
+    )
+)
+"""With these, a value is one text, whatever the server's or the role's own settings."""
+
+SESSION_OPTIONS = " ".join(
+    (
+        TEXT_OPTIONS,
+        # raise instead of leaving rows out
+        "-c row_security=off",
         # a COPY takes as long as its table is large; the keeper of a snapshot idles in its transaction meanwhile
-        "statement_timeout=0",
-        "idle_in_transaction_session_timeout=0",
+        "-c statement_timeout=0",
+        "-c idle_in_transaction_session_timeout=0",
     )
 )
 

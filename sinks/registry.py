@@ -47,7 +47,12 @@ def fed_follower(
 
 def check_table(settings: FollowerSettings, table: Table) -> None:
     """Raise PreconditionError for a table that can be captured, but that this kind of follower cannot hold."""
-    if isinstance(settings, SearchSettings):
-        from sinks.search import layout
+    match settings:
+        case SearchSettings():
+            from sinks.search import layout as index
 
-        layout.check_table(table)
+            index.check_table(table)
+        case LatestSettings():
+            from sinks.latest import layout as topic
+
+            topic.check_table(table)

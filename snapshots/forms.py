@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from psycopg import sql
 
 from cdc.columns.arrow_types import arrow_type
+from cdc.columns.postgres_text import from_text
+from cdc.columns.unfit import Unfit
 from cdc.core.errors import PreconditionError
-from cdc.core.table import Column, Kind, Table
+from cdc.core.table import MONEY, Column, Kind, Table
 from snapshots.block import Field, Flags, Integers, Uneven
 
 EPOCH_DAYS: Final = 10_957
@@ -27,10 +29,6 @@ LONGEST_BINARY: Final = 18
 Make = Callable[[Field, Column], pa.Array]
 
 
-class Unfit(Exception):
-    """A value of a column that no follower can hold, and what it is."""
-
-
 @dataclass(frozen=True, slots=True)
 class Form:
     """What is selected of a column `{}`, how many bytes it has (0: as many as it has), and what makes Arrow of them."""
@@ -42,6 +40,11 @@ class Form:
 
 def form(column: Column) -> Form:
     """The form of a column; its `make` raises Unfit for a value that followers cannot hold."""
+    if column.array:
+        return Form(_AS_TEXT, 0, _read)
+    if column.type == MONEY:
+        # its own text is a locale's
+        return Form(sql.SQL("{}::numeric::text"), 0, _long_decimal)
     if column.kind is Kind.DECIMAL and column.precision <= LONGEST_BINARY:
         return Form(sql.SQL("{}"), 0, _short_decimal)
     return _FORMS[column.kind]
@@ -52,7 +55,7 @@ def made(table: Table, column: Column, field: Field) -> pa.Array:
     try:
         return form(column).make(field, column)
     except Unfit as unfit:
-        told = f"{table.name}: column {column.name} holds a value that followers cannot hold yet: {unfit}"
+        told = f"{table.name}: column {column.name} holds {unfit}, which followers cannot hold"
         raise PreconditionError(told, "correct the value, or leave the table out of source.tables") from None
 
 
@@ -131,6 +134,11 @@ def _bytes(field: Field, column: Column) -> pa.Array:
     return _viewed(field).cast(pa.binary())
 
 
+def _read(field: Field, column: Column) -> pa.Array:
+    """What has no binary form that is worth reading: as the stream reads it."""
+    return from_text(_texts(field, column).to_pylist(), column)
+
+
 def _long_decimal(field: Field, column: Column) -> pa.Array:
     texts = _texts(field, column)
     # infinity cannot be in a numeric with a precision (numeric.c, `apply_typmod_special`)
@@ -171,6 +179,9 @@ def _scaled(group: Integers, power: Integers) -> Integers:
 
 
 _PLAIN, _AS_TEXT = sql.SQL("{}"), sql.SQL("{}::text")
+# as it is written into the log, by the type's output function: a cast to text is another one for inet and some others.
+# Not IS NULL, which is true of a composite whose fields all are
+_AS_WRITTEN = sql.SQL("CASE WHEN {0} IS DISTINCT FROM NULL THEN format('%s', {0}) END")
 _FORMS: Final = {
     Kind.BOOLEAN: Form(_PLAIN, 1, _booleans),
     Kind.SMALLINT: Form(_PLAIN, 2, _numbers(">i2")),
@@ -190,4 +201,8 @@ _FORMS: Final = {
     Kind.TIME: Form(sql.SQL("to_char({}, 'HH24:MI:SS.US')"), 0, _texts),
     Kind.TIMESTAMP: Form(_PLAIN, 8, _moments),
     Kind.TIMESTAMPTZ: Form(_PLAIN, 8, _moments),
+    Kind.OID: Form(sql.SQL("{}::bigint"), 8, _numbers(">i8")),
+    Kind.INTERVAL: Form(_AS_TEXT, 0, _read),
+    Kind.SHAPE: Form(_AS_TEXT, 0, _texts),
+    Kind.LITERAL: Form(_AS_WRITTEN, 0, _texts),
 }

@@ -8,6 +8,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from cdc.cli.output import PlainBars, say
+from cdc.core.table import TableName
 from cdc.run.bootstrap import Outcome, bootstrap
 from cdc.run.follow import follow
 from cdc.run.pipeline import fed_followers
@@ -18,8 +19,9 @@ from tests.pipelines import Pipeline
 from tests.waiting import until
 
 
-def booted(pipeline: Pipeline, spark: SparkSession) -> Outcome:
-    return bootstrap(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0))
+def booted(pipeline: Pipeline, spark: SparkSession, *again: str) -> Outcome:
+    names = [TableName.parse(name) for name in again]
+    return bootstrap(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0), names)
 
 
 def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:

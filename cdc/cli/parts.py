@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("up")(up)
     app.command("down")(down)
     app.command("parts")(parts)
+    app.command("plugin")(plugin)
 
 
 def local_home(context: typer.Context) -> "Home":
@@ -106,6 +107,20 @@ def parts(context: typer.Context, json: Json = False) -> None:
         for s in found
     ]
     output.table(("part", "state", "pid", "port", "memory", "log"), rows)
+
+
+def plugin(
+    folder: Annotated[Path, typer.Argument(help="Where to, such as Debezium's folder below plugin.path.")],
+) -> None:
+    """Write the jar that a Kafka Connect of yours needs.
+
+    It sends as text what Debezium cannot hold whole: arrays, intervals, ranges, composites. Those of `cdc up` have it.
+    """
+    from cdc.cli.fetch_progress import told
+    from cdc.local.connect_jar import written_to
+
+    with told() as progress:
+        output.data(str(written_to(folder, progress)))
 
 
 def _chosen(only: list[str] | None) -> "list[Part] | None":

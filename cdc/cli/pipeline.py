@@ -8,11 +8,12 @@ from cdc.cli import output
 from cdc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
     from cdc.config.settings import PipelineSettings
+    from cdc.core.table import TableName
     from cdc.run.verify import Report
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -26,11 +27,18 @@ def register(app: typer.Typer) -> None:
     app.command("submit")(submit)
 
 
-def bootstrap(context: typer.Context, json: Json = False) -> None:
+def bootstrap(
+    context: typer.Context,
+    again: Annotated[
+        list[str] | None, typer.Option("--again", help="A table to copy once more, as it is now; repeat for more.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """Start capture, and take the first copy into the followers.
 
     Whatever keeps it from that is told before anything is made. Run again, it goes on where it was, and copies the
-    tables that were named since.
+    tables that were named since. A table that is left out of source.tables is followed no more; what the followers hold
+    of it stays.
     """
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
@@ -38,7 +46,7 @@ def bootstrap(context: typer.Context, json: Json = False) -> None:
     from cdc.run.failures import told
 
     with output.progress() as bars, told("the bootstrap"):
-        outcome = run(settings, _starter(settings, "bootstrap"), output.say, bars)
+        outcome = run(settings, _starter(settings, "bootstrap"), output.say, bars, _named(settings, again or ()))
     if json:
         output.as_json(
             {
@@ -55,6 +63,17 @@ def bootstrap(context: typer.Context, json: Json = False) -> None:
     else:
         rows = [(name, outcome.copied.get(name), format_lsn(mark.lsn)) for name, mark in outcome.bookmarks.items()]
         output.table(("table", "copied rows", "bookmark"), rows)
+
+
+def _named(settings: "PipelineSettings", names: "Sequence[str]") -> "list[TableName]":
+    from cdc.core.errors import ConfigurationError
+    from cdc.core.table import TableName
+
+    found = [TableName.parse(name) for name in names]
+    for name in found:
+        if name not in settings.tables:
+            raise ConfigurationError(f"{name} is not in source.tables", "name it there, or correct --again")
+    return found
 
 
 def follow(
@@ -140,6 +159,8 @@ def verify(
         show_report(report)
     if report.different:
         raise DivergenceError("followers differ from the source", "see the keys above")
+    if report.stopped:
+        raise PreconditionError("some tables are followed no further", "see above, and `cdc status`")
     if not report.equal:
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
 
@@ -161,6 +182,8 @@ def show_report(report: "Report") -> None:
             told = [found.get(each) for each in ("source_rows", "follower_rows", "missing", "extra", "differing")]
             rows.append((name, table, found["verdict"], *told))
     output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing"), rows)
+    for stop in report.stopped:
+        output.warn(str(stop))
     for name, tables in report.followers.items():
         for table, verdict in tables.items():
             for key in verdict.comparison.keys if verdict.comparison else ():

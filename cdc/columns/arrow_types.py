@@ -15,6 +15,7 @@ _TYPES: dict[Kind, pa.DataType] = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+    Kind.OID: pa.int64(),
 }
 
 
@@ -25,6 +26,9 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 def arrow_type(column: Column) -> pa.DataType:
     """Kinds without a type of their own are text."""
+    if column.array:
+        # the name that Parquet gives what a list holds, and that all readers of Delta expect
+        return pa.list_(pa.field("element", arrow_type(column.element)))
     if column.kind is Kind.DECIMAL:
         return pa.decimal128(column.precision, column.scale)
     return _TYPES.get(column.kind, pa.string())

@@ -9,6 +9,7 @@ import numpy as np
 from cdc.columns.changes import Changes, Integers, RefusedMessage
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold
+from cdc.columns.fold_rows import fold_rows
 from cdc.columns.key_bits import KeyBits
 from cdc.core.table import Table, TableName
 
@@ -87,7 +88,7 @@ class DecodedBatch:
         own = self.changes[table.name]
         late = own.ranks > after
         changes = own.changes if late.all() else own.changes.take(np.flatnonzero(late))
-        return TableEffect(fold(changes, own.ranks[late]))
+        return TableEffect((fold if table.key else fold_rows)(changes, own.ranks[late]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,10 @@ class Ranks:
     def of(cls, ends: Ends) -> "Ranks":
         order = np.argsort(ends.tx_id, kind="stable")
         return cls(ends.tx_id[order], ends.offset[order])
+
+    def is_behind(self, tx_id: int | None, offset: int) -> bool:
+        """Has this transaction its END behind an offset? One that is not known may have."""
+        return tx_id is None or bool(self.places(np.array([tx_id]))[0] > offset)
 
     def places(self, tx_ids: Integers) -> Integers:
         """The offset of each transaction's END, -1 for one that is not in the batch."""

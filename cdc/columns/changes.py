@@ -59,6 +59,9 @@ class Changes:
     and as typed columns (meaningless and null for a TRUNCATE). `rows`: the table's columns, null for a DELETE or a
     TRUNCATE. `unsent`: for columns of which some value was not sent, where. `former` and `has_former`: the key that a
     CREATE's row had before. `moves_on`: a DELETE whose row goes on under another key.
+
+    Of a table without a key, `keys` are the bits of the row that comes, `former` those of the row that goes, which
+    `key_columns` hold, all of its columns (`cdc.columns.row_bits`).
     """
 
     tx_id: Integers

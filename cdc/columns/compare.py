@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc.columns.names import quoted
+from cdc.columns.row_bits import bits_from
 from cdc.core.table import Table
 
 MISSING, EXTRA, DIFFERING, TWICE = "missing", "extra", "differing", "twice"
@@ -40,8 +41,11 @@ class Comparison:
 
 
 def digests(rows: DataFrame, table: Table) -> DataFrame:
-    """`key` as a struct, and `digest` of all columns: nulls count too, so that no two columns can trade places."""
-    key = F.struct(*(F.col(quoted(name)) for name in table.key))
+    """`key` as a struct, and `digest` of all columns: nulls count too, so that no two columns can trade places.
+
+    Of a table without a key, the whole row is its `key`.
+    """
+    key = F.struct(*(F.col(quoted(name)) for name in bits_from(table)))
     parts = [part for name in table.column_names for part in (F.col(quoted(name)).isNull(), F.col(quoted(name)))]
     return rows.select(key.alias("key"), F.xxhash64(*parts).alias("digest"))
 
@@ -59,6 +63,16 @@ def differences(source: DataFrame, follower: DataFrame) -> DataFrame:
         .when(F.col("ours") != F.col("theirs"), DIFFERING)
     )
     return joined.select(F.coalesce("source_key", "key").alias("key"), kind.alias("kind")).where("kind IS NOT NULL")
+
+
+def counts_that_differ(source: DataFrame, follower: DataFrame) -> DataFrame:
+    """`digests` of both sides of a table without a key in; `key`, `kind` and how many out, where one side has more."""
+    ours = source.groupBy("key").agg(F.count("*").alias("ours"))
+    theirs = follower.groupBy(F.col("key").alias("their_key")).agg(F.count("*").alias("theirs"))
+    more = F.coalesce("ours", F.lit(0)) - F.coalesce("theirs", F.lit(0))
+    joined = ours.join(theirs, ours["key"].eqNullSafe(theirs["their_key"]), "full_outer").where(more != 0)
+    kind = F.when(more > 0, MISSING).otherwise(EXTRA)
+    return joined.select(F.coalesce("key", "their_key").alias("key"), kind.alias("kind"), F.abs(more).alias("rows"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +93,22 @@ def side(rows: DataFrame, table: Table) -> Side:
 
 def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison:
     """Compare two tables of the same columns, row by row; at most `most` keys are named."""
+    if not table.key:
+        return _compare_counts(source, follower, most)
     found = differences(source.digests, follower.digests).persist()
     try:
         counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
         named = _named(found.limit(most), source.rows, follower.rows, table) if counts else []
+        return Comparison(source.digests.count(), follower.digests.count(), **counts, keys=tuple(named))
+    finally:
+        found.unpersist()
+
+
+def _compare_counts(source: Side, follower: Side, most: int) -> Comparison:
+    found = counts_that_differ(source.digests, follower.digests).persist()
+    try:
+        counts = {row["kind"]: row["rows"] for row in found.groupBy("kind").agg(F.sum("rows").alias("rows")).collect()}
+        named = [KeyDifference(_texts(row["key"].asDict()), row["kind"]) for row in found.limit(most).collect()]
         return Comparison(source.digests.count(), follower.digests.count(), **counts, keys=tuple(named))
     finally:
         found.unpersist()

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cdc.columns.moments import time_of_day
 from cdc.columns.names import Message, within
 from cdc.columns.spark_types import row_type
 from cdc.columns.table_copy import Copy
-from cdc.columns.wire import time_of_day
 from cdc.core.table import Column, Kind, Table
 
 # json.dumps escapes these, and with ensure_ascii=False no others
@@ -93,9 +93,19 @@ def _objects(rows: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -> pa
 def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
     """A column's values as they stand in a document."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    text = _WRITERS.get(column.kind, _quoted)(array)
+    # the elements of empty lists: of nothing, Arrow says neither that all nor that none is usual
+    if not len(array):
+        return pa.array([], pa.string())
+    text = _lists(array, column) if column.array else _WRITERS.get(column.kind, _quoted)(array)
     # here and not before: a null stays null when texts are put in quotes, and this word has none
     return pc.fill_null(text, "null") if array.null_count else text
+
+
+def _lists(array: pa.ListArray, column: Column) -> pa.Array:
+    """JSON arrays of what their elements are written as."""
+    each = pa.ListArray.from_arrays(array.offsets, _texts(array.values, column.element))
+    inner = pc.binary_join(each, ",")
+    return pc.if_else(array.is_valid(), pc.binary_join_element_wise("[", inner, "]", ""), None)
 
 
 def _numbers(array: pa.Array) -> pa.Array:
@@ -200,4 +210,5 @@ _WRITERS: dict[Kind, Callable[[pa.Array], pa.Array]] = {
     Kind.DATE: _dates,
     Kind.TIMESTAMP: _timestamps,
     Kind.TIMESTAMPTZ: _zoned,
+    Kind.OID: _numbers,
 }

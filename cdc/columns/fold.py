@@ -105,7 +105,7 @@ def fold(changes: Changes, ranks: Integers) -> Net:
 
     The changes may come in any order, and redelivered ones more than once.
     """
-    ordered, truncated = _in_order(changes, ranks)
+    ordered, truncated = in_order(changes, ranks)
     lives = _gathered(changes, ranks, ordered)
     final = lives.last_of_keys()
     ended = lives.op[final] == Op.DELETE
@@ -126,7 +126,7 @@ def fold(changes: Changes, ranks: Integers) -> Net:
     )
 
 
-def _in_order(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
+def in_order(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
     """The changes that count, in their total order: each once, and none from before the last TRUNCATE."""
     # lexsort goes by its last column first
     order = np.lexsort((changes.total_order, ranks))

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdc.core.table import Column, Kind
 
@@ -183,10 +182,15 @@ def _rows(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Iterable[byt
     """
     pairs = list(zip(columns, arrays, strict=True))
     fixed = [_fixed(column, array) for column, array in pairs if _width(column) is not None]
-    texts = [pc.cast(array, pa.binary()).to_pylist() for column, array in pairs if _width(column) is None]
+    texts = [_in_bytes(array).to_pylist() for column, array in pairs if _width(column) is None]
     # the last one needs no length: it ends where the row does
     parts = [*([_slices(np.hstack(fixed))] if fixed else []), *(map(_framed, each) for each in texts[:-1]), *texts[-1:]]
     return parts[0] if len(parts) == 1 else map(b"".join, zip(*parts, strict=True))
+
+
+def _in_bytes(array: pa.Array) -> pa.Array:
+    """Texts and bytes as they are; floats by their text, in which 0 and -0 are two, as they are in Postgres's log."""
+    return array if pa.types.is_binary(array.type) else array.cast(pa.string()).cast(pa.binary())
 
 
 def _slices(matrix: Bytes) -> list[bytes]:

@@ -15,11 +15,14 @@ _SPARK_TYPES: dict[Kind, T.DataType] = {
     Kind.DATE: T.DateType(),
     Kind.TIMESTAMP: T.TimestampNTZType(),
     Kind.TIMESTAMPTZ: T.TimestampType(),
+    Kind.OID: T.LongType(),
 }
 
 
 def spark_type(column: Column) -> T.DataType:
     """The type a follower's table has for this column; kinds without one of their own are text."""
+    if column.array:
+        return T.ArrayType(spark_type(column.element))
     if column.kind is Kind.DECIMAL:
         return T.DecimalType(column.precision, column.scale)
     return _SPARK_TYPES.get(column.kind, T.StringType())

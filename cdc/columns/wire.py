@@ -13,17 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.arrow_types import arrow_type
+from cdc.columns.moments import LAST_MICROSECOND, MICROS_A_SECOND, SECONDS_A_DAY, days_of, time_of_day
+from cdc.columns.postgres_text import from_text
+from cdc.columns.shapes import as_postgres
+from cdc.columns.unfit import Unfit
 from cdc.core.table import Column, Kind
 
-POSTGRES_DAYS = (-2_440_953, 2_145_040_000)
-POSTGRES_MICROS = (-210_900_000_000_000_000, 9_223_371_000_000_000_000)
+POSTGRES_DAYS = (-2_440_953, 2_145_042_905)
+POSTGRES_MICROS = (-210_900_000_000_000_000, LAST_MICROSECOND)
 """From 4713 BC on, since 1970; what lies beyond is infinity, or has overflowed on its way."""
 
 NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 """What Debezium writes for a numeric that is no number, and what Postgres does."""
 
 _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-_MICROS_A_SECOND, _SECONDS_A_DAY = 1_000_000, 86_400
 # behind six digits of a fraction there may be zeros only: other digits would be lost, so they are refused
 _ZONED = re.compile(r"([+-]?\d{4,6})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6})0*)?)?(Z|[+-]\d\d:\d\d)")
 
@@ -40,7 +43,7 @@ class Wire:
 
 def wire(column: Column) -> Wire:
     """How this column's values come."""
-    return _WIRES.get(column.kind, _TEXT)
+    return _AS_WRITTEN if column.array else _WIRES.get(column.kind, _TEXT)
 
 
 def _plain(values: Values, column: Column) -> pa.Array:
@@ -49,6 +52,8 @@ def _plain(values: Values, column: Column) -> pa.Array:
 
 def _decimals(values: Values, column: Column) -> pa.Array:
     """Arrow casts decimals from text exactly, and refuses digits that would be lost."""
+    if "NAN" in values:
+        raise Unfit("NaN")
     return pc.cast(pa.array(values, pa.string()), arrow_type(column))
 
 
@@ -87,7 +92,7 @@ def _timestamps(values: Values, column: Column) -> pa.Array:
 def _within(numbers: pa.Array, bounds: tuple[int, int]) -> pa.Array:
     found = pc.min_max(numbers).as_py()
     if found["min"] is not None and not (bounds[0] <= found["min"] and found["max"] <= bounds[1]):
-        raise ValueError("infinity, or beyond what Postgres has")
+        raise Unfit("infinity")
     return numbers
 
 
@@ -105,9 +110,9 @@ def _micros(text: str) -> int:
     if found is None:
         raise ValueError(f"no timestamp: {text[:40]}")
     year, month, day, hour, minute = (int(part) for part in found.group(1, 2, 3, 4, 5))
-    seconds = _days(year, month, day) * _SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
+    seconds = days_of(year, month, day) * SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
     fraction = int((found[7] or "").ljust(6, "0"))
-    return (seconds - _offset(found[8])) * _MICROS_A_SECOND + fraction
+    return (seconds - _offset(found[8])) * MICROS_A_SECOND + fraction
 
 
 def _offset(zone: str) -> int:
@@ -117,29 +122,21 @@ def _offset(zone: str) -> int:
     return -seconds if zone[0] == "-" else seconds
 
 
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 in the proleptic Gregorian calendar, whose years begin in March here: leap days come last.
-
-    After days_from_civil (Hinnant, "chrono-Compatible Low-Level Date Algorithms"); `//` rounds down before year 0, too.
-    """
-    year -= month <= 2
-    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return year * 365 + year // 4 - year // 100 + year // 400 + day_of_year - 719_468
-
-
 def _times(values: Values, column: Column) -> pa.Array:
     return pa.array([None if value is None else time_of_day(value) for value in values], pa.string())
 
 
-def time_of_day(micros: int) -> str:
-    """`23:59:59.000000`; Postgres has a 24:00 as well."""
-    if not 0 <= micros <= _SECONDS_A_DAY * _MICROS_A_SECOND:
-        raise ValueError("no time of day")
-    seconds, fraction = divmod(micros, _MICROS_A_SECOND)
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+def _texts(values: Values, column: Column) -> pa.Array:
+    """What `ExactText.java` sends as Postgres wrote it."""
+    return from_text(values, column)
+
+
+def _shapes(values: Values, column: Column) -> pa.Array:
+    return pa.array([None if value is None else as_postgres(value) for value in values], pa.string())
 
 
 _TEXT = Wire(str, _plain)
+_AS_WRITTEN = Wire(str, _texts)
 _WIRES: dict[Kind, Wire] = {
     Kind.BOOLEAN: Wire(bool, _plain),
     Kind.SMALLINT: Wire(int, _plain),
@@ -154,4 +151,7 @@ _WIRES: dict[Kind, Wire] = {
     Kind.TIME: Wire(int, _times),
     Kind.TIMESTAMP: Wire(int, _timestamps),
     Kind.TIMESTAMPTZ: Wire(str, _zoned),
+    Kind.OID: Wire(int, _plain),
+    Kind.INTERVAL: _AS_WRITTEN,
+    Kind.SHAPE: Wire(str, _shapes),
 }

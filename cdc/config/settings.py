@@ -67,6 +67,11 @@ class PipelineSettings(Settings):
         """The one follower of kind delta, with its name."""
         return next((name, f) for name, f in self.followers.items() if isinstance(f, DeltaSettings))
 
+    def holds(self, follower: str, table: TableName) -> bool:
+        """Is this table one of the follower's?"""
+        settings = self.followers[follower]
+        return isinstance(settings, DeltaSettings) or settings.holds(table)
+
     def anchored(self, folder: Path) -> Self:
         """The same settings, with the relative paths of state and lake made absolute from `folder`."""
         pipeline = self.pipeline.model_copy(update={"state": _anchor(folder, self.pipeline.state)})

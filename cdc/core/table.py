@@ -1,6 +1,6 @@
 """A captured table: its name, its columns and its key, as every part of the pipeline names them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -25,6 +25,14 @@ class Kind(StrEnum):
     TIME = "time"
     TIMESTAMP = "timestamp"
     TIMESTAMPTZ = "timestamptz"
+    OID = "oid"
+    INTERVAL = "interval"
+    SHAPE = "shape"
+    LITERAL = "literal"
+
+
+MONEY = "money"
+"""Postgres's name of a type that is a DECIMAL to followers, and is read apart."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,12 +54,35 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; `precision` and `scale` hold for DECIMAL, whose digits are bounded."""
+    """One column; `precision` and `scale` hold for DECIMAL, whose digits are bounded.
+
+    `array`: its values are arrays, of one dimension and counted from 1, of values of this kind. `type`: Postgres's name
+    of the type where the kind does not say it: a LITERAL is whatever Postgres writes of it. `number`: by which the
+    catalog tells it from one of its name that was there before (pg_attribute, `attnum`); 0 where it is not known.
+    """
 
     name: str
     kind: Kind
     precision: int = 0
     scale: int = 0
+    array: bool = False
+    type: str = ""
+    number: int = field(default=0, compare=False)
+
+    @property
+    def element(self) -> "Column":
+        """The column that an array's elements would make."""
+        return replace(self, array=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """The column as JSON values, those that are as usual left out."""
+        found = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
+        usual = {"array": False, "type": "", "number": 0}
+        return found | {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        return cls(**{**value, "kind": Kind(value["kind"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +108,10 @@ class Table:
             "schema": self.name.schema,
             "table": self.name.table,
             "key": list(self.key),
-            "columns": [
-                {"name": c.name, "kind": c.kind.value, "precision": c.precision, "scale": c.scale} for c in self.columns
-            ],
+            "columns": [column.as_json() for column in self.columns],
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        columns = tuple(Column(c["name"], Kind(c["kind"]), c["precision"], c["scale"]) for c in value["columns"])
+        columns = tuple(map(Column.from_json, value["columns"]))
         return cls(TableName(value["schema"], value["table"]), columns, tuple(value["key"]))

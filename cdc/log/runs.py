@@ -8,7 +8,7 @@ import numpy as np
 
 from cdc.columns.batch import DecodedBatch, Ranks, TableChanges
 from cdc.columns.changes import Decoded, Integers, Messages, RefusedMessage
-from cdc.columns.decode import Decoder
+from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets

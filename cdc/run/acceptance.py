@@ -10,15 +10,16 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, sharing
-from connect import catalog, readiness
+from connect import catalog, connector, readiness
 from connect.catalog import TablesRefusedError
+from connect.types import is_sent_whole
 from sinks import registry
 
 Refusals = Mapping[TableName, PreconditionError]
 
 
-def accepted(connection: Connection, settings: PipelineSettings) -> list[Table]:
-    """The tables as the source has them.
+def accepted(connection: Connection, settings: PipelineSettings, *, exact_text: bool) -> list[Table]:
+    """The tables as the source has them; `exact_text`: whether Kafka Connect has our converter.
 
     Raises TablesRefusedError with every reason of every table that cannot be followed; it offers the `source.tables`
     that would be accepted.
@@ -28,6 +29,7 @@ def accepted(connection: Connection, settings: PipelineSettings) -> list[Table]:
     further: list[Refusals] = [
         readiness.unreadable(connection, settings.source, there),
         sharing(change_topic, settings.log.prefix, there),
+        {} if exact_text else _unsendable(examined.tables),
         *(_unfit(settings, name, examined.tables) for name in settings.followers),
     ]
     refusals = {
@@ -39,10 +41,24 @@ def accepted(connection: Connection, settings: PipelineSettings) -> list[Table]:
     return list(examined.tables)
 
 
+def _unsendable(tables: Iterable[Table]) -> Refusals:
+    """The tables with values that Debezium alone would not send whole."""
+    lacking = {table.name: [c.name for c in table.columns if not is_sent_whole(c)] for table in tables}
+    return {
+        name: PreconditionError(
+            f"{name}: Kafka Connect lacks {connector.EXACT_TEXT}, without which Debezium cannot send column"
+            f" {', '.join(columns)} whole",
+            "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again",
+        )
+        for name, columns in lacking.items()
+        if columns
+    }
+
+
 def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table]) -> Refusals:
     """The tables that one follower cannot hold."""
     refusals: dict[TableName, PreconditionError] = {}
-    for table in tables:
+    for table in (table for table in tables if settings.holds(follower, table.name)):
         try:
             registry.check_table(settings.followers[follower], table)
         except PreconditionError as refusal:

@@ -25,15 +25,15 @@ from cdc.run.acceptance import accepted
 from cdc.run.feed_stream import lacking, resumed
 from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted, watched
-from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
+from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lake_of, lease
 from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.schema_check import check_schema, followed
-from connect import connector, marker, publication, readiness, registration, slot, source, topics
+from connect import catalog, connector, marker, publication, readiness, registration, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
 from sinks.lake.copied_files import CopyWriter
-from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.follower import again as remedy
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.keeper import Filenodes, Kept, TableRewritten, filenodes, kept
 
@@ -73,46 +73,52 @@ class _Work:
 
 
 def bootstrap(
-    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Callable[[str], None], bars: Bars
+    settings: PipelineSettings,
+    start_spark: Callable[[], SparkSession],
+    say: Callable[[str], None],
+    bars: Bars,
+    again: Sequence[TableName] = (),
 ) -> Outcome:
-    """Make what is missing, copy what has no bookmark, and fill the followers behind the lake.
+    """Make what is missing, copy what has no bookmark or is named `again`, and fill the followers behind the lake.
 
     Checks everything that can be checked before it makes anything. Raises CdcError with what is wrong. `say` is given a
     line a step, `bars` a bar a table; Spark is started only where something is left to copy or to fill.
     """
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         readiness.check(connection, settings.source)
-        tables = accepted(connection, settings)
+        if connector.CONNECTOR_CLASS not in client.plugins():
+            raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+        tables = accepted(connection, settings, exact_text=client.has(connector.EXACT_TEXT))
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
-        check_schema(settings, followed(settings))
-        _check_named(settings)
+        check_schema(settings, [table for table in followed(settings) if table.name not in again])
         stands = _prepare(settings, connection, client, tables)
         with lease(settings, "bootstrap"):
             # asked under the lease: another bootstrap may have finished the copies a moment ago
-            spark = None if _is_whole(settings) else start_spark()
-            return _fill(_Work(settings, connection, client, spark, tables, stands, say, bars))
+            spark = None if _is_whole(settings) and not again else start_spark()
+            return _fill(_Work(settings, connection, client, spark, tables, stands, say, bars), again)
 
 
-def _check_named(settings: PipelineSettings) -> None:
-    """Raise PreconditionError for a table that is followed and named no more: its changes would no longer be captured,
-    while the cuts went on."""
-    left_out = [name for name in delta_follower(settings).bookmarks() if name not in settings.tables]
+def _leave_out(work: _Work, follower: DeltaFollower) -> None:
+    """Release the tables that are followed and named no more; their changes are not captured any longer."""
+    left_out = [name for name in follower.bookmarks() if name not in work.settings.tables]
     if left_out:
-        raise PreconditionError(
-            f"{', '.join(map(str, left_out))} is followed and not in source.tables",
-            "name it again: a table cannot be taken out yet",
-        )
+        # whoever follows the lake would go on to put them into cuts
+        with lease(work.settings, work.settings.delta[0]):
+            follower.release(left_out)
+        publication.withdraw(work.connection, work.registration.publication, left_out)
+        told = ", ".join(map(str, left_out))
+        work.say(f"{told}: left out; what the followers hold of it stays, and is copied anew when it is named again")
 
 
 def _is_whole(settings: PipelineSettings) -> bool:
     """Has every table its copy, in the lake and in the followers behind it? Then Spark has nothing to do."""
     lake = delta_follower(settings)
-    fed = fed_followers(None, settings).values()
-    feed = LakeFeed(None, lake_of(settings))
+    fed = fed_followers(None, settings).items()
     if lake.position() is None:
         return False
-    return set(settings.tables) <= set(lake.bookmarks()) and not any(lacking(follower, feed) for follower in fed)
+    whole = set(settings.tables) <= set(lake.bookmarks())
+    return whole and not any(lacking(follower, feed_of(settings, name, None)) for name, follower in fed)
 
 
 def _prepare(
@@ -122,8 +128,6 @@ def _prepare(
     src, name = settings.source, settings.pipeline.name
     beats = TableName(src.heartbeat_schema, HEARTBEAT)
     stands = registration.registered(connection, src, name)
-    if connector.CONNECTOR_CLASS not in client.plugins():
-        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
     with Admin(settings.log) as admin:
         wanted = topics.wanted(settings.log, [table.name for table in tables], beats)
         topics.check(admin, wanted, ours=stands is not None)
@@ -155,8 +159,15 @@ def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None
     readiness.check_free_slot(connection)
 
 
-def _fill(work: _Work) -> Outcome:
+def _fill(work: _Work, again: Sequence[TableName]) -> Outcome:
     follower = delta_follower(work.settings)
+    _leave_out(work, follower)
+    if known := [name for name in again if name in follower.bookmarks()]:
+        # whoever follows the lake would go on to put them into cuts
+        with lease(work.settings, work.settings.delta[0]):
+            follower.release(known)
+    for stop in follower.stopped():
+        work.say(f"{stop} → {remedy(stop.name)}")
     follower.prepare(work.tables)
     copied = _copy_missing(work, follower)
     # behind the copies, before the others: who follows the lake is filled from a cut
@@ -241,7 +252,9 @@ def _start_capture(work: _Work) -> None:
     """Start the connector, or give it the new list of tables, and see a row go through it."""
     s = work.settings
     names = [table.name for table in work.tables]
-    config = connector.configuration(work.connection, s.source, s.connect, work.registration, names)
+    keys, exact_text = catalog.other_keys(work.connection, names), work.client.has(connector.EXACT_TEXT)
+    captured = connector.Captured(names, keys, exact_text)
+    config = connector.configuration(work.connection, s.source, s.connect, work.registration, captured)
     done = connector.start(work.client, s.connect.connector, config)
     if done:
         work.say(f"connector {s.connect.connector} {done}")
@@ -271,7 +284,7 @@ def _load_fed(work: _Work) -> dict[str, list[TableName]]:
     """Fill the followers behind the lake that have nothing yet, or have lost a table."""
     loaded: dict[str, list[TableName]] = {}
     for name, follower in fed_followers(work.spark, work.settings).items():
-        feed = LakeFeed(work.spark, lake_of(work.settings))
+        feed = feed_of(work.settings, name, work.spark)
         lost = lacking(follower, feed)
         if lost:
             work.say(f"filling {name}")

@@ -10,7 +10,8 @@ from cdc.core.position import Lsn
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.schema_check import check_schema, followed
+from cdc.run.schema_check import changed, followed
+from cdc.run.stops import Stops
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
@@ -22,8 +23,11 @@ class CaptureWatch:
     With a `target`, the LSN that somebody waits for, it also tells whether that will ever come.
     """
 
-    def __init__(self, settings: PipelineSettings, target: Lsn | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: PipelineSettings, target: Lsn | None, say: Callable[[str], None], stops: Stops
+    ) -> None:
         self._settings = settings
+        self._stops = stops
         self._target = target
         self._say = say
         self._said: str | None = None
@@ -40,7 +44,13 @@ class CaptureWatch:
         return failed if changed or (self._target is not None and not self._reached(self._target)) else None
 
     def _check_schema(self) -> None:
-        check_schema(self._settings, self._tables)
+        """Have tables stopped that have changed; raises where that is to end everything."""
+        found = changed(self._settings, self._tables)
+        if self._settings.delta[1].on_refusal == "stop":
+            for failure in found.values():
+                raise failure
+        self._stops.put({name: failure.what for name, failure in found.items()})
+        self._tables = [table for table in self._tables if table.name not in found]
 
     def _check_capture(self) -> None:
         src, capture = self._settings.source, self._settings.connect

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 
 from pyspark.sql import SparkSession
@@ -20,15 +21,18 @@ from cdc.run.capture_watch import CaptureWatch
 from cdc.run.collector import seldom
 from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream
 from cdc.run.history_check import check_history, check_log
-from cdc.run.lake_stream import LakeStream, Progress, Readers
+from cdc.run.lake_stream import LakeStream, Progress, Readers, Watched
 from cdc.run.large_runs import LargeRunReader
-from cdc.run.pipeline import delta_follower, fed_followers, lake_of, lease
-from cdc.run.schema_check import check_schema, followed
+from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
+from cdc.run.schema_check import changed, check_schema, followed
+from cdc.run.stops import Stops
 from cdc.run.streams import Query, Runner, Stream
 from cdc.run.upkeep import kept_up
 from connect import registration, source
+from connect.catalog import TablesRefusedError
 from connect.connector import placeholder
 from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import again
 from sinks.lake.recent import RecentChanges
 
 Say = Callable[[str], None]
@@ -60,19 +64,26 @@ def follow(
         check_log(settings)
         if until_caught_up:
             _check_fed(settings, names)
-        _check_source(settings, say)
+        stops = Stops()
+        _check_source(settings, say, stops)
         target = _mark(settings) if until_caught_up else None
-        capture = CaptureWatch(settings, target, say)
-        following = _Following(settings, names, start_spark(), stopping, target, say)
+        capture = CaptureWatch(settings, target, say, stops)
+        following = _Following(settings, names, start_spark(), stopping, Told(target, say, stops))
         # only now: PySpark takes SIGINT for itself when a session starts
         held.enter_context(_signals(stopping, say))
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(following.run, name) for name in names]
             hopeless = _attended(running, capture, stopping)
             failures = [failure for each in running if (failure := each.result())]
-    for failure in [*failures, hopeless]:
+    for failure in [*failures, hopeless, _stopped(settings) if until_caught_up else None]:
         if failure:
             raise failure
+
+
+def _stopped(settings: PipelineSettings) -> CdcError | None:
+    """The tables that have not caught up, and will not by themselves."""
+    found = [PreconditionError(str(stop), again(stop.name)) for stop in delta_follower(settings).stopped()]
+    return TablesRefusedError(found) if found else None
 
 
 def _attended(
@@ -89,11 +100,15 @@ def _attended(
     return hopeless
 
 
-def _check_source(settings: PipelineSettings, say: Say) -> None:
+def _check_source(settings: PipelineSettings, say: Say, stops: Stops) -> None:
     """The followers need the log, not the source: one that does not answer is no reason to stand still."""
+    for stop in delta_follower(settings).stopped():
+        say(f"{stop} → {again(stop.name)}")
     try:
         check_history(settings)
-        check_schema(settings, followed(settings))
+        if settings.delta[1].on_refusal == "stop":
+            check_schema(settings, followed(settings))
+        stops.put({name: failure.what for name, failure in changed(settings, followed(settings)).items()})
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
 
@@ -122,6 +137,15 @@ def _check_fed(settings: PipelineSettings, names: Sequence[str]) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the streams go by: the LSN to reach, who hears of it, and the tables that are to be stopped."""
+
+    target: Lsn | None
+    say: Say
+    stops: Stops
+
+
 class _Following:
     """What the streams of one process share."""
 
@@ -131,15 +155,13 @@ class _Following:
         names: Sequence[str],
         spark: SparkSession,
         stopping: threading.Event,
-        target: Lsn | None,
-        say: Say,
+        told: Told,
     ) -> None:
         self._settings = settings
         self._poll_seconds = RUNG_SECONDS if settings.delta[0] in names else ASKED_SECONDS
         self._spark = spark
         self._stopping = stopping
-        self._target = target
-        self._say = say
+        self._target, self._say, self._stops = told.target, told.say, told.stops
         self._fed = fed_followers(spark, settings)
         self._recent = RecentChanges()
 
@@ -161,10 +183,10 @@ class _Following:
         if name == self._settings.delta[0]:
             return lambda: self._lake_stream(reached, held)
         held.callback(self._fed[name].close)
-        return lambda: FeedStream(self._fed[name], self._feed(), self._recent, reached, self._poll_seconds)
+        return lambda: FeedStream(self._fed[name], self._feed(name), self._recent, reached, self._poll_seconds)
 
-    def _feed(self) -> LakeFeed:
-        return LakeFeed(self._spark, lake_of(self._settings), self._recent)
+    def _feed(self, name: str) -> LakeFeed:
+        return feed_of(self._settings, name, self._spark, self._recent)
 
     def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> Query:
         s = self._settings
@@ -181,7 +203,7 @@ class _Following:
         # no table of the source: the lake's own may lack columns that a newer version of ours has
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
-        stream = LakeStream(follower, readers, s.log, s.delta[1], reached)
+        stream = LakeStream(follower, readers, s.log, s.delta[1], Watched(reached, self._say, self._stops))
         return Query(self._spark, s.delta[0], s.follow.trigger_seconds, stream)
 
     def _stand(self) -> list[Position] | None:

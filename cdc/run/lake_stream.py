@@ -19,8 +19,10 @@ from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transactions import check_position, ends_between
 from cdc.run.large_runs import LargeRunReader, ReadLargeRun
-from sinks.lake.follower import DeltaFollower
+from cdc.run.stops import Stops
+from sinks.lake.follower import DeltaFollower, again
 from sinks.lake.settings import DeltaSettings
+from sinks.lake.stopped import Stop
 
 MESSAGES_A_CHANGE = 2
 """At most so many messages of the transaction topic for one change of a batch: a BEGIN and an END."""
@@ -43,6 +45,15 @@ class Readers:
     ends: NewEnds
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Who hears what the stream does, and has tables stopped: `reached` answers whether to go on."""
+
+    reached: Callable[[Progress], bool]
+    say: Callable[[str], None]
+    stops: Stops
+
+
 class LakeStream:
     """Applies the transaction topic to the Delta follower; one call a micro-batch.
 
@@ -55,7 +66,7 @@ class LakeStream:
         readers: Readers,
         log: LogSettings,
         settings: DeltaSettings,
-        reached: Callable[[Progress], bool],
+        watched: Watched,
     ) -> None:
         self._follower = follower
         self._readers = readers
@@ -64,7 +75,7 @@ class LakeStream:
         self._budget = settings.batch_changes
         self._few = settings.small_run_changes * MESSAGES_A_CHANGE
         self._most = self._budget * MESSAGES_A_CHANGE
-        self._reached = reached
+        self._watched = watched
         self._topic = transaction_topic(log.prefix)
         # the query's thread owns `_known` and `_held`, whoever reads runs the rest; between the two lies `_runs_read`
         self._position = self._start()
@@ -125,6 +136,7 @@ class LakeStream:
 
     def _apply(self, runs: Sequence[Ends]) -> None:
         """Each run is read while the one before it is committed: tasks have no use for the driver's core."""
+        self._stop_changed()
         self._admit()
         for run in runs:
             tables = self._follower.tables()
@@ -139,8 +151,21 @@ class LakeStream:
             self._position, self._ahead = position, BEFORE_LOG
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: Progress) -> bool:
+        known = {stop.table_id for stop in self._follower.stopped()}
         self._follower.apply(read.batch, progress.position)
-        return self._reached(progress)
+        self._tell([stop for stop in self._follower.stopped() if stop.table_id not in known])
+        return self._watched.reached(progress)
+
+    def _stop_changed(self) -> None:
+        """Stop the tables of which somebody has found out that the source has them otherwise now."""
+        reasons = self._watched.stops.take()
+        if reasons:
+            self._committed()
+            self._tell(self._follower.stop(reasons, self._position.lsn))
+
+    def _tell(self, stops: Sequence[Stop]) -> None:
+        for stop in stops:
+            self._watched.say(f"{stop}; the others go on → {again(stop.name)}")
 
     def _read(self, run: Ends, tables: Sequence[Table], changes: int) -> ReadRun | ReadLargeRun:
         start = self._position.next_offsets

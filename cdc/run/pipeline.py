@@ -16,6 +16,7 @@ from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.local.progress import SILENT, Progress
 from cdc.run import session
 from sinks.lake import s3a
+from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
 from sinks.lake.recent import RecentChanges
@@ -85,6 +86,13 @@ def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dic
         for name, follower in settings.followers.items()
         if not isinstance(follower, DeltaSettings)
     }
+
+
+def feed_of(
+    settings: PipelineSettings, follower: str, spark: SparkSession | None, recent: RecentChanges | None = None
+) -> LakeFeed:
+    """What a follower behind the lake is fed from; without Spark, only to be asked what there is."""
+    return LakeFeed(spark, lake_of(settings), recent, lambda table: settings.holds(follower, table))
 
 
 def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Sequence
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.table import Column, Table, TableName
 from cdc.run.pipeline import delta_follower
 from connect import catalog, publication, source
+from sinks.lake.follower import again
 
 
 def followed(settings: PipelineSettings) -> list[Table]:
@@ -15,34 +16,47 @@ def followed(settings: PipelineSettings) -> list[Table]:
 
 
 def check_schema(settings: PipelineSettings, tables: Sequence[Table]) -> None:
-    """Raise PreconditionError when one of these tables has other columns, or another key, in the source now.
+    """Raise what `changed` finds first."""
+    for found in changed(settings, tables).values():
+        raise found
+
+
+def changed(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableName, CdcError]:
+    """Which of these tables have other columns, or another key, in the source now, or are no longer sent.
 
     Messages show columns that came and went, but not that a type changed: only the catalog does.
     """
-    if tables:
-        with source.connected(settings.source) as connection:
-            sent = publication.published(connection, settings.source.publication) or set()
-            for was, table in zip(tables, catalog.describe(connection, [t.name for t in tables]), strict=True):
-                check_same(was, table)
-                _check_sent(was.name, sent)
+    if not tables:
+        return {}
+    with source.connected(settings.source) as connection:
+        sent = publication.published(connection, settings.source.publication) or set()
+        examined = catalog.examine(connection, [table.name for table in tables])
+    now = {table.name: table for table in examined.tables}
+    found = {
+        was.name: _unsent(was.name, sent) or difference(was, now[was.name])
+        if was.name in now
+        else examined.refusals[was.name][0]
+        for was in tables
+    }
+    return {name: error for name, error in found.items() if error}
 
 
-def _check_sent(name: TableName, sent: Collection[TableName]) -> None:
+def _unsent(name: TableName, sent: Collection[TableName]) -> CdcError | None:
     """A dropped table leaves its publications, and one that is made again under its name is in none of them."""
-    if name not in sent:
-        raise HistoryLostError(
-            f"{name} was dropped and made again, or taken out of the publication: its changes since are not in the log",
-            "bootstrap under another pipeline.name",
-        )
+    if name in sent:
+        return None
+    return HistoryLostError(
+        f"{name} was dropped and made again, or taken out of the publication: its changes since are not in the log",
+        again(name),
+    )
 
 
-def check_same(followed: Table, now: Table) -> None:
-    """Raise PreconditionError, naming what differs, unless both are the same table."""
-    if followed != now:
-        raise PreconditionError(
-            f"{now.name} has changed since it was copied: {', '.join(_differences(followed, now))}",
-            "change it back, or bootstrap under another pipeline.name: changes of a schema are not followed yet",
-        )
+def difference(followed: Table, now: Table) -> PreconditionError | None:
+    """What differs, where these are not the same table."""
+    differences = _differences(followed, now)
+    if not differences:
+        return None
+    return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(differences)}", again(now.name))
 
 
 def _differences(followed: Table, now: Table) -> Sequence[str]:
@@ -56,11 +70,16 @@ def _differences(followed: Table, now: Table) -> Sequence[str]:
             if name in was and was[name] != has[name]
         ),
         *(
+            f"column {name} went and came again"
+            for name in has
+            if name in was and was[name] == has[name] and 0 < was[name].number != has[name].number
+        ),
+        *(
             [f"its key was ({', '.join(followed.key)}) and is ({', '.join(now.key)})"]
             if followed.key != now.key
             else []
         ),
-    ] or ["its columns stand in another order"]
+    ] or (["its columns stand in another order"] if followed != now else [])
 
 
 def _told(column: Column) -> str:

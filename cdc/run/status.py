@@ -18,12 +18,13 @@ from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import delta_follower, lake_of
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
 from sinks.lake.cuts import Cut, Cuts
 from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import again
 
 EXACT_BELOW = 1_000_000
 """Tables that the planner thinks smaller are counted, larger ones estimated unless asked otherwise."""
@@ -119,8 +120,12 @@ class Collector:
         positions |= {name: self._position(name, each) for name, each in fed.items()}
         ends = self._asked(partial(self._recent_ends, positions.values())) or of_values([])
         connector = self._asked(self._connector)
-        counts = {name: self._counts(each) for name, each in fed.items()} | {self._settings.delta[0]: self._held(cut)}
+        counts = {name: self._counts(name, each) for name, each in fed.items()} | {
+            self._settings.delta[0]: self._held(cut)
+        }
         behind = _Behind(self._settings, lsn, ends)
+        for stop in self._asked(delta_follower(self._settings).stopped) or ():
+            self._note(PreconditionError(str(stop), again(stop.name)))
         followers = {
             name: FollowerState(position, counts[name], behind.lag(position), self._silent.get(name))
             for name, position in positions.items()
@@ -180,10 +185,11 @@ class Collector:
         tables = self._settings.tables
         return {str(table): self._asked(partial(_lake_rows, self._settings, table, cut)) for table in tables}
 
-    def _counts(self, follower: FedFollower) -> dict[str, int | None]:
+    def _counts(self, name: str, follower: FedFollower) -> dict[str, int | None]:
         return {
             str(table): self._asked(partial(follower.count, table, exact=self._exact))
             for table in self._settings.tables
+            if self._settings.holds(name, table)
         }
 
 

@@ -30,6 +30,7 @@ from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import check_schema, followed
 from connect import catalog, registration, slot, source
 from sinks.lake.feed import LakeFeed
+from sinks.lake.stopped import Stop
 from snapshots.copy import SnapshotSource
 from snapshots.keeper import Kept, filenodes, kept
 from snapshots.read import SourceRows
@@ -58,13 +59,15 @@ class Report:
 
     lsn: Lsn
     followers: Mapping[str, Mapping[TableName, Verdict]]
+    stopped: Sequence[Stop] = ()
+    """Tables that are followed no further, and were not compared."""
 
     def _verdicts(self) -> list[Verdict]:
         return [verdict for tables in self.followers.values() for verdict in tables.values()]
 
     @property
     def equal(self) -> bool:
-        return all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
+        return not self.stopped and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
 
     @property
     def different(self) -> bool:
@@ -75,7 +78,8 @@ class Report:
             name: {str(table): verdict.as_json() for table, verdict in tables.items()}
             for name, tables in self.followers.items()
         }
-        return {"lsn": format_lsn(self.lsn), "equal": self.equal, "followers": followers}
+        stopped = {str(stop.name): stop.reason for stop in self.stopped}
+        return {"lsn": format_lsn(self.lsn), "equal": self.equal, "followers": followers, "stopped": stopped}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +110,19 @@ def verify(
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
-        tables = catalog.describe(connection, settings.tables)
+        stopped = delta_follower(settings).stopped()
+        going = [name for name in settings.tables if name not in {stop.name for stop in stopped}]
+        tables = catalog.describe(connection, going)
         if patience is None:
             positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
             check_attended(settings, positions, source.current_lsn(connection))
         spark = start_spark()
         followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
-        before = filenodes(connection, settings.tables)
+        before = filenodes(connection, going)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
             source.connected(src, autocommit=False) as keeping,
-            kept(keeping, snapshot.name, settings.tables, before) as keeper,
+            kept(keeping, snapshot.name, going, before) as keeper,
             ExitStack() as held,
         ):
             lsn = snapshot.bookmark.lsn
@@ -127,10 +133,14 @@ def verify(
             since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn)
             truth = _Truth(spark, readers, keeper, lsn, since, most, held)
             found = {
-                name: truth.verdicts(each, wait(settings, name, each.position, lsn, patience), tables)
+                name: truth.verdicts(
+                    each,
+                    wait(settings, name, each.position, lsn, patience),
+                    [table for table in tables if settings.holds(name, table.name)],
+                )
                 for name, each in followers.items()
             }
-    return Report(lsn, found)
+    return Report(lsn, found, stopped)
 
 
 def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, Readback]:

@@ -11,7 +11,7 @@ from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
 from cdc.core.errors import RefusedError
 from cdc.core.position import Bookmark
-from cdc.core.table import Table
+from cdc.core.table import Table, TableName
 from sinks.lake import data_files, layout, statistics
 from sinks.lake.delta_log import Conflict, DeltaLog
 from sinks.lake.delta_state import Action, DataFile, State, now_ms
@@ -56,13 +56,27 @@ def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> 
         raise RefusedError(f"another writer has written to {table.name}", "stop it, then bootstrap again") from None
 
 
+def release(lake: Lake, name: TableName) -> None:
+    """Take the table's bookmark away: what it holds stays to be read, and is no copy to go on from."""
+    log = layout.owned(lake, name)
+    if log is not None:
+        kept = {key: value for key, value in log.state.configuration.items() if key != SOURCE_PROPERTY}
+        described = layout.described(log.state)
+        assert described is not None
+        log.commit([layout.described_as(str(name), arrow_schema(described), kept, log.state.table_id)], "RELEASE")
+
+
 def _description(table: Table, bookmark: Bookmark, log: DeltaLog | None) -> list[Action]:
     source = {"system_identifier": bookmark.system_identifier, "timeline": bookmark.timeline}
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SOURCE_PROPERTY: json.dumps(source)}
     schema, name = arrow_schema(table), str(table.name)
     if log is None:
         return layout.made(name, schema, PROPERTIES | own, FEATURES)
-    return [layout.described_as(name, schema, {**log.state.configuration, **own}, log.state.table_id)]
+    properties = {**log.state.configuration, **own}
+    if SOURCE_PROPERTY in log.state.configuration:
+        return [layout.described_as(name, schema, properties, log.state.table_id)]
+    # it was released: with another id, whoever followed it knows that it is another table, of other columns perhaps
+    return layout.made(name, schema, properties, [*FEATURES, *log.state.protocol.get("writerFeatures", ())])
 
 
 def _data_file(file: CopiedFile, now: int) -> DataFile:

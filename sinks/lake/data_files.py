@@ -104,7 +104,9 @@ def grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def repeating(rows: pa.Table) -> list[str]:
     """The columns whose values come again and again: for others, a dictionary is most of the work of writing a file."""
-    return [name for name in rows.column_names if pc.count_distinct(rows[name]).as_py() * REPEATED <= rows.num_rows]
+    # a list's values are a column of their own in the file, and hardly worth a look
+    flat = [field.name for field in rows.schema if not pa.types.is_list(field.type)]
+    return [name for name in flat if pc.count_distinct(rows[name]).as_py() * REPEATED <= rows.num_rows]
 
 
 def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:

@@ -5,7 +5,7 @@ deleted keys (Delta protocol, "Add CDC File"). Other commits are read as the pro
 rows of the files that came and went.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -32,10 +32,17 @@ from sinks.lake.storage import Storage
 
 
 class LakeFeed:
-    """Reads one lake for one follower behind it."""
+    """Reads one lake for one follower behind it, which `holds` these of its tables."""
 
-    def __init__(self, spark: SparkSession | None, lake: Lake, recent: RecentChanges | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession | None,
+        lake: Lake,
+        recent: RecentChanges | None = None,
+        holds: Callable[[TableName], bool] = lambda _: True,
+    ) -> None:
         self._spark = spark
+        self._holds = holds
         self._lake = lake
         self._recent = recent or RecentChanges()
         self._cuts = Cuts(lake)
@@ -63,16 +70,18 @@ class LakeFeed:
         return self._cuts.newer(than, most)
 
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
-        """The tables that take part in a cut, with the bookmarks of their copies."""
-        return [self._table(TableName.parse(name)) for name in cut.versions]
+        """The follower's tables that take part in a cut, with the bookmarks of their copies."""
+        found = (self._table(name) for name in map(TableName.parse, cut.versions) if self._holds(name))
+        return [each for each in found if each]
 
-    def _table(self, name: TableName) -> tuple[Table, Bookmark]:
+    def _table(self, name: TableName) -> tuple[Table, Bookmark] | None:
+        """None for one that was in a cut and is followed no more."""
         log = self._log(name)
         table = layout.described(log.state) if log else None
-        bookmark = layout.bookmark(self._lake, log.state) if log else None
-        if table is None or bookmark is None:
+        if log is None or table is None:
             raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
-        return table, bookmark
+        bookmark = layout.bookmark(self._lake, log.state)
+        return (table, bookmark) if bookmark else None
 
     def _log(self, name: TableName) -> DeltaLog | None:
         """The table's log; opened anew once another table was put in its place."""

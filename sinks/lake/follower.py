@@ -6,19 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc.columns.batch import ChangeBatch
+from cdc.columns.batch import ChangeBatch, Ranks
+from cdc.columns.changes import RefusedMessage
 from cdc.columns.ends import Ends
 from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.core.position import BEFORE_LOG, Bookmark, Position
+from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout, refusals, upkeep, write
-from sinks.lake.copied_files import CopiedFiles, take_in
+from sinks.lake.copied_files import CopiedFiles, release, take_in
 from sinks.lake.cuts import Cut, Cuts
 from sinks.lake.large_batch import Wanted
 from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from sinks.lake.recent import RecentChanges
 from sinks.lake.settings import DeltaSettings
+from sinks.lake.stopped import Stop, StoppedTables
 from sinks.lake.table_list import TableList
 from sinks.lake.upkeep import Past
 
@@ -63,6 +65,7 @@ class DeltaFollower:
         self._recent = recent or RecentChanges()
         self._cuts = Cuts(lake)
         self._table_list = TableList(lake)
+        self._stopped = StoppedTables(lake)
         self._tables: dict[TableName, LiveTable] = {}
         self._adopted: set[TableName] = set()
         self._maintained: dict[TableName, tuple[int, float]] = {}
@@ -79,12 +82,38 @@ class DeltaFollower:
         take_in(self._lake, table, copy, bookmark)
         self._tables.pop(table.name, None)
 
+    def release(self, names: Sequence[TableName]) -> None:
+        """Follow these tables no more. What the lake has of them stays; named again, they are copied again."""
+        for name in names:
+            release(self._lake, name)
+            self._tables.pop(name, None)
+        # last: a table that is listed and has no bookmark is one whose copy is still to be made
+        self._table_list.remove(names)
+
     def bookmarks(self) -> dict[TableName, Bookmark]:
         return {name: standing.bookmark for name, standing in self._standings().items()}
 
     def tables(self) -> list[Table]:
-        """The tables that are loaded, as they were when they were copied."""
-        return [standing.table for standing in self._standings().values()]
+        """The tables that are loaded and not stopped, as they were when they were copied."""
+        return [standing.table for standing in self._going().values()]
+
+    def stopped(self) -> list[Stop]:
+        """The tables that are followed no further."""
+        stops = self._stopped.by_id()
+        found = (stops.get(standing.live.state.table_id) for standing in self._standings().values())
+        return [stop for stop in found if stop]
+
+    def stop(self, reasons: Mapping[TableName, str], lsn: Lsn) -> list[Stop]:
+        """Apply nothing behind this LSN to these tables: the others go on, and cuts no longer have them."""
+        going = self._going()
+        stops = [
+            Stop(going[name].live.state.table_id, name.schema, name.table, lsn, reason)
+            for name, reason in reasons.items()
+            if name in going
+        ]
+        if stops:
+            self._stopped.add(stops)
+        return stops
 
     def position(self) -> Position | None:
         cut = self._cuts.last()
@@ -92,7 +121,7 @@ class DeltaFollower:
 
     def wanted(self, run: Ends, topics: Mapping[TableName, str]) -> list[Wanted]:
         """What the tables lack of a run, by the topics that their changes are in; tables without any are left out."""
-        standings = self._standings().values()
+        standings = self._going().values()
         counts = run.counts(str(standing.table.name) for standing in standings)
         return [
             Wanted(s.table, topics[s.table.name], counts[str(s.table.name)], s.applied(run), s.live.storage)
@@ -102,7 +131,7 @@ class DeltaFollower:
 
     def furthest(self) -> int:
         """The highest END offset that any table has: after a crash, further than the last cut."""
-        return max((s.offset for s in self._standings().values()), default=BEFORE_LOG)
+        return max((s.offset for s in self._going().values()), default=BEFORE_LOG)
 
     def apply(self, batch: ChangeBatch, position: Position) -> None:
         before = self._cuts.last()
@@ -112,7 +141,8 @@ class DeltaFollower:
         # tables, cut, bell: a cut names what is there. Killed in between, some tables are ahead of the last cut, and
         # the next run reaches as far as `furthest` says: no cut shows them ahead of others
         self._apply_tables(batch, standings, position.end_offset)
-        self._cuts.add(self._cut(standings, position, batch.ends.last.committed_ms), before)
+        going = {name: standing for name, standing in standings.items() if name in self._going()}
+        self._cuts.add(self._cut(going, position, batch.ends.last.committed_ms), before)
         self._recent.ring()
 
     def first_cut(self, committed_ms: int) -> None:
@@ -126,7 +156,7 @@ class DeltaFollower:
     def joining(self) -> dict[TableName, Bookmark]:
         """Tables whose copy is older than the position, and that took part in no cut: they lack what lies between."""
         part = self._taking_part(self._cuts.last())
-        return {name: standing.bookmark for name, standing in self._standings().items() if name not in part}
+        return {name: standing.bookmark for name, standing in self._going().items() if name not in part}
 
     def adopt(self, names: Iterable[TableName]) -> None:
         """Let these tables take part: they have caught up with the position."""
@@ -170,16 +200,16 @@ class DeltaFollower:
             live.save_index(everything=True)
 
     def _taking_part(self, last: Cut | None) -> dict[TableName, _Standing]:
-        standings = self._standings()
+        standings, going = self._standings(), self._going()
         if last is None:
-            return standings
-        for name in last.versions:
-            if TableName.parse(name) not in standings:
+            return going
+        for name in map(TableName.parse, last.versions):
+            if name not in standings and name in self._table_list.names():
                 raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
         passed = last.position.lsn
         return {
             name: standing
-            for name, standing in standings.items()
+            for name, standing in going.items()
             # in the cut; caught up since; or copied so late that it has all that the position has
             if standing.is_in(last) or name in self._adopted or standing.bookmark.covers(passed)
         }
@@ -193,6 +223,10 @@ class DeltaFollower:
         }
         versions = {name: state.version for name, state in reached.items()}
         return Cut(position, committed_ms, versions, {name: state.table_id for name, state in reached.items()})
+
+    def _going(self) -> dict[TableName, _Standing]:
+        stops = self._stopped.by_id()
+        return {name: s for name, s in self._standings().items() if s.live.state.table_id not in stops}
 
     def _standings(self) -> dict[TableName, _Standing]:
         return {s.table.name: s for s in map(self._standing, self._table_list.names()) if s}
@@ -219,24 +253,31 @@ class DeltaFollower:
         # first what other hands have committed: what a table lacks is asked of it as it stands now
         for standing in touched.values():
             standing.live.refresh()
-        work = [s for s in map(self._standing, touched) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
-        self._check_readable(batch, work)
+        found = [s for s in map(self._standing, touched) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
+        work = self._readable(batch, found)
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
             # who leaves this block has waited for all of them, also behind the first failure: none writes on unseen
             futures = [threads.submit(self._apply_table, batch, standing, version) for standing in work]
             for future in futures:
                 future.result()
 
-    def _check_readable(self, batch: ChangeBatch, work: Iterable[_Standing]) -> None:
-        """Keep what cannot be read, and stop before anything of the batch is applied."""
-        for standing in work:
-            refused = batch.refused(standing.table.name)
-            if refused:
-                refusals.keep(self._lake, refused)
-                raise PreconditionError(
-                    f"{standing.table.name}: {len(refused)} messages cannot be read, first {refused[0].refusal}",
-                    f"they are kept in {self._lake.own_folder(refusals.FOLDER)}; nothing of the batch was applied",
-                )
+    def _readable(self, batch: ChangeBatch, work: Sequence[_Standing]) -> list[_Standing]:
+        """The tables of which all can be read. What cannot be is kept, before anything of the batch is applied, and
+        the others are stopped, or everything is."""
+        refused = {standing.table.name: _refused(batch, standing) for standing in work}
+        reasons = {
+            name: f"{len(messages)} messages cannot be read, first {messages[0].refusal}"
+            f" (kept in {self._lake.own_folder(refusals.FOLDER)})"
+            for name, messages in refused.items()
+            if messages
+        }
+        if reasons:
+            refusals.keep(self._lake, [message for messages in refused.values() for message in messages])
+            if self._settings.on_refusal == "stop":
+                name, reason = next(iter(reasons.items()))
+                raise PreconditionError(f"{name}: {reason}; nothing of the batch was applied", again(name))
+            self.stop(reasons, batch.ends.last.lsn)
+        return [standing for standing in work if standing.table.name not in reasons]
 
     def _apply_table(self, batch: ChangeBatch, standing: _Standing, version: int) -> None:
         effect = batch.effect(standing.table, standing.applied(batch.ends))
@@ -247,3 +288,14 @@ class DeltaFollower:
         applied = write.apply(live, effect, write.Position(self._lake.app_id, version, before))
         if applied.changes is not None:
             self._recent.put(live.state.table_id, applied.version, applied.changes)
+
+
+def _refused(batch: ChangeBatch, standing: _Standing) -> list[RefusedMessage]:
+    """The table's messages that are no changes, but for those from before its copy: these may have had any columns."""
+    ranks, after = Ranks.of(batch.ends), standing.applied(batch.ends)
+    return [each for each in batch.refused(standing.table.name) if ranks.is_behind(each.tx_id, after)]
+
+
+def again(name: TableName) -> str:
+    """The remedy for a table that cannot be followed on from where it is."""
+    return f"stop `cdc follow`; `cdc bootstrap --again {name}` copies it as it is now"

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.batch import Ranks, TableEffect, WrittenRows
 from cdc.columns.changes import Changes, Integers, Messages, RefusedMessage
-from cdc.columns.decode import Decoder
+from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold, nothing
 from cdc.columns.tasks import in_tasks
@@ -134,20 +134,25 @@ class _Reading:
 
     def part(self) -> Part:
         """What is to be done for what was read."""
-        refused = self._refused
-        part = Part(self._wanted.topic, self._partition, len(refused), self._until, refused, (), None, alone=True)
+        ranks, after = self._plan.ranks, self._wanted.after
+        refused = [each for each in self._refused if ranks.is_behind(each.tx_id, after)]
+        found = len(self._refused)
+        part = Part(self._wanted.topic, self._partition, found, self._until, refused, (), None, alone=True)
         if not self._changes:
             return part
         changes = Changes.joined([each for each, _ in self._changes])
-        ranks = np.concatenate([places for _, places in self._changes])
-        part = replace(part, found=changes.distinct() + len(refused))
-        late = ranks > self._wanted.after
+        places = np.concatenate([each for _, each in self._changes])
+        part = replace(part, found=changes.distinct() + found)
+        late = places > after
         # what cannot be read stops the batch, so nothing is written for it
         if refused or not late.any():
             return part
-        return self._folded(part, changes.take(np.flatnonzero(late)), ranks[late])
+        return self._folded(part, changes.take(np.flatnonzero(late)), places[late])
 
     def _folded(self, part: Part, changes: Changes, ranks: Integers) -> Part:
+        # without a key, the row that goes here may have come by another partition
+        if not self._wanted.table.key:
+            return replace(part, alone=False)
         net = fold(changes, ranks)
         if net.truncated or net.borrows():
             return replace(part, alone=False)

@@ -27,6 +27,7 @@ SOURCE_PROPERTY = "cdc.source"
 OWN = "_cdc"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 
+_NTZ = "timestampNtz"
 _DELTA_TYPES: Mapping[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int16(): "short",
@@ -113,10 +114,11 @@ def owned(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog |
 
 def made(name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = ()) -> list[Action]:
     """The actions that make a table: the features that it declares are those that it needs, so that all can read it."""
-    ntz = ["timestampNtz"] if any(kind == pa.timestamp("us") for kind in schema.types) else []
+    ntz = [_NTZ] if any(_value_type(kind) == pa.timestamp("us") for kind in schema.types) else []
+    wanted = list(dict.fromkeys([*ntz, *features]))
     # what readers must know stands in both lists ("Supported Features"); change data is the writers' matter
-    both = [*ntz, *(feature for feature in features if feature == "deletionVectors")]
-    writer_only = [feature for feature in features if feature not in both]
+    both = [feature for feature in wanted if feature in (_NTZ, "deletionVectors")]
+    writer_only = [feature for feature in wanted if feature not in both]
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
     if both or writer_only:
         protocol = {"minReaderVersion": 3 if both else 1, "minWriterVersion": 7}
@@ -142,12 +144,20 @@ def described_as(name: str, schema: pa.Schema, properties: Mapping[str, str], id
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:
     """The schema as the log has it (Delta protocol, "Schema Serialization Format")."""
     fields = [
-        {"name": field.name, "type": _delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
+        {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
     ]
     return {"type": "struct", "fields": fields}
 
 
-def _delta_type(kind: pa.DataType) -> str:
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    """What a column's values are made of in the end."""
+    return kind.value_type if pa.types.is_list(kind) else kind
+
+
+def delta_type(kind: pa.DataType) -> str | dict[str, Any]:
+    """An Arrow type as the log names it."""
+    if pa.types.is_list(kind):
+        return {"type": "array", "elementType": delta_type(kind.value_type), "containsNull": True}
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _DELTA_TYPES[kind]

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from cdc.columns.key_bits import KeyBits, empty, key_bits
-from cdc.core.errors import HistoryLostError
+from cdc.columns.key_bits import KeyBits
+from cdc.columns.row_bits import bits_from, row_bits
+from cdc.core.errors import DivergenceError, HistoryLostError
 from cdc.core.table import Table
 from sinks.lake import data_files, deletion_vectors, statistics
 from sinks.lake.delta_log import DeltaLog
@@ -79,8 +80,10 @@ class LiveTable:
 
     def marked(self, keys: KeyBits) -> dict[str, BitMap]:
         """The vectors of the files in which live rows of these keys lie, with those rows in them."""
-        hits, paths = self._index.find(keys), self._index.paths()
-        found: dict[str, BitMap] = {}
+        return self._vectors_with(self._index.find(keys))
+
+    def _vectors_with(self, hits: Hits) -> dict[str, BitMap]:
+        paths, found = self._index.paths(), dict[str, BitMap]()
         for number in np.unique(hits.files):
             path = paths.get(int(number))
             # an entry of a file that is gone, which no merge has come by yet
@@ -92,6 +95,24 @@ class LiveTable:
             if len(now) > len(was):
                 found[path] = now
         return found
+
+    def taken(self, rows: KeyBits) -> dict[str, BitMap]:
+        """The vectors of the files of a table without a key, from which one live row is taken for each of these.
+
+        Raises DivergenceError when the table has fewer of them.
+        """
+        distinct, needed = _counted(rows)
+        hits = self._index.find(distinct)
+        hits = hits.take(self.live(hits.places))
+        hits = hits.take(np.lexsort((hits.places, hits.asked)))
+        firsts = np.searchsorted(hits.asked, np.arange(len(distinct)))
+        chosen = np.arange(len(hits.asked)) - firsts[hits.asked] < needed[hits.asked]
+        if int(chosen.sum()) < len(rows):
+            raise DivergenceError(
+                f"{self.table.name}: {len(rows) - int(chosen.sum())} rows are to go that the lake does not have",
+                "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
+            )
+        return self._vectors_with(hits.take(np.flatnonzero(chosen)))
 
     def rows_of(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
         """These columns of the rows that keys have, in the order of the keys; None when one of them has no row."""
@@ -150,8 +171,16 @@ class LiveTable:
         return dict(zip(paths, at_once(self._keys, paths), strict=True))
 
     def _keys(self, path: str) -> KeyBits:
-        columns = data_files.read(self.storage, path, self.table.key)
-        return key_bits(self.table.key_columns, columns.columns) if columns.num_rows else empty()
+        return row_bits(data_files.read(self.storage, path, bits_from(self.table)), self.table)
+
+
+def _counted(rows: KeyBits) -> tuple[KeyBits, npt.NDArray[np.int64]]:
+    """The different ones of some bits, in order, and how often each is there."""
+    ordered = rows.take(rows.order())
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = (np.diff(ordered.high) != 0) | (np.diff(ordered.low) != 0)
+    starts = np.flatnonzero(new)
+    return ordered.take(starts), np.diff(np.append(starts, len(ordered)))
 
 
 def contained(vector: BitMap, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

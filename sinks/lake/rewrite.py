@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.key_bits import KeyBits, empty, joined, key_bits
+from cdc.columns.key_bits import KeyBits, empty, joined
+from cdc.columns.row_bits import row_bits
 from sinks.lake import data_files
 from sinks.lake.deletion_vectors import VectorFile
 from sinks.lake.delta_log import Conflict
@@ -51,7 +52,7 @@ def _written(live: LiveTable, files: Sequence[DataFile]) -> tuple[DataFile, KeyB
     def batches() -> Iterator[pa.RecordBatch]:
         for rows in parts:
             if rows.num_rows:
-                keys.append(key_bits(live.table.key_columns, [rows[name] for name in live.table.key]))
+                keys.append(row_bits(rows, live.table))
                 yield from rows.to_batches()
 
     schema = arrow_schema(live.table)

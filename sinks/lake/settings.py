@@ -78,6 +78,8 @@ class DeltaSettings(Settings):
     """A run of up to this many changes is read and folded by the driver itself; a larger one is a Spark job."""
     history_hours: float = Field(default=4, ge=0)
     """For how long the past of a table, and what changed in it, can still be read; longer where a follower needs it."""
+    on_refusal: Literal["hold", "stop"] = "hold"
+    """What a message that cannot be read, or a schema that changed, ends: its table, or all of them."""
     parallel_tables: int = Field(default=8, ge=1)
     """So many tables are committed at a time: their disks' waits overlap."""
 

@@ -1,8 +1,11 @@
 """Which tables belong to a lake: written down before their copy, read by whoever follows."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import reduce
+from operator import or_
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.core.table import TableName
 from sinks.lake.layout import Lake
@@ -25,6 +28,11 @@ class TableList:
         rows = [{"schema": name.schema, "table": name.table} for name in names if name not in listed]
         if rows:
             self._table.append(rows)
+
+    def remove(self, names: Collection[TableName]) -> None:
+        """List these no more."""
+        gone = [(pc.field("schema") == name.schema) & (pc.field("table") == name.table) for name in names]
+        self._table.put_together(~reduce(or_, gone))
 
     def names(self) -> list[TableName]:
         """The listed tables, in the order of their names."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from cdc.columns.arrow_types import arrow_schema
@@ -105,7 +104,7 @@ def commit(live: LiveTable, effect: Effect, position: Position) -> int:
 def _commit(live: LiveTable, effect: Effect, position: Position) -> int:
     live.take_in_files()
     # anew with every try: another writer has brought files, and vectors, that were not looked at
-    marks = {} if effect.truncated else live.marked(joined([*(each.keys for each in effect.files), effect.gone]))
+    marks = {} if effect.truncated else _marks(live, effect)
     now, vectors = now_ms(), VectorFile()
     went = [_without(live.state.files[path], rows, vectors, now) for path, rows in marks.items()]
     if effect.truncated:
@@ -119,6 +118,13 @@ def _commit(live: LiveTable, effect: Effect, position: Position) -> int:
         {"txn": {"appId": position.app_id, "version": position.version, "lastUpdated": now}},
     ]
     return live.commit(actions, "WRITE", marks, {each.path: each.keys for each in effect.files})
+
+
+def _marks(live: LiveTable, effect: Effect) -> dict[str, BitMap]:
+    """The vectors that take away what goes; of a key, also the rows in whose place others come."""
+    if not live.table.key:
+        return live.taken(effect.gone)
+    return live.marked(joined([*(each.keys for each in effect.files), effect.gone]))
 
 
 def _without(file: DataFile, rows: BitMap, vectors: VectorFile, now: int) -> list[Action]:
@@ -174,11 +180,12 @@ def _filled(live: LiveTable, net: Net) -> pa.Table:
     rows = net.rows
     for name, mask in net.unsent.items():
         at = rows.schema.get_field_index(name)
-        # `lacking` ascends, and has each row once, however many of its columns lack
-        taken = pa.array(np.searchsorted(lacking, np.flatnonzero(mask)))
-        values = old[name].combine_chunks().take(taken)
-        column = pc.replace_with_mask(rows[name].combine_chunks(), pa.array(mask), values)
-        rows = rows.set_column(at, rows.schema.field(at), column)
+        # from the old rows, put behind the new ones: `lacking` ascends, and has each row once, however many of its
+        # columns lack. Not `replace_with_mask`, which knows no lists
+        places = np.arange(len(rows))
+        places[mask] = len(rows) + np.searchsorted(lacking, np.flatnonzero(mask))
+        both = pa.chunked_array([*rows[name].chunks, *old[name].chunks], rows.schema.field(at).type)
+        rows = rows.set_column(at, rows.schema.field(at), both.take(pa.array(places)))
     return rows
 
 

@@ -50,7 +50,7 @@ class LatestFollower:
     def prepare(self, tables: Sequence[Table]) -> None:
         """Make the topics and register the tables; what is registered already stays as it is."""
         for table in tables:
-            _check_key(table)
+            layout.check_table(table)
         state = self._known()
         check_apart(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
         if self._writer and all(table.name in state.tables for table in tables):
@@ -201,14 +201,6 @@ class LatestFollower:
 
 def _order(position: Position) -> tuple[int, int]:
     return position.generation, position.end_offset
-
-
-def _check_key(table: Table) -> None:
-    if not table.key:
-        raise PreconditionError(
-            f"{table.name} has no primary key, and a compacted topic needs one",
-            "give it one, or leave it to followers of kind delta",
-        )
 
 
 def _ensure(admin: Admin, wanted: Topic) -> bool:

@@ -1,7 +1,7 @@
 """The topics of a latest log as they should be."""
 
 from cdc.core.errors import PreconditionError
-from cdc.core.table import TableName
+from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Topic
 from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LogSettings
@@ -10,6 +10,15 @@ from cdc.log.settings import LogSettings
 def topic_of(log: LogSettings, name: TableName) -> Topic:
     """The table's topic as it should be."""
     return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compacted(log))
+
+
+def check_table(table: Table) -> None:
+    """Raises PreconditionError for a table that no compacted topic can follow."""
+    if not table.key:
+        raise PreconditionError(
+            f"{table.name} has no primary key, and a compacted topic needs one",
+            "give it one, or name it under leave_out of this follower",
+        )
 
 
 def topic_of_positions(log: LogSettings) -> Topic:

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from cdc.core.settings import Settings
+from sinks.fed_settings import FedSettings
 
 
-class LatestSettings(Settings):
+class LatestSettings(FedSettings):
     kind: Literal["latest"]

@@ -40,6 +40,7 @@ _MAPPINGS: Mapping[Kind, Mapping[str, Any]] = {
     Kind.DATE: {"type": "date", "format": "strict_date", "ignore_malformed": True},
     Kind.TIMESTAMP: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
     Kind.TIMESTAMPTZ: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
+    Kind.OID: {"type": "long"},
 }
 """How each kind can be searched; the document itself always holds the value as `cdc.columns.documents` wrote it.
 
@@ -126,7 +127,7 @@ def check_table(table: Table) -> None:
     if not table.key:
         raise PreconditionError(
             f"{table.name} has no primary key, and a search index needs one",
-            "give it one, or leave it to followers of kind delta",
+            "give it one, or name it under leave_out of this follower",
         )
     reserved = sorted(_RESERVED & set(table.column_names))
     if reserved:

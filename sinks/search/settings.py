@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from cdc.core.settings import Settings
+from sinks.fed_settings import FedSettings
 
 
-class SearchSettings(Settings):
+class SearchSettings(FedSettings):
     kind: Literal["search"]
     url: str = Field(pattern=r"^https?://")
     username: str | None = None

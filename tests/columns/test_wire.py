@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.wire import time_of_day, wire
+from cdc.columns.moments import time_of_day
+from cdc.columns.wire import wire
 from cdc.core.table import Column, Kind
 
 

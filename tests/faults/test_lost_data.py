@@ -40,12 +40,26 @@ def test_a_table_that_is_gone_from_the_lake_stops_follow(make_pipeline: MakePipe
         caught_up(pipeline, spark)
 
 
-def test_a_table_that_is_followed_cannot_be_left_out(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*TABLE, "CREATE TABLE others (id int PRIMARY KEY)", tables=("public.things",))
+def test_a_table_is_left_out_and_named_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    others = ("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
+    pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"))
     booted(pipeline, spark)
-    pipeline.configure("- public.things", "- public.others")
-    with pytest.raises(PreconditionError, match=r"public\.things is followed and not in source\.tables"):
-        booted(pipeline, spark)
+    pipeline.configure("    - public.things\n", "")
+    assert set(map(str, booted(pipeline, spark).bookmarks)) == {"public.others"}
+    # neither is a change of it waited for, nor is it in the way when its key goes
+    pipeline.run(
+        "INSERT INTO things VALUES (7)",
+        "ALTER TABLE things DROP CONSTRAINT things_pkey",
+        "INSERT INTO others VALUES (2)",
+    )
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    pipeline.run("ALTER TABLE things ADD PRIMARY KEY (id)")
+    pipeline.configure("    - public.others\n", "    - public.others\n    - public.things\n")
+    assert set(map(str, booted(pipeline, spark).copied)) == {"public.things"}
+    pipeline.run("INSERT INTO things VALUES (8)", "DELETE FROM things WHERE id = 7")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
 
 
 def test_a_follower_that_nobody_feeds_cannot_catch_up(make_pipeline: MakePipeline, spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.columns.batch import Ranks, TableChanges, TableEffect
-from cdc.columns.decode import Decoder
+from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends, of_values
 from cdc.columns.fold import fold
 from cdc.core import model

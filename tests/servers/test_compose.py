@@ -20,6 +20,7 @@ from cdc.config.file import load, read
 from cdc.core.errors import ConfigurationError
 from cdc.local.endpoints import Endpoints
 from cdc.local.home import Home
+from cdc.local.plugin import jar
 from cdc.local.servers import connect_worker, kafka_broker
 from cdc.local.servers.connect_worker import worker_settings
 from cdc.local.servers.kafka_broker import broker_settings
@@ -323,6 +324,15 @@ def test_the_image_has_the_packages_that_the_project_names() -> None:
     assert f"ARG PYTHON_VERSION={_example()['PYTHON_VERSION']}\n" in text
     assert "openjdk-17-jre-headless" in text
     assert 'ENTRYPOINT ["cdc"]' in text
+
+
+def test_connect_gets_the_converter_that_the_local_parts_compile() -> None:
+    text = (DOCKER / "connect.Dockerfile").read_text(encoding="utf-8")
+    assert f"ARG DEBEZIUM_VERSION={_example()['DEBEZIUM_VERSION']}\n" in text
+    source = jar.SOURCE.relative_to(ROOT)
+    ignored = (DOCKER / "connect.Dockerfile.dockerignore").read_text(encoding="utf-8")
+    assert (f"COPY {source} " in text, f"!{source}\n" in ignored) == (True, True)
+    assert (f"printf {jar.CLASS} " in text, jar.LISTED in text, f"--release {jar.RELEASE} " in text) == (True,) * 3
 
 
 def test_no_python_in_the_folder() -> None:

@@ -7,14 +7,16 @@ from typing import Final
 import httpx
 
 from cdc.local.endpoints import Endpoints, Part
+from cdc.local.plugin.jar import converter
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
+from cdc.local.servers.java import find_java
 from cdc.local.site import Site
 from cdc.local.state.files import write_properties
 from cdc.local.state.ports import LOOPBACK
 
 PORTS: Final = (Part.CONNECT,)
-FILES: Final = ("connect", "debezium")
+FILES: Final = ("connect", "debezium", "compiler")
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _TOPICS: Final = {
     "config.storage.topic": "cdc-connect-configs",
@@ -52,7 +54,9 @@ _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
 def launch(site: Site) -> Launch:
     """Write the worker's settings and its plugin folder; gives how to start it."""
     folder = site.home.folder(Part.CONNECT)
-    _lay_out(folder / "plugins" / "debezium-connector-postgres", site.files["debezium"])
+    debezium = site.files["debezium"]
+    exact = converter(find_java().program, site.files["compiler"], [*site.files["connect"], *debezium], site.cache)
+    _lay_out(folder / "plugins" / "debezium-connector-postgres", [*debezium, exact])
     settings = folder / "worker.properties"
     write_properties(settings, worker_settings(site))
     return jvm.launch(site, Part.CONNECT, "768m", _MAIN, [str(settings)], "connect")

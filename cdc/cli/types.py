@@ -1,0 +1,35 @@
+"""`cdc types`: what each type of Postgres becomes."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cdc.cli import output
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("types")(types)
+
+
+def types(
+    json: Json = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of Markdown.")] = False,
+) -> None:
+    """Show what each type of Postgres becomes.
+
+    In the lake and in the index, and within which bounds its values are exact.
+    """
+    from cdc.run.types import markdown
+    from cdc.run.types import types as known
+
+    if json:
+        output.as_json([asdict(row) for row in known()])
+    elif as_markdown:
+        output.data(markdown())
+    else:
+        rows = [(row.postgres, row.delta, row.search, row.exact) for row in known()]
+        output.table(("Postgres", "Delta", "index", "values"), rows)

@@ -1,0 +1,122 @@
+"""Every message but a tombstone becomes a change or a refusal with its reason.
+
+The messages are decoded by types made for the table, all at once; only where that fails is the one message looked into
+that is to blame.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cdc.columns.changes import Decoded, Messages, RefusedMessage
+from cdc.columns.decoding.envelope import UNFIT, Form, Message, Refused, Source, integers
+from cdc.columns.decoding.keyed import Keyed
+from cdc.columns.decoding.keyless import Keyless
+from cdc.columns.decoding.rows import Rows
+from cdc.core.refusal import Refusal
+from cdc.core.table import Table
+
+_NO_CHANGE = (msgspec.MsgspecError, UnicodeDecodeError, Refused)
+
+
+class _Head(msgspec.Struct, gc=False):
+    """What tells where a message belongs, whatever else is wrong with it."""
+
+    source: Source
+
+
+class _Loose(msgspec.Struct, gc=False):
+    """A row of whatever columns."""
+
+    after: dict[str, msgspec.Raw] | None = None
+
+
+class Decoder:
+    """Reads the messages of one table; `placeholder` is the connector's `unavailable.value.placeholder`."""
+
+    def __init__(self, table: Table, placeholder: str) -> None:
+        self._table = table
+        rows = Rows(table, placeholder)
+        self._form: Form = Keyed(rows) if table.key else Keyless(rows)
+        self._head = msgspec.json.Decoder(_Head).decode
+
+    def decode(self, messages: Messages) -> Decoded:
+        """Decode messages of the table's topic."""
+        found, refused = self._parsed(messages)
+        while True:
+            try:
+                changes = self._form.changes(found, messages)
+            except UNFIT as error:
+                unfit = self._unfit(found, messages)
+                if not unfit:
+                    raise AssertionError(f"{self._table.name}: no message is to blame") from error
+                refused += unfit.values()
+                found = [message for message in found if message[0] not in unfit]
+                continue
+            return Decoded(changes, integers([message[0] for message in found]), tuple(refused))
+
+    def _parsed(self, messages: Messages) -> tuple[list[Message], list[RefusedMessage]]:
+        each = self._form.message
+        try:
+            return list(map(each, range(len(messages)), messages.key, messages.value, messages.old_key)), []
+        except _NO_CHANGE:
+            return self._one_by_one(messages)
+
+    def _one_by_one(self, messages: Messages) -> tuple[list[Message], list[RefusedMessage]]:
+        found, refused = [], []
+        for at, (key, value, old_key) in enumerate(zip(messages.key, messages.value, messages.old_key, strict=True)):
+            try:
+                found.append(self._form.message(at, key, value, old_key))
+            except _NO_CHANGE as error:
+                refused.append(self._refusal(messages, at, self._reason(error, key, value)))
+        return found, refused
+
+    def _unfit(self, found: Sequence[Message], messages: Messages) -> dict[int, RefusedMessage]:
+        """The messages that hold a value which its column cannot have, by their place, each with its reason."""
+        refused = {}
+        for message in found:
+            try:
+                self._form.check(message)
+            except Refused as error:
+                refused[message[0]] = self._refusal(messages, message[0], str(error))
+        return refused
+
+    def _reason(self, error: Exception, key: bytes | None, value: bytes) -> str:
+        """Half a sentence, without values of the message."""
+        if isinstance(error, Refused):
+            return str(error)
+        for what, sent, own in (
+            ("its columns", _names(value, _Loose, "after"), self._table.column_names),
+            ("its key columns", _names(key, dict[str, msgspec.Raw]), self._table.key),
+        ):
+            if sent is not None and own and (told := _differing(what, sent, own)):
+                return told
+        return f"no change event: {error}"
+
+    def _refusal(self, messages: Messages, at: int, reason: str) -> RefusedMessage:
+        refusal = Refusal(messages.topic, int(messages.partition[at]), int(messages.offset[at]), reason)
+        value = messages.value[at]
+        return RefusedMessage(refusal, messages.key[at], value, self._transaction_of(value))
+
+    def _transaction_of(self, value: bytes) -> int | None:
+        try:
+            return int(self._head(value).source.txId)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+
+def _names(text: bytes | None, shape: Any, field: str = "") -> list[str] | None:
+    """The names in a JSON object, or in its `field`; None where there is no such thing."""
+    try:
+        found = msgspec.json.decode(text or b"null", type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    found = getattr(found, field) if field else found
+    return None if found is None else list(found)
+
+
+def _differing(what: str, sent: Sequence[str], own: Sequence[str]) -> str | None:
+    """How the names that were sent differ from the table's own, if they do."""
+    came, went = (", ".join(name for name in a if name not in b) for a, b in ((sent, own), (own, sent)))
+    return f"{what} have changed: more [{came}], less [{went}]" if came or went else None

@@ -1,0 +1,120 @@
+"""Messages of a table with a key: a row is what its key says, and an update names the new row only."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.columns.changes import Changes, Mask, Messages, Op
+from cdc.columns.decoding.envelope import (
+    OPS,
+    Message,
+    Refused,
+    decoder,
+    integers,
+    no_bits,
+    total_orders,
+    tx_ids,
+    values_of,
+)
+from cdc.columns.decoding.rows import Rows
+from cdc.columns.key_bits import KeyBits, key_bits
+
+
+class Keyed:
+    """The form of a table with a key."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._table = rows.table
+        self._envelope = decoder([("after", rows.struct("Row", self._table.columns))])
+        own_key = msgspec.json.Decoder(rows.struct("Key", self._table.key_columns))
+        self._key: Callable[[bytes], Any] = own_key.decode
+
+    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> Message:
+        envelope = self._envelope(value)
+        op = envelope.op
+        if (op == "u" or op == "c") and key is not None and envelope.after is not None:  # noqa: PLR1714 - the hot path
+            former = self._key(old_key) if old_key is not None and op == "c" else None
+            return at, envelope, self._key(key), former
+        return at, envelope, self._key_without_row(envelope, key), None
+
+    def _key_without_row(self, envelope: Any, key: bytes | None) -> Any:
+        """The key of a delete, None of a TRUNCATE; raises Refused for what should have a row."""
+        if envelope.op not in OPS:
+            raise Refused(f"unknown operation {envelope.op[:20]!r}")
+        if envelope.op in "cu" and envelope.after is None:
+            raise Refused("no row")
+        if envelope.op in "dt" and envelope.after is not None:
+            raise Refused("a row where none may be")
+        if envelope.op == "t":
+            return None
+        if key is None:
+            raise Refused("no key")
+        return self._key(key)
+
+    def changes(self, found: Sequence[Message], messages: Messages) -> Changes:
+        at, envelopes, keys, former = zip(*found, strict=True) if found else ((), (), (), ())
+        after = values_of(envelopes, "after")
+        key_columns = self._key_columns(keys)
+        rows, unsent = self._rows.columns(after)
+        _same_key(key_columns, rows, after)
+        has_former = np.array([key is not None for key in former], np.bool_)
+        op = np.array([OPS[envelope.op] for envelope in envelopes], np.uint8)
+        return Changes(
+            tx_ids(envelopes),
+            total_orders(envelopes),
+            op,
+            self._bits(key_columns, op != Op.TRUNCATE),
+            key_columns,
+            rows,
+            unsent,
+            self._bits(self._key_columns(former), has_former) if has_former.any() else no_bits(len(found)),
+            has_former,
+            messages.moves_on[integers(at)] & (op == Op.DELETE),
+        )
+
+    def check(self, message: Message) -> None:
+        _, envelope, key, former = message
+        self._rows.check("key column", self._table.key_columns, key, nulls=False, unsent=False)
+        self._rows.check("former key column", self._table.key_columns, former, nulls=False, unsent=False)
+        self._rows.check("column", self._table.columns, envelope.after, unsent=True)
+        for name in self._table.key if envelope.after is not None else ():
+            if self._rows.value(envelope.after, name) != self._rows.value(key, name):
+                raise Refused("its key is not that of its row")
+
+    def _key_columns(self, keys: Sequence[Any]) -> pa.Table:
+        columns = self._table.key_columns
+        arrays = [self._rows.column(column, keys) for column in columns]
+        for column, array in zip(columns, arrays, strict=True):
+            if array.null_count > keys.count(None):
+                raise ValueError(f"key column {column.name} is null")
+        return pa.table(arrays, names=[column.name for column in columns])
+
+    def _bits(self, columns: pa.Table, there: Mask) -> KeyBits:
+        """The keys' bits; zeros where there is no key."""
+        if there.all():
+            return key_bits(self._table.key_columns, columns.columns)
+        found = key_bits(self._table.key_columns, columns.filter(pa.array(there)).columns)
+        bits = no_bits(len(there))
+        bits.high[there], bits.low[there] = found.high, found.low
+        return bits
+
+
+def _same_key(keys: pa.Table, rows: pa.Table, after: Sequence[Any]) -> None:
+    """Raise ValueError unless the key of every row is that of its message."""
+    if None not in after and all(keys[name].equals(rows[name]) for name in keys.column_names):
+        return
+    has_row = pa.array([row is not None for row in after], pa.bool_())
+    for name in keys.column_names:
+        same = pc.fill_null(pc.equal(_comparable(keys[name]), _comparable(rows[name])), False)
+        if not pc.all(pc.or_(same, pc.invert(has_row))).as_py():
+            raise ValueError(f"a row has another {name} than its key")
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    # NaN, which may be a key, equals nothing but as text
+    return column.cast(pa.string()) if pa.types.is_floating(column.type) else column

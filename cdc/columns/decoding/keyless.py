@@ -1,0 +1,80 @@
+"""Messages of a table without a key: what comes and what goes are whole rows (replica identity FULL)."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.columns.changes import Changes, Mask, Messages
+from cdc.columns.decoding.envelope import (
+    OPS,
+    Message,
+    Refused,
+    decoder,
+    no_bits,
+    total_orders,
+    tx_ids,
+    values_of,
+)
+from cdc.columns.decoding.rows import Rows
+from cdc.columns.key_bits import KeyBits
+from cdc.columns.row_bits import row_bits
+
+_ROWS: Final = {"c": (True, False), "u": (True, True), "d": (False, True), "t": (False, False)}
+"""By operation: whether a row comes, and whether one goes."""
+
+
+class Keyless:
+    """The form of a table without a key."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._table = rows.table
+        row = rows.struct("Row", self._table.columns)
+        self._envelope = decoder([("after", row), ("before", row)])
+
+    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> Message:
+        envelope = self._envelope(value)
+        if envelope.op not in _ROWS:
+            raise Refused(f"unknown operation {envelope.op[:20]!r}")
+        comes, goes = _ROWS[envelope.op]
+        for what, row, expected in (("row", envelope.after, comes), ("old row", envelope.before, goes)):
+            if (row is not None) != expected:
+                raise Refused(f"no {what}" if expected else f"{what} where none may be")
+        return at, envelope, None, None
+
+    def changes(self, found: Sequence[Message], messages: Messages) -> Changes:
+        envelopes = [envelope for _, envelope, _, _ in found]
+        after, before = values_of(envelopes, "after"), values_of(envelopes, "before")
+        (rows, unsent), (gone, not_sent) = self._rows.columns(after), self._rows.columns(before)
+        if unsent or not_sent:
+            raise ValueError("a value was not sent")
+        goes = _there(before)
+        return Changes(
+            tx_ids(envelopes),
+            total_orders(envelopes),
+            np.array([OPS[envelope.op] for envelope in envelopes], np.uint8),
+            self._bits(rows, _there(after)),
+            gone,
+            rows,
+            {},
+            self._bits(gone, goes),
+            goes,
+            np.zeros(len(goes), np.bool_),
+        )
+
+    def check(self, message: Message) -> None:
+        envelope = message[1]
+        self._rows.check("column", self._table.columns, envelope.after, unsent=False)
+        self._rows.check("old column", self._table.columns, envelope.before, unsent=False)
+
+    def _bits(self, rows: pa.Table, there: Mask) -> KeyBits:
+        """The bits of the rows that are there; zeros for the others."""
+        bits, found = no_bits(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
+        bits.high[there], bits.low[there] = found.high, found.low
+        return bits
+
+
+def _there(rows: Sequence[Any]) -> Mask:
+    return np.array([row is not None for row in rows], np.bool_)

@@ -1,0 +1,92 @@
+"""A table's rows in messages: the type that they are decoded to, and the columns that they become."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.changes import Mask
+from cdc.columns.decoding.envelope import UNFIT, Refused, values_of
+from cdc.columns.unfit import Unfit
+from cdc.columns.wire import wire
+from cdc.core.table import Column, Kind, Table
+
+_OUT_OF_LINE: Final = frozenset(
+    {Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL, Kind.SHAPE, Kind.LITERAL}
+)
+
+
+def toastable(column: Column) -> bool:
+    """Has it values of variable width? Only they can be stored out of line (Postgres manual, "TOAST")."""
+    return column.array or column.kind in _OUT_OF_LINE
+
+
+class Rows:
+    """Reads rows of one table; `placeholder` stands for a value that was not sent."""
+
+    def __init__(self, table: Table, placeholder: str) -> None:
+        self.table = table
+        self._placeholder = placeholder
+        # columns have any names, fields of a type have not
+        self._fields = {name: f"c{number}" for number, name in enumerate(table.column_names)}
+
+    def struct(self, name: str, columns: Sequence[Column]) -> Any:
+        """A type with exactly these columns: one that is missing, and one that is new, is an error."""
+        own = [(self._fields[column.name], wire(column).sent_as | None) for column in columns]
+        renamed = {self._fields[column.name]: column.name for column in columns}
+        return msgspec.defstruct(name, own, rename=renamed, forbid_unknown_fields=True, gc=False)
+
+    def columns(self, rows: Sequence[Any]) -> tuple[pa.Table, dict[str, Mask]]:
+        """The table's columns of rows, null where there is no row; and for columns of which some value was not sent,
+        where."""
+        unsent: dict[str, Mask] = {}
+        arrays = []
+        for column in self.table.columns:
+            values = values_of(rows, self._fields[column.name])
+            if toastable(column) and column.name not in self.table.key:
+                values = self._without_placeholder(column, values, unsent)
+            arrays.append(wire(column).to_arrow(values, column))
+        return pa.Table.from_arrays(arrays, schema=arrow_schema(self.table)), unsent
+
+    def column(self, column: Column, structs: Sequence[Any]) -> pa.Array:
+        return wire(column).to_arrow(values_of(structs, self._fields[column.name]), column)
+
+    def value(self, struct: Any, name: str) -> Any:
+        return getattr(struct, self._fields[name])
+
+    def is_unsent(self, value: Any) -> bool:
+        return value in (self._placeholder, self._placeholder.encode())
+
+    def check(self, what: str, columns: Sequence[Column], struct: Any, *, nulls: bool = True, unsent: bool) -> None:
+        """Raises Refused for the first column whose value in this struct is not its own.
+
+        `unsent`: whether values may not have been sent. Says nothing of the value.
+        """
+        for column in columns if struct is not None else ():
+            value = self.value(struct, column.name)
+            if (value is None and nulls) or (self.is_unsent(value) and unsent):
+                continue
+            self._check(f"{what} {column.name}", column, value)
+
+    def _check(self, what: str, column: Column, value: Any) -> None:
+        if self.is_unsent(value):
+            raise Refused(f"{what}: its value was not sent")
+        if value is None:
+            raise Refused(f"{what}: no {column.kind}")
+        try:
+            wire(column).to_arrow([value], column)
+        except Unfit as unfit:
+            raise Refused(f"{what} holds {unfit}, which followers cannot hold") from unfit
+        except UNFIT as error:
+            raise Refused(f"{what}: no {column.kind}") from error
+
+    def _without_placeholder(self, column: Column, values: list[Any], unsent: dict[str, Mask]) -> list[Any]:
+        sent_as_bytes = column.kind is Kind.BYTES and not column.array
+        stands = self._placeholder.encode() if sent_as_bytes else self._placeholder
+        if stands not in values:
+            return values
+        unsent[column.name] = np.array([value == stands for value in values], np.bool_)
+        return [None if value == stands else value for value in values]

@@ -1,0 +1,51 @@
+"""The fold for tables without a key: rows are told apart by all that they hold, and counted.
+
+Postgres sends whole old rows for them (replica identity FULL). An update is a row that goes and one that comes; which
+of several equal rows it is, nobody says, and it makes no difference.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from cdc.columns.changes import Changes, Integers, Op
+from cdc.columns.fold import Net, in_order
+from cdc.columns.key_bits import KeyBits, joined
+
+
+def fold_rows(changes: Changes, ranks: Integers) -> Net:
+    """Fold one table's changes, of whole transactions whose ENDs are at the offsets `ranks`, a rank a change.
+
+    The changes may come in any order, and redelivered ones more than once. The effect has a row as often as it came
+    more than it went, or has it as gone, as often as it went more than it came.
+    """
+    ordered, truncated = in_order(changes, ranks)
+    op = changes.op[ordered]
+    came, went = ordered[(op == Op.CREATE) | (op == Op.UPDATE)], ordered[changes.has_former[ordered]]
+    # those that came first: in a group of equals, such a one is in front if there is any, and one that went is behind
+    bits = joined([changes.keys.take(came), changes.former.take(went)])
+    change = np.concatenate([came, went])
+    order = bits.order()
+    starts = _group_starts(bits.take(order))
+    more = np.add.reduceat(np.where(order < len(came), 1, -1), starts) if len(starts) else starts
+    ends = np.append(starts, len(order))[1:] - 1
+    fresh, gone = order[np.repeat(starts, np.maximum(more, 0))], order[np.repeat(ends, np.maximum(-more, 0))]
+    never = np.zeros(len(fresh), np.bool_)
+    return Net(
+        truncated,
+        bits.take(fresh),
+        changes.rows.take(change[fresh]),
+        never,
+        {},
+        bits.take(fresh),
+        never,
+        bits.take(gone),
+        changes.key_columns.take(change[gone]),
+    )
+
+
+def _group_starts(bits: KeyBits) -> npt.NDArray[np.int64]:
+    """Where each group of equal bits begins, in bits that are in order."""
+    new = np.ones(len(bits), np.bool_)
+    new[1:] = (np.diff(bits.high) != 0) | (np.diff(bits.low) != 0)
+    found: npt.NDArray[np.int64] = np.flatnonzero(new)
+    return found

@@ -1,0 +1,61 @@
+"""Intervals: what Postgres and its driver write in, one form of ISO 8601 out.
+
+Months, days and microseconds are apart, as in Postgres: a month is no number of days (manual, "Interval Input").
+"""
+
+import re
+from typing import Final
+
+from cdc.columns.unfit import Unfit
+
+_FIELD: Final = re.compile(r"([+-]?\d+)(?:\.(\d+))? (year|mon|day|hour|min|sec)s?\b")
+_CLOCK: Final = re.compile(r"([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?$")
+_MONTHS: Final = {"year": 12, "mon": 1}
+_MICROS: Final = {"hour": 3_600_000_000, "min": 60_000_000, "sec": 1_000_000}
+
+
+def iso(text: str) -> str:
+    """`1 year 2 mons -3 days +04:05:06.5`, or the driver's `1 years 2 mons -3 days 4 hours 5 mins 6.5 secs`, as
+    `P1Y2M-3DT4H5M6.5S`, which is what Postgres writes with IntervalStyle `iso_8601`.
+
+    Raises Unfit for infinity, ValueError for what is no interval.
+    """
+    months = days = micros = 0
+    clock, fields = _CLOCK.search(text), list(_FIELD.finditer(text))
+    if not clock and not fields:
+        raise Unfit("infinity") if "infinity" in text else ValueError("no interval")
+    for field in fields:
+        number, unit = int(field[1]), field[3]
+        months += number * _MONTHS.get(unit, 0)
+        days += number if unit == "day" else 0
+        micros += number * _MICROS.get(unit, 0) + _fraction(field[2], field[1].startswith("-"))
+    if clock:
+        whole = int(clock[2]) * _MICROS["hour"] + int(clock[3]) * _MICROS["min"] + int(clock[4]) * _MICROS["sec"]
+        whole += _fraction(clock[5], False)
+        micros += -whole if clock[1] == "-" else whole
+    return _written(months, days, micros)
+
+
+def _fraction(digits: str | None, negative: bool) -> int:
+    micros = int((digits or "").ljust(6, "0")[:6])
+    return -micros if negative else micros
+
+
+def _written(months: int, days: int, micros: int) -> str:
+    """As `EncodeInterval` does (Postgres source, datetime.c): each part with a sign of its own, zeros left out."""
+    years, months = _parts(months, 12)
+    seconds, fraction = _parts(micros, 1_000_000)
+    minutes, seconds = _parts(seconds, 60)
+    hours, minutes = _parts(minutes, 60)
+    date = "".join(f"{number}{unit}" for number, unit in ((years, "Y"), (months, "M"), (days, "D")) if number)
+    time = "".join(f"{number}{unit}" for number, unit in ((hours, "H"), (minutes, "M")) if number)
+    if seconds or fraction:
+        sign, digits = "-" if micros < 0 else "", f"{abs(fraction):06}".rstrip("0")
+        time += f"{sign}{abs(seconds)}{'.' if digits else ''}{digits}S"
+    return f"P{date}{'T' if time else ''}{time}" if date or time else "PT0S"
+
+
+def _parts(number: int, of: int) -> tuple[int, int]:
+    """How often `of` is in a number, and what is left, with the number's sign both."""
+    whole, rest = divmod(abs(number), of)
+    return (-whole, -rest) if number < 0 else (whole, rest)

@@ -1,0 +1,80 @@
+"""Dates and times as Postgres writes them in ISO form: texts in; days or microseconds since 1970, times of day out."""
+
+import re
+from typing import Final
+
+from cdc.columns.unfit import Unfit
+
+MICROS_A_SECOND: Final = 1_000_000
+SECONDS_A_DAY: Final = 86_400
+LAST_MICROSECOND: Final = 9_223_371_331_199_999_999
+"""The end of the year 294246, the last one that 64 bits have whole; just behind it Debezium puts infinity."""
+
+_DATE: Final = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)( BC)?")
+_MOMENT: Final = re.compile(
+    r"(\d{4,7})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?([+-]\d\d(?::\d\d){0,2})?( BC)?"
+)
+_TIME: Final = re.compile(r"(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
+
+
+def days(text: str) -> int:
+    """A date, `0044-03-15 BC`; raises Unfit for infinity, ValueError for what is no date."""
+    found = _DATE.fullmatch(text)
+    if not found:
+        raise Unfit("infinity") if text.endswith("infinity") else ValueError("no date")
+    return days_of(_year(found[1], found[4]), int(found[2]), int(found[3]))
+
+
+def micros(text: str) -> int:
+    """A timestamp, in UTC where it names no zone.
+
+    Raises Unfit for infinity and for what 64 bits do not hold, ValueError for what is no timestamp.
+    """
+    found = _MOMENT.fullmatch(text)
+    if not found:
+        raise Unfit("infinity") if text.endswith("infinity") else ValueError("no timestamp")
+    day = days_of(_year(found[1], found[9]), int(found[2]), int(found[3]))
+    second = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6]) - _offset(found[8])
+    moment = (day * SECONDS_A_DAY + second) * MICROS_A_SECOND + int((found[7] or "").ljust(6, "0"))
+    if moment > LAST_MICROSECOND:
+        raise Unfit("a timestamp after the year 294246")
+    return moment
+
+
+def time(text: str) -> str:
+    """A time of day with six digits behind the second; Postgres leaves zeros out."""
+    found = _TIME.fullmatch(text)
+    if not found:
+        raise ValueError("no time of day")
+    return f"{found[1]}.{(found[2] or '').ljust(6, '0')}"
+
+
+def _year(digits: str, before_christ: str | None) -> int:
+    # there is no year 0: 1 BC is the astronomers' year 0
+    return 1 - int(digits) if before_christ else int(digits)
+
+
+def _offset(zone: str | None) -> int:
+    """Seconds east of Greenwich."""
+    if not zone:
+        return 0
+    seconds = sum(int(part) * unit for part, unit in zip(zone[1:].split(":"), (3600, 60, 1), strict=False))
+    return -seconds if zone[0] == "-" else seconds
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Days since 1970 in the proleptic Gregorian calendar, whose years begin in March here: leap days come last.
+
+    After days_from_civil (Hinnant, "chrono-Compatible Low-Level Date Algorithms"); `//` rounds down before year 0, too.
+    """
+    year -= month <= 2
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return year * 365 + year // 4 - year // 100 + year // 400 + day_of_year - 719_468
+
+
+def time_of_day(micros: int) -> str:
+    """`23:59:59.000000`; Postgres has a 24:00 as well."""
+    if not 0 <= micros <= SECONDS_A_DAY * MICROS_A_SECOND:
+        raise ValueError("no time of day")
+    seconds, fraction = divmod(micros, MICROS_A_SECOND)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"

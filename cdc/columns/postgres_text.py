@@ -1,0 +1,126 @@
+"""Values as Postgres writes them in, Arrow columns out: arrays, and what Debezium would send with less in it.
+
+The copy and the stream both come by here, so that one value is the same by either way. Sessions write dates in ISO
+form, intervals in Postgres's own, money by the locale C and bytes as hex (`connect.source`, `connect.connector`).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.columns import intervals, moments
+from cdc.columns.arrow_types import arrow_type
+from cdc.columns.unfit import Unfit
+from cdc.core.table import Column, Kind
+
+Texts = Sequence[str | None]
+
+_PARTS: Final = {
+    ",": re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)'),
+    ";": re.compile(r'"((?:[^"\\]|\\.)*)"|([^;{}"]+)'),
+}
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_OWN_SEPARATOR: Final = {"box": ";"}
+"""Types whose text has commas have another separator in arrays (pg_type, `typdelim`)."""
+
+
+def from_text(texts: Texts, column: Column) -> pa.Array:
+    """A column's values, from their texts.
+
+    Raises Unfit for a value that followers cannot hold, ValueError for what is none.
+    """
+    if column.array:
+        return _arrays(texts, column)
+    return _READERS.get(column.kind, _kept)(texts, column)
+
+
+def elements(text: str, separator: str = ",") -> list[str | None]:
+    """The elements of an array as Postgres writes it (manual, "Array Input and Output Syntax").
+
+    Raises Unfit unless it has one dimension that is counted from 1, or is empty.
+    """
+    if text == "{}":
+        return []
+    if not text.startswith("{"):
+        raise Unfit("an array that is not counted from 1")
+    if text.startswith("{{"):
+        raise Unfit("an array of more than one dimension")
+    inner = text[1:-1]
+    if '"' not in inner:
+        return [None if each == "NULL" else each for each in inner.split(separator)]
+    found = _PARTS[separator].finditer(inner)
+    # what stands in quotes is text, whatever it is; without them NULL is none
+    return [
+        _ESCAPED.sub(r"\1", each[1]) if each[1] is not None else None if each[2] == "NULL" else each[2]
+        for each in found
+    ]
+
+
+def _arrays(texts: Texts, column: Column) -> pa.Array:
+    separator = _OWN_SEPARATOR.get(column.type, ",")
+    found = [None if text is None else elements(text, separator) for text in texts]
+    offsets = [0, *accumulate(len(each or ()) for each in found)]
+    values = from_text(list(chain.from_iterable(each or () for each in found)), column.element)
+    # an offset that is null makes its row null
+    starts = pa.array([None if each is None else at for each, at in zip(found, offsets, strict=False)], pa.int32())
+    starts = pa.concat_arrays([starts, pa.array(offsets[-1:], pa.int32())])
+    return pa.ListArray.from_arrays(starts, values, type=arrow_type(column))
+
+
+def _kept(texts: Texts, column: Column) -> pa.Array:
+    return pa.array(texts, pa.string())
+
+
+def _cast(texts: Texts, column: Column) -> pa.Array:
+    """Arrow casts numbers from text exactly, or not at all."""
+    return pc.cast(pa.array(texts, pa.string()), arrow_type(column))
+
+
+def _booleans(texts: Texts, column: Column) -> pa.Array:
+    return pa.array([None if text is None else _BOOLEANS[text] for text in texts], pa.bool_())
+
+
+_BOOLEANS: Final = {"t": True, "f": False}
+
+
+def _decimals(texts: Texts, column: Column) -> pa.Array:
+    if "NaN" in texts:
+        raise Unfit("NaN")
+    # money is written with them
+    return _cast([text and text.replace("$", "").replace(",", "") for text in texts], column)
+
+
+def _bytes(texts: Texts, column: Column) -> pa.Array:
+    return pa.array([None if text is None else bytes.fromhex(text.removeprefix("\\x")) for text in texts], pa.binary())
+
+
+def _read(one: Callable[[str], Any], stored: pa.DataType | None = None) -> Callable[[Texts, Column], pa.Array]:
+    """A reader value by value, of what Arrow has no cast for."""
+
+    def read(texts: Texts, column: Column) -> pa.Array:
+        kind = arrow_type(column)
+        return pc.cast(pa.array([None if text is None else one(text) for text in texts], stored or kind), kind)
+
+    return read
+
+
+_READERS: Final[dict[Kind, Callable[[Texts, Column], pa.Array]]] = {
+    Kind.BOOLEAN: _booleans,
+    Kind.SMALLINT: _cast,
+    Kind.INTEGER: _cast,
+    Kind.BIGINT: _cast,
+    Kind.OID: _cast,
+    Kind.REAL: _cast,
+    Kind.DOUBLE: _cast,
+    Kind.DECIMAL: _decimals,
+    Kind.BYTES: _bytes,
+    Kind.DATE: _read(moments.days, pa.int32()),
+    Kind.TIME: _read(moments.time),
+    Kind.TIMESTAMP: _read(moments.micros, pa.int64()),
+    Kind.TIMESTAMPTZ: _read(moments.micros, pa.int64()),
+    Kind.INTERVAL: _read(intervals.iso),
+}

@@ -1,0 +1,30 @@
+"""What tells a table's rows apart, as 128 bits: their keys, or all that they hold where a table has no key."""
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.columns.digest import hashed
+from cdc.columns.documents import documents, portions
+from cdc.columns.key_bits import KeyBits, empty, joined, key_bits
+from cdc.core.table import Table
+
+
+def row_bits(rows: pa.Table, table: Table) -> KeyBits:
+    """The bits of rows that have at least the columns of `bits_from`."""
+    if not rows.num_rows:
+        return empty()
+    if table.key:
+        return key_bits(table.key_columns, [rows[name] for name in table.key])
+    return joined([_hashed(part, table) for part in portions(rows)])
+
+
+def bits_from(table: Table) -> tuple[str, ...]:
+    """The columns that rows are told apart by."""
+    return table.key or table.column_names
+
+
+def _hashed(rows: pa.Table, table: Table) -> KeyBits:
+    # the documents' hashes: equal rows have equal documents, nulls and numbers of no size among them
+    texts = documents(rows, table).cast(pa.binary()).to_pylist()
+    halves = np.frombuffer(b"".join(map(hashed, texts)), ">u8").astype(np.uint64).reshape(-1, 2)
+    return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())

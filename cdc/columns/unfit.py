@@ -1,0 +1,5 @@
+"""What Postgres has and followers cannot hold."""
+
+
+class Unfit(ValueError):
+    """A value of a column that no follower can hold; says what it is, and never the value itself."""

@@ -1,0 +1,24 @@
+"""The jar of our converter for a Kafka Connect of the user's own."""
+
+import shutil
+from itertools import chain
+from pathlib import Path
+
+from cdc.core.errors import PreconditionError
+from cdc.local.fetch.cache import cache_folder
+from cdc.local.fetch.jars import fetch
+from cdc.local.plugin.jar import converter
+from cdc.local.progress import SILENT, Progress
+from cdc.local.servers.java import find_java
+
+
+def written_to(folder: Path, progress: Progress = SILENT) -> Path:
+    """The jar in a folder of the user's; raises as `converter` and `fetch` do, and PreconditionError for the folder."""
+    cache = cache_folder()
+    compiler, *against = (fetch(part, cache, progress) for part in ("compiler", "connect", "debezium"))
+    jar = converter(find_java().program, compiler, [*chain.from_iterable(against)], cache)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(jar, folder))
+    except OSError as error:
+        raise PreconditionError(f"{folder} cannot be written: {error.strerror}", "name another folder") from None

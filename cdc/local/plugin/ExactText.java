@@ -1,0 +1,93 @@
+package cdc.connect;
+
+import io.debezium.spi.converter.CustomConverter;
+import io.debezium.spi.converter.RelationalColumn;
+import java.math.BigDecimal;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.data.SchemaBuilder;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
+
+/**
+ * Sends values as the text that Postgres wrote, where Debezium would read them into types that hold less: of an array
+ * of two dimensions it makes nulls, of a time with a zone one in UTC, and of a composite bytes in base64.
+ *
+ * Configured by `exact.placeholder`, the connector's `unavailable.value.placeholder`. What Debezium calls a converter is
+ * asked once for each column, and given each of its values (Debezium, "Custom converters").
+ *
+ * It is a predicate, too, one that is never used: Kafka Connect lists those that it has, so that who asks can tell
+ * whether this class is there, before a connector is made that needs it.
+ */
+public final class ExactText<R extends ConnectRecord<R>>
+        implements CustomConverter<SchemaBuilder, RelationalColumn>, Predicate<R> {
+
+    /** Types, by the number that they have in every cluster, whose values Debezium sends whole; a domain has its base's. */
+    private static final Set<Integer> SENT_WHOLE = Set.of(
+            16, // bool
+            17, // bytea
+            20, 21, 23, 26, // int8, int2, int4, oid
+            25, 1042, 1043, // text, bpchar, varchar
+            114, 3802, // json, jsonb
+            700, 701, // float4, float8
+            1082, 1083, 1114, 1184, // date, time, timestamp, timestamptz
+            1700, // numeric
+            2950); // uuid
+
+    private static final int LARGEST_SCALE = 1000;
+
+    private String placeholder;
+
+    @Override
+    public void configure(Properties settings) {
+        placeholder = settings.getProperty("placeholder");
+        if (placeholder == null) {
+            throw new IllegalArgumentException("exact.placeholder is not set");
+        }
+    }
+
+    @Override
+    public void converterFor(RelationalColumn column, ConverterRegistration<SchemaBuilder> registration) {
+        // a scale below 0 is one above 1000 to Debezium, which then writes as many zeros behind the point
+        boolean misread = column.scale().orElse(0) > LARGEST_SCALE;
+        if (misread || !SENT_WHOLE.contains(column.nativeType())) {
+            registration.register(SchemaBuilder.string(), this::text);
+        }
+    }
+
+    @Override
+    public ConfigDef config() {
+        return new ConfigDef();
+    }
+
+    @Override
+    public void configure(Map<String, ?> settings) {
+    }
+
+    @Override
+    public boolean test(R record) {
+        return false;
+    }
+
+    @Override
+    public void close() {
+    }
+
+    private String text(Object value) {
+        if (value == null) {
+            return null;
+        }
+        // what stands for a value that was not sent is a bare object of Debezium's
+        if (value.getClass() == Object.class) {
+            return placeholder;
+        }
+        // money, which Debezium has read by the locale that it was written in
+        if (value instanceof BigDecimal) {
+            return ((BigDecimal) value).toPlainString();
+        }
+        // texts, arrays as they were received, and the driver's own intervals and shapes
+        return value.toString();
+    }
+}

@@ -1,0 +1,1 @@
+"""What Kafka Connect gets from us beside Debezium: one converter, in Java."""

@@ -1,0 +1,67 @@
+"""What each type of Postgres becomes in the followers, and within which bounds its values are exact."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cdc.columns.arrow_types import arrow_type
+from cdc.core.table import MONEY, Column, Kind
+from connect.types import KINDS
+from sinks.lake.layout import delta_type
+from sinks.search.layout import field_mapping
+
+EXACT: Final = "exact"
+AS_WRITTEN: Final = "exact, as the text that Postgres writes"
+WITHIN: Final[Mapping[Kind, str]] = {
+    Kind.DECIMAL: "exact; NaN is refused",
+    Kind.NUMERIC: "exact, all digits, NaN and infinities too",
+    Kind.DATE: "exact from 4713 BC to 5874897; infinity is refused",
+    Kind.TIME: "exact, 24:00 too",
+    Kind.TIMESTAMP: "exact from 4713 BC to the end of 294246; infinity is refused",
+    Kind.TIMESTAMPTZ: "exact from 4713 BC to the end of 294246, in UTC; infinity is refused",
+    Kind.JSON: "exact, as its text",
+    Kind.INTERVAL: "exact, in ISO 8601, below 2^31 hours; infinity is refused by the copy, and is 0 in the log",
+    Kind.SHAPE: "exact, every double of it",
+    Kind.LITERAL: AS_WRITTEN,
+}
+"""Of kinds that are not here, every value is exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A type of Postgres, the Delta type and the index's field that it becomes, and what of it is exact."""
+
+    postgres: str
+    delta: str
+    search: str
+    exact: str
+
+
+def types() -> list[Row]:
+    """One row a type; what has none of its own is in the last."""
+    return [_row(name, column) for name, column in _columns()] + [
+        Row("any of these as an array", "array<…>", "the same", "exact with one dimension that is counted from 1"),
+        Row("a domain", "as what it restricts", "the same", "as what it restricts"),
+        _row("any other: inet, ranges, composites, hstore, PostGIS, …", Column("", Kind.LITERAL)),
+    ]
+
+
+def _columns() -> Iterator[tuple[str, Column]]:
+    for name, kind in KINDS.items():
+        yield name, Column("", kind)
+    yield "numeric(p,s), p ≤ 38, 0 ≤ s ≤ p", Column("", Kind.DECIMAL, 38, 0)
+    yield "any other numeric", Column("", Kind.NUMERIC)
+    yield MONEY, Column("", Kind.DECIMAL, 19, 2)
+    yield "citext", Column("", Kind.TEXT)
+    yield "an enum", Column("", Kind.ENUM)
+
+
+def _row(name: str, column: Column) -> Row:
+    delta = "decimal(p,s)" if column.precision == 38 else str(delta_type(arrow_type(column)))
+    return Row(name, delta, field_mapping(column)["type"], WITHIN.get(column.kind, EXACT))
+
+
+def markdown() -> str:
+    """The rows as a table of Markdown."""
+    head = ["| Postgres | Delta | index | values |", "|---|---|---|---|"]
+    return "\n".join([*head, *(f"| {row.postgres} | {row.delta} | {row.search} | {row.exact} |" for row in types())])

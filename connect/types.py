@@ -1,0 +1,143 @@
+"""Postgres's types, as its catalog has them, and the kinds of columns that they make."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from cdc.core.table import MONEY, Column, Kind
+
+MAX_DECIMAL_DIGITS: Final = 38
+_MONEY_DIGITS: Final = (19, 2)
+_BUILT_IN: Final = "pg_catalog"
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "bool": Kind.BOOLEAN,
+    "int2": Kind.SMALLINT,
+    "int4": Kind.INTEGER,
+    "int8": Kind.BIGINT,
+    "oid": Kind.OID,
+    "float4": Kind.REAL,
+    "float8": Kind.DOUBLE,
+    "text": Kind.TEXT,
+    "varchar": Kind.TEXT,
+    "bpchar": Kind.TEXT,
+    "name": Kind.TEXT,
+    "xml": Kind.TEXT,
+    "json": Kind.JSON,
+    "jsonb": Kind.JSON,
+    "uuid": Kind.UUID,
+    "bytea": Kind.BYTES,
+    "date": Kind.DATE,
+    "time": Kind.TIME,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamptz": Kind.TIMESTAMPTZ,
+    "interval": Kind.INTERVAL,
+    **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), Kind.SHAPE),
+}
+"""Built-in types with a kind of their own; of all others the text is kept that Postgres writes."""
+
+_OF_EXTENSIONS: Final[Mapping[str, Kind]] = {"citext": Kind.TEXT}
+_SENT_WHOLE: Final = frozenset(
+    {Kind.BOOLEAN, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.OID, Kind.REAL, Kind.DOUBLE, Kind.DECIMAL}
+    | {Kind.NUMERIC, Kind.TEXT, Kind.ENUM, Kind.JSON, Kind.UUID, Kind.BYTES, Kind.DATE, Kind.TIME, Kind.TIMESTAMP}
+    | {Kind.TIMESTAMPTZ}
+)
+
+# a type, what a domain restricts, and what an array holds; int2vector and oidvector are arrays that are written apart
+_TYPES: Final = """
+WITH RECURSIVE used(oid) AS (
+    SELECT unnest(%s::oid[])
+  UNION
+    SELECT part FROM used JOIN pg_type t USING (oid), unnest(ARRAY[t.typbasetype, t.typelem]) AS part WHERE part <> 0
+)
+SELECT t.oid, t.typname::text AS name, n.nspname::text AS schema, t.typtype = 'e' AS is_enum, t.typtypmod AS modifier,
+       CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE 0 END AS base,
+       CASE WHEN t.typcategory = 'A' AND t.typtype = 'b' AND t.typname NOT IN ('int2vector', 'oidvector')
+            THEN t.typelem ELSE 0 END AS element
+  FROM used JOIN pg_type t USING (oid) JOIN pg_namespace n ON n.oid = t.typnamespace
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """A type: `base` is what a domain restricts, `element` what an array holds, 0 where it is neither."""
+
+    oid: int
+    name: str
+    schema: str
+    is_enum: bool
+    modifier: int
+    base: int
+    element: int
+
+    @property
+    def known_as(self) -> str:
+        return self.name if self.schema == _BUILT_IN else f"{self.schema}.{self.name}"
+
+
+Types = Mapping[int, PgType]
+
+
+def types(connection: Connection, oids: Sequence[int]) -> Types:
+    """These types, and all that they are made of."""
+    with connection.cursor(row_factory=class_row(PgType)) as cursor:
+        return {found.oid: found for found in cursor.execute(_TYPES, ([*oids],))}
+
+
+def column(name: str, oid: int, modifier: int, known: Types) -> Column:
+    """The column of a type with a modifier (pg_attribute, `atttypmod`; -1 where there is none)."""
+    found, modifier = _bare(known[oid], modifier, known)
+    if not found.element:
+        return _scalar(name, found, modifier)
+    element, modifier = _bare(known[found.element], modifier, known)
+    # arrays in arrays, by way of a domain: each is one text
+    made = Column(name, Kind.LITERAL) if element.element else _scalar(name, element, modifier)
+    return Column(name, made.kind, made.precision, made.scale, array=True, type=made.type)
+
+
+def in_key(column: Column) -> Column:
+    """The column where it is part of a key: an array as the text that names it."""
+    if not column.array:
+        return column
+    return Column(column.name, Kind.LITERAL, type=f"{column.type or column.kind}[]", number=column.number)
+
+
+def is_sent_whole(column: Column) -> bool:
+    """Does Debezium send it whole by itself, without our converter?"""
+    return not column.array and column.kind in _SENT_WHOLE and column.type != MONEY
+
+
+def _bare(found: PgType, modifier: int, known: Types) -> tuple[PgType, int]:
+    """What a domain, of a domain perhaps, restricts, and the modifier that holds for it."""
+    while found.base:
+        modifier = modifier if modifier >= 0 else found.modifier
+        found = known[found.base]
+    return found, modifier
+
+
+def _scalar(name: str, found: PgType, modifier: int) -> Column:
+    if found.is_enum:
+        return Column(name, Kind.ENUM)
+    if found.schema != _BUILT_IN:
+        kind = _OF_EXTENSIONS.get(found.name, Kind.LITERAL)
+        return Column(name, kind, type=found.known_as if kind is Kind.LITERAL else "")
+    if found.name == "numeric":
+        return _numeric(name, modifier)
+    if found.name == MONEY:
+        return Column(name, Kind.DECIMAL, *_MONEY_DIGITS, type=MONEY)
+    kind = KINDS.get(found.name, Kind.LITERAL)
+    return Column(name, kind, type=found.name if kind in (Kind.LITERAL, Kind.SHAPE) else "")
+
+
+def _numeric(name: str, modifier: int) -> Column:
+    """numeric(p, s) as its modifier says it (`numerictypmodin` in Postgres); unbounded digits stay text."""
+    if modifier < 0:
+        return Column(name, Kind.NUMERIC)
+    # eleven bits with a sign: since Postgres 15 a scale may be below 0, or above the precision
+    precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
+    if precision > MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
+        return Column(name, Kind.NUMERIC)
+    return Column(name, Kind.DECIMAL, precision, scale)

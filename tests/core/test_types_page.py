@@ -1,0 +1,11 @@
+"""The page about types is what the code does."""
+
+from pathlib import Path
+
+from cdc.run.types import markdown
+
+PAGE = Path(__file__).parents[2] / "cdc/columns/TYPES.md"
+
+
+def test_the_page_is_that_of_the_code() -> None:
+    assert PAGE.read_text().endswith(f"\n\n{markdown()}\n"), "run `cdc types --markdown`, and put it there"

@@ -1,0 +1,73 @@
+"""A table without a key in the lake: rows are there as often as they came more than they went, whatever is merged."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdc.columns.batch import TableEffect
+from cdc.columns.fold_rows import fold_rows
+from cdc.core.errors import DivergenceError
+from sinks.lake import write
+from sinks.lake.layout import Lake
+from sinks.lake.live_table import LiveTable
+from sinks.lake.upkeep import Past, maintain
+from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
+from tests.lake.places import PlacedLake
+from tests.lake.tables import APP, copied, opened
+
+
+def held(lake: Lake) -> Counter[Row]:
+    query = QueryBuilder().register("t", DeltaTable(lake.folder(LOGS.name)))
+    found = pa.table(query.execute("SELECT a, b FROM t").read_all()).to_pylist()
+    return Counter((row["a"], row["b"]) for row in found)
+
+
+def apply(live: LiveTable, events: list[dict[str, object]], version: int) -> None:
+    changes, before = decoded(messages(events)), live.state.transactions.get(APP)
+    effect = TableEffect(fold_rows(changes, changes.tx_id))
+    write.apply(live, effect, write.Position(APP, version, before))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(rows, max_size=8), st.lists(st.tuples(steps, st.sampled_from(["", "again", "maintain"])), max_size=6))
+def test_every_row_is_there_as_often_as_it_is(
+    first: list[Row], batches: list[tuple[list[tuple[str, Row, int]], str]]
+) -> None:
+    with made(first) as lake:
+        live, there = opened(lake, LOGS), Counter(first)
+        for version, (history, then) in enumerate(batches):
+            events, there = played(history, there)
+            apply(live, events, version)
+            assert held(lake) == there
+            if then == "maintain":
+                maintain(live, Past(0, live.state.version))
+            elif then == "again":
+                live.save_index(everything=True)
+                live = opened(lake, LOGS)
+        assert held(lake) == there
+
+
+@contextmanager
+def made(first: list[Row]) -> Iterator[PlacedLake]:
+    """A lake with a copy of these rows, for as long as the context lasts."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        lake = PlacedLake(str(folder / "lake"), "p", 1, files=folder / "lake", indexes=folder / "indexes")
+        copied(lake, LOGS, [named(row) for row in first])  # type: ignore[misc]
+        yield lake
+
+
+def test_a_row_that_is_not_there_cannot_go() -> None:
+    gone: dict[str, object] = {"op": "d", "before": named((1, "x")), "after": None}
+    with made([(1, "x")]) as lake:
+        live = opened(lake, LOGS)
+        with pytest.raises(DivergenceError, match=r"public\.logs: 1 rows are to go"):
+            apply(live, [gone, dict(gone)], 1)

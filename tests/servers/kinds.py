@@ -1,0 +1,185 @@
+"""Postgres's types with values at their edges: what the copy and the stream have to bring alike."""
+
+from dataclasses import dataclass
+
+SETUP = (
+    "CREATE EXTENSION hstore",
+    "CREATE EXTENSION citext",
+    "CREATE EXTENSION ltree",
+    "CREATE EXTENSION cube",
+    "CREATE TYPE mood AS ENUM ('sad', 'o k', 'it''s \"fine\"', 'ü')",
+    "CREATE TYPE pair AS (a int, b text)",
+    "CREATE DOMAIN positive AS int CHECK (value > 0)",
+    "CREATE DOMAIN more AS positive CHECK (value > 1)",
+    "CREATE DOMAIN amount AS numeric(10, 2)",
+    "CREATE DOMAIN tags AS text[]",
+    "CREATE DOMAIN stamp AS timestamptz",
+    "CREATE DOMAIN feeling AS mood",
+    "CREATE TYPE floats AS RANGE (subtype = float8)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A type, values of it as Postgres reads them, and what a value is to be in a document, asked of Postgres.
+
+    `shown`: an expression over the column `{}` that gives the document's text, where that is not the value's own text.
+    """
+
+    type: str
+    values: tuple[str, ...]
+    shown: str = "format('%s', {})"
+
+
+def _tried(type: str, *values: str, shown: str = "format('%s', {})") -> Tried:
+    return Tried(type, values, shown)
+
+
+_ISO = "to_char({}, 'HH24:MI:SS.US')"
+_LARGEST = "9" * 131_072
+_SHAPES_OF_BOXES = "{(1,1),(0,0);(2.5,2),(1,1)}"
+
+KINDS: tuple[Tried, ...] = (
+    _tried("boolean", "t", "f", shown="{}::text"),
+    _tried("smallint", "-32768", "0", "32767"),
+    _tried("integer", "-2147483648", "0", "2147483647"),
+    _tried("bigint", "-9223372036854775808", "0", "9223372036854775807", "9007199254740993"),
+    _tried("oid", "0", "4294967295"),
+    _tried(
+        "numeric", "NaN", "Infinity", "-Infinity", "0", "0.000", "-1.10", "1e400", "1e-400", "9" * 1000, "12345678901.5"
+    ),
+    _tried("numeric(38,10)", "-9999999999999999999999999999.9999999999", "0", "0.0000000001", "1"),
+    _tried("numeric(18,18)", "-0.999999999999999999", "0.000000000000000001"),
+    _tried("numeric(5,-2)", "1234500", "-9999900", "0", "12345"),
+    _tried("numeric(3,5)", "0.00999", "-0.00001"),
+    _tried("numeric(1000,500)", "1e-500", "-" + "9" * 500, "0"),
+    _tried(
+        "money", "$0.00", "-$0.01", "92233720368547758.07", "-92233720368547758.08", "1234.5", shown="{}::numeric::text"
+    ),
+    _tried("text", "", " ", "NULL", "null", "\\", '"', "'", "\t\n\r", "🐘", "\u2028", "<b>", "{}", "ß" * 5_000),
+    _tried("varchar(5)", "", "abcde", "  x  "),
+    _tried("char(5)", "", "ab", "abcde"),
+    _tried('"char"', "a", "", "~"),
+    _tried("name", "x", "N" * 63),
+    _tried("citext", "AbC", "ÄÖ", ""),
+    _tried("xml", "<a>x</a>", "<a b='1'/>", "text only"),
+    _tried("json", "null", "1", '"x"', '{"a":  1,"a": 2}', "[1, 1.10, 1e400]", "{}"),
+    _tried("jsonb", "null", "1.10", '"\\u00fc"', '{"b": 1, "a": [1, null]}', "123456789012345678901234567890.10", "[]"),
+    _tried("jsonpath", "$.a[*]", "strict $"),
+    _tried("uuid", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-ffff-ffff-ffff-ffffffffffff"),
+    _tried(
+        "bytea", "", "\\x00", "\\xdeadbeef", "\\x" + "00ff" * 3_000, shown="replace(encode({}, 'base64'), E'\\n', '')"
+    ),
+    _tried("date", "4713-01-01 BC", "0001-01-01", "1970-01-01", "2024-02-29", "9999-12-31", "5874897-12-31", shown=""),
+    _tried("time", "00:00", "24:00", "23:59:59.999999", "12:34:56.7", shown=_ISO.replace("{}", "{}")),
+    _tried("time(0)", "12:34:56", "24:00", shown=_ISO),
+    _tried("timetz", "00:00+15:59:59", "24:00-15:59", "12:34:56.789+05:30", "12:00Z"),
+    _tried(
+        "timestamp",
+        "4713-01-01 BC",
+        "1969-12-31 23:59:59.999999",
+        "2024-02-29 12:00",
+        "294246-12-31 23:59:59.999999",
+        shown="",
+    ),
+    _tried(
+        "timestamptz", "4713-01-02 BC", "1883-11-18 12:03:58-05", "2024-02-29 12:00+05:30", "294246-12-31", shown=""
+    ),
+    _tried(
+        "interval",
+        "0",
+        "1 year 2 mons -3 days 04:05:06.789",
+        "-00:00:00.000001",
+        "1 day -24:00:00",
+        "-178000000 years",
+        "1 mon",
+        "-1 year -1 mon +1 day -1:02:03.5",
+        "2147483647 hours",
+        "10 days",
+        "1:00",
+        "1 year -1 mon",
+    ),
+    _tried(
+        "point", "(1.5,-2e300)", "(NaN,Infinity)", "(0,-0)", "(1e15,123456789012345.6)", "(1e-5,0.0001)", "(0.1,1e22)"
+    ),
+    _tried("line", "{1,2,3}", "{-1.1,0.3,1e-7}"),
+    _tried("lseg", "[(0,0),(1,1.25)]"),
+    _tried("box", "(1,1),(0,0)", "(1e100,2),(-3,-4.5)"),
+    _tried("path", "[(0,0),(1,1)]", "((0,0),(1,1),(2,0.5))"),
+    _tried("polygon", "((0,0),(1,1),(1,0))"),
+    _tried("circle", "<(0,0),1.1>", "<(1e-10,123456789012345678),0>"),
+    _tried("inet", "10.0.0.1/8", "10.0.0.1", "::1", "fe80::1/64"),
+    _tried("cidr", "10.0.0.0/8", "::/0"),
+    _tried("macaddr", "08:00:2b:01:02:03"),
+    _tried("macaddr8", "08:00:2b:01:02:03:04:05"),
+    _tried("bit(3)", "101", "000"),
+    _tried("bit(1)", "1", "0"),
+    _tried("bit varying", "", "10101", "1" * 100),
+    _tried("tsvector", "", "a:1 b:2A", "'it''s':3"),
+    _tried("tsquery", "a & b", "!a | 'b c'"),
+    _tried("int4range", "empty", "[1,5)", "(,)", "[,3]"),
+    _tried("int8range", "[1,9223372036854775807)"),
+    _tried("numrange", "[1.50,)", "(1.0,2.00]", "empty"),
+    _tried("daterange", "[2020-01-01,infinity)", "empty"),
+    _tried("tsrange", "[2020-01-01,2020-02-01 12:00:00.5)"),
+    _tried("tstzrange", "[2020-01-01 00:00+02,infinity)", "(-infinity,infinity)"),
+    _tried("floats", "[0.1,1e300]"),
+    _tried("int4multirange", "{}", "{[1,3),[5,7)}"),
+    _tried("nummultirange", "{[1.0,2.00],(3,)}"),
+    _tried("datemultirange", "{[2020-01-01,2020-02-01)}"),
+    _tried("hstore", "", "a=>1, b=>NULL", '"x y"=>"\\"q\\""'),
+    _tried("ltree", "", "a.b.c"),
+    _tried("lquery", "a.*{1,2}.!b"),
+    _tried("cube", "(1, 2),(3, 4)", "(0.1)"),
+    _tried("pair", '(1,"x,y")', "(,)", '(2,"it\'s \\"q\\"")'),
+    _tried("mood", "sad", "o k", 'it\'s "fine"', "ü"),
+    _tried("positive", "1", "2147483647"),
+    _tried("more", "2"),
+    _tried("amount", "1234.50", "-99999999.99"),
+    _tried("feeling", "o k"),
+    _tried("stamp", "2020-01-01 00:00:00.123456+02", shown=""),
+    _tried("pg_lsn", "0/0", "FFFFFFFF/FFFFFFFF"),
+    _tried("xid8", "0", "18446744073709551615"),
+    _tried("pg_snapshot", "1:5:2,3"),
+    _tried("int2vector", "1 2 3", ""),
+    _tried("boolean[]", "{t,f,NULL}", "{}", shown="to_json({})::text"),
+    _tried("smallint[]", "{1,-32768}", shown="to_json({})::text"),
+    _tried("integer[]", "{1,NULL,-2147483648}", "{}", "{NULL}", shown="to_json({})::text"),
+    _tried("bigint[]", "{9223372036854775807}", shown="to_json({})::text"),
+    _tried("real[]", "{0.1,1e-45}", shown=""),
+    _tried("double precision[]", "{0.1,-0,1e-300}", "{NaN,Infinity}", shown=""),
+    _tried("numeric(5,2)[]", "{1.10,NULL,-999.99}", shown="to_json({}::text[])::text"),
+    _tried("numeric[]", "{1.10,NaN,1e30}", shown="to_json({}::text[])::text"),
+    _tried(
+        "text[]",
+        "{}",
+        '{"a b",NULL,"NULL","","q\\"x\\\\y",🐘}',
+        '{"{a}","a,b"}',
+        '{"\n","\t"}',
+        shown="to_json({})::text",
+    ),
+    _tried("varchar(5)[]", "{abc,NULL}", shown="to_json({})::text"),
+    _tried("uuid[]", "{00000000-0000-4000-8000-00000000000f,NULL}", shown="to_json({})::text"),
+    _tried("bytea[]", '{"\\\\xdead","",NULL}', shown=""),
+    _tried("date[]", '{2020-01-01,"0044-03-15 BC",NULL}', shown=""),
+    _tried("time[]", "{24:00,12:34:56.7}", shown=""),
+    _tried("timetz[]", "{24:00+05:30}", shown="to_json({}::text[])::text"),
+    _tried("timestamp[]", '{"2020-01-01 00:00:00.5","0044-03-15 00:00:00 BC"}', shown=""),
+    _tried("timestamptz[]", '{"2020-01-01 00:00:00.5+02","1883-11-18 12:03:58-05"}', shown=""),
+    _tried("interval[]", '{"1 day","2 mons -00:00:00.1",NULL}', shown=""),
+    _tried("json[]", '{"{\\"a\\":  1}",NULL}', shown="to_json({}::text[])::text"),
+    _tried("jsonb[]", '{"{\\"a\\": 1.10}","[]"}', shown="to_json({}::text[])::text"),
+    _tried("point[]", '{"(1,2.5)","(1e300,-0)"}', shown="to_json({}::text[])::text"),
+    _tried("box[]", _SHAPES_OF_BOXES, shown=""),
+    _tried("inet[]", "{10.0.0.1,::1}", shown=""),
+    _tried("money[]", '{$1.00,"-$1,234.50"}', shown=""),
+    _tried("int4range[]", '{"[1,3)",empty}', shown="to_json({}::text[])::text"),
+    _tried("hstore[]", '{"a=>1","b=>NULL"}', shown="to_json({}::text[])::text"),
+    _tried("citext[]", "{AbC}", shown="to_json({}::text[])::text"),
+    _tried("mood[]", '{sad,"o k",NULL}', shown="to_json({}::text[])::text"),
+    _tried("positive[]", "{1,2}", shown="to_json({})::text"),
+    _tried("pair[]", '{"(1,x)","(2,\\"y,z\\")"}', shown="to_json({}::text[])::text"),
+    _tried("tags", '{a,"b c",NULL}', "{}", shown="to_json({})::text"),
+    _tried("bit(2)[]", "{01,11}", shown="to_json({}::text[])::text"),
+)
+"""Where `shown` is empty, only the two ways are compared, with each other and with what `cdc verify` reads."""

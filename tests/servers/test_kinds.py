@@ -1,0 +1,95 @@
+"""Every type comes by the copy and by the stream as the same value, and as the one that Postgres has."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from psycopg import sql
+from pyspark.sql import SparkSession
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.documents import documents
+from cdc.core.table import Table, TableName
+from connect import catalog, source
+from sinks.lake.layout import folder_name
+from tests.pipelines import MakePipeline, Pipeline
+from tests.servers.kinds import KINDS, SETUP
+from tests.verbs import booted, caught_up, verified
+
+pytestmark = pytest.mark.timeout(900)
+
+ROWS = max(len(kind.values) for kind in KINDS)
+STREAMED = 1_000
+"""Added to the id of a row that comes by the stream."""
+NAME = TableName("public", "kinds")
+
+
+def test_by_the_copy_and_by_the_stream(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    columns = ", ".join(f"c{number} {kind.type}" for number, kind in enumerate(KINDS))
+    pipeline = make_pipeline(*SETUP, f"CREATE TABLE kinds (id int PRIMARY KEY, {columns})", tables=("public.kinds",))
+    insert(pipeline, 0)
+    booted(pipeline, spark)
+    insert(pipeline, STREAMED)
+    # a change that leaves long values alone, which are then not sent
+    pipeline.run("UPDATE kinds SET c0 = NOT c0 WHERE id % 2 = 0")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    with source.connected(pipeline.settings.source) as connection:
+        [table] = catalog.describe(connection, [NAME])
+    found, expected = in_lake(pipeline, table), shown(pipeline)
+    for number, kind in enumerate(KINDS):
+        name = f"c{number}"
+        for row in range(len(kind.values)):
+            copied, streamed = found[row][name], found[row + STREAMED][name]
+            assert copied == streamed, (kind.type, kind.values[row])
+            if kind.shown:
+                assert comparable(copied) == comparable(expected[row][name]), (kind.type, kind.values[row])
+            assert copied is not None, (kind.type, kind.values[row])
+
+
+def insert(pipeline: Pipeline, first: int) -> None:
+    for row in range(ROWS):
+        values = [kind.values[row] if row < len(kind.values) else None for kind in KINDS]
+        places = sql.SQL(", ").join(
+            sql.SQL("{}::{}").format(sql.Literal(value), sql.SQL(kind.type))
+            for value, kind in zip(values, KINDS, strict=True)
+        )
+        pipeline.connection.execute(sql.SQL("INSERT INTO kinds VALUES ({}, {})").format(first + row, places))
+
+
+def in_lake(pipeline: Pipeline, table: Table) -> dict[int, dict[str, Any]]:
+    """The documents of the lake's rows, read by delta-rs, by id."""
+    folder = f"{pipeline.settings.followers['lake'].path}/{folder_name(NAME)}"  # type: ignore[union-attr]
+    query = QueryBuilder().register("kinds", DeltaTable(folder))
+    rows = pa.table(query.execute("SELECT * FROM kinds").read_all()).cast(arrow_schema(table))
+    made = [json.loads(text, parse_float=str, parse_int=str) for text in documents(rows, table).to_pylist()]
+    return {int(row["id"]): row for row in made}
+
+
+def shown(pipeline: Pipeline) -> dict[int, dict[str, Any]]:
+    """What Postgres says that documents are to hold."""
+    parts = [f"({kind.shown.format(f'c{n}') or 'NULL'})::text AS c{n}" for n, kind in enumerate(KINDS) if kind.shown]
+    with source.connected(pipeline.settings.source) as connection:
+        connection.execute("SET IntervalStyle = iso_8601")
+        found = connection.execute(f"SELECT id, {', '.join(parts)} FROM kinds".encode())
+        names = [column.name for column in found.description or ()]
+        return {row[0]: dict(zip(names, row, strict=True)) for row in found.fetchall()}
+
+
+def comparable(value: Any) -> str:
+    """A value of a document, or Postgres's text of it, as one text."""
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False)
+    text = str(value)
+    if text in ("true", "false", "True", "False"):
+        return text.lower()
+    try:
+        return (
+            json.dumps(json.loads(text, parse_float=str, parse_int=str), ensure_ascii=False)
+            if text[:1] == "["
+            else text
+        )
+    except ValueError:
+        return text
