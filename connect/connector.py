@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from connect.registration import HEARTBEAT, Registration, heartbeat_query
+from connect.registration import HEARTBEAT, HISTORY, Registration, heartbeat_query
 from connect.rest import ConnectClient
 from connect.settings import CaptureSettings, SourceSettings
 from connect.source import TEXT_OPTIONS
@@ -46,7 +46,7 @@ def configuration(
 
     `connection` only quotes names. The user's `overrides` win, and are of what promises do not rest on.
     """
-    beats = TableName(source.heartbeat_schema, HEARTBEAT)
+    own = [TableName(source.heartbeat_schema, name) for name in (HEARTBEAT, HISTORY)]
     return {
         "connector.class": CONNECTOR_CLASS,
         # one slot is one order: the connector never runs more
@@ -61,7 +61,7 @@ def configuration(
         "publication.name": registration.publication,
         # the default makes one of all tables, as a superuser; `filtered` would set ours anew at each start
         "publication.autocreate.mode": "disabled",
-        "table.include.list": ",".join(_exactly(table) for table in (*captured.tables, beats)),
+        "table.include.list": ",".join(_exactly(table) for table in (*captured.tables, *own)),
         **_keys(captured.keys),
         # the copy is ours, on the slot's own snapshot; a second one would know nothing of rows deleted meanwhile
         "snapshot.mode": "no_data",
@@ -125,6 +125,9 @@ def _events(registration: Registration) -> dict[str, str]:
         "key.converter.schemas.enable": "false",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
+        # by default a null is sent as the default of its column (KIP-581)
+        "key.converter.replace.null.with.default": "false",
+        "value.converter.replace.null.with.default": "false",
     }
 
 

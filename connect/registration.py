@@ -14,6 +14,8 @@ from connect.settings import SourceSettings
 
 PIPELINES = "pipeline"
 HEARTBEAT = "heartbeat"
+HISTORY = "shapes"
+_TABLES = (PIPELINES, HEARTBEAT, HISTORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Registration:
 
 
 def prepare_schema(connection: Connection, source: SourceSettings) -> None:
-    """Make the toolkit's schema and its two tables, where they are not there yet."""
+    """Make the toolkit's schema and its tables, where they are not there yet."""
     schema = sql.Identifier(source.heartbeat_schema)
     statements = (
         sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema),
@@ -39,6 +41,12 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
         sql.SQL("CREATE TABLE IF NOT EXISTS {} (pipeline text PRIMARY KEY, beat text NOT NULL)").format(
             sql.Identifier(source.heartbeat_schema, HEARTBEAT)
         ),
+        # by name, which is what is followed. `rewritten_by`: the transaction that last changed the values of rows
+        # without a message, as the log counts transactions, which is 32 bits of them
+        sql.SQL(
+            'CREATE TABLE IF NOT EXISTS {} (schema text, "table" text, relation bigint NOT NULL, shape text NOT NULL,'
+            ' rewritten_by bigint NOT NULL DEFAULT 0, PRIMARY KEY (schema, "table"))'
+        ).format(sql.Identifier(source.heartbeat_schema, HISTORY)),
     )
     try:
         # asked first: IF NOT EXISTS needs the right to create all the same
@@ -50,22 +58,22 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
             f"role {source.user} may not make schema {source.heartbeat_schema} with its tables",
             "run as its owner: "
             + "; ".join(s.as_string(connection) for s in statements)
-            + f"; GRANT USAGE ON SCHEMA {schema.as_string(connection)}, and SELECT, INSERT, UPDATE, DELETE on both",
+            + f"; GRANT USAGE ON SCHEMA {schema.as_string(connection)}, and SELECT, INSERT, UPDATE, DELETE on them",
         ) from None
 
 
-def _has_tables(connection: Connection, source: SourceSettings) -> bool:
+def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
     row = connection.execute(
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relname IN (%s, %s)",
-        (source.heartbeat_schema, PIPELINES, HEARTBEAT),
+        " WHERE n.nspname = %s AND c.relname = ANY(%s)",
+        (source.heartbeat_schema, list(names)),
     ).fetchone()
-    return row is not None and row[0] == 2
+    return row is not None and row[0] == len(names)
 
 
 def registered(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
     """The pipeline as it was prepared, or None when it never was."""
-    if not _has_tables(connection, source):
+    if not _has_tables(connection, source, [PIPELINES]):
         return None
     row = connection.execute(
         sql.SQL("SELECT pipeline, slot, publication, prefix, generation FROM {} WHERE pipeline = %s").format(

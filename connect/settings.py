@@ -4,7 +4,9 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from cdc.core.schema_change import Policy
 from cdc.core.settings import Settings, all_refused
+from cdc.core.table import TableName
 
 DECIDED = frozenset(
     {"connector.class", "tasks.max", "topic.prefix", "plugin.name", "slot.name", "slot.drop.on.stop", "snapshot.mode"}
@@ -23,6 +25,7 @@ DECIDED = frozenset(
     }
     | {"column.include.list", "column.exclude.list", "table.exclude.list", "schema.include.list", "schema.exclude.list"}
     | {"header.converter.schemas.enable", "key.converter.schemas.enable", "value.converter.schemas.enable"}
+    | {"key.converter.replace.null.with.default", "value.converter.replace.null.with.default"}
     | {
         "message.key.columns",
         "field.name.adjustment.mode",
@@ -52,11 +55,21 @@ class SourceSettings(Settings):
     """The publication; `cdc_<pipeline>` where it is left out."""
     tables: list[str] = Field(min_length=1)
     """Tables to follow, as `schema.table`; each needs a primary key."""
+    on_schema_change: Policy = Policy.EVOLVE
+    """What is done when a table's schema changes: `evolve`, go along with all of it; `additive`, with columns that come
+    and are null in the rows that are there; `stop`, follow that table no further."""
+    on_schema_change_of: dict[str, Policy] = Field(default_factory=dict)
+    """The same for some of the tables, by `schema.table`."""
     heartbeat_schema: str = Field(default="cdc", min_length=1, max_length=63)
     """The schema of the toolkit's own table, whose rows keep an idle slot moving."""
     heartbeat_seconds: int = Field(default=10, ge=1)
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""
+
+    def policy(self, table: TableName) -> Policy:
+        """What is done when this table's schema changes."""
+        own = {TableName.parse(name): policy for name, policy in self.on_schema_change_of.items()}
+        return own.get(table, self.on_schema_change)
 
 
 class CaptureSettings(Settings):

@@ -13,12 +13,12 @@ TRANSACTION_RETENTION_FACTOR = 2
 """The order of commits is kept longer than the changes, never shorter: a change without its END is unreadable."""
 
 
-def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName) -> list[Topic]:
-    """The topics that capture writes to, as they should be; `beats` is the heartbeat table.
+def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, history: TableName) -> list[Topic]:
+    """The topics that capture writes to, as they should be; `beats` is the heartbeat table, `history` that of shapes.
 
     Raises PreconditionError when two tables would share one.
     """
-    check_apart(change_topic, log.prefix, [*tables, beats])
+    check_apart(change_topic, log.prefix, [*tables, beats, history])
     retention = log.retention_hours * HOUR_MS
     changes = [
         Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention))
@@ -28,9 +28,11 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName) -> l
     ordering = Topic(
         transaction_topic(log.prefix), 1, log.replication_factor, _kept(retention * TRANSACTION_RETENTION_FACTOR)
     )
+    # of the order of its changes nothing may be lost: it is read by itself, and a shape is the last one of its table
+    shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _kept(retention))
     # heartbeats are read as they come: an hour of them is enough
     beating = [change_topic(log.prefix, beats), *heartbeat_topics(log.prefix)]
-    return [ordering, *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating), *changes]
+    return [ordering, shapes, *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating), *changes]
 
 
 def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:

@@ -1,11 +1,8 @@
 """Postgres's types, as its catalog has them, and the kinds of columns that they make."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-
-from psycopg import Connection
-from psycopg.rows import class_row
 
 from cdc.core.table import MONEY, Column, Kind
 
@@ -46,20 +43,6 @@ _SENT_WHOLE: Final = frozenset(
     | {Kind.TIMESTAMPTZ}
 )
 
-# a type, what a domain restricts, and what an array holds; int2vector and oidvector are arrays that are written apart
-_TYPES: Final = """
-WITH RECURSIVE used(oid) AS (
-    SELECT unnest(%s::oid[])
-  UNION
-    SELECT part FROM used JOIN pg_type t USING (oid), unnest(ARRAY[t.typbasetype, t.typelem]) AS part WHERE part <> 0
-)
-SELECT t.oid, t.typname::text AS name, n.nspname::text AS schema, t.typtype = 'e' AS is_enum, t.typtypmod AS modifier,
-       CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE 0 END AS base,
-       CASE WHEN t.typcategory = 'A' AND t.typtype = 'b' AND t.typname NOT IN ('int2vector', 'oidvector')
-            THEN t.typelem ELSE 0 END AS element
-  FROM used JOIN pg_type t USING (oid) JOIN pg_namespace n ON n.oid = t.typnamespace
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PgType:
@@ -79,12 +62,6 @@ class PgType:
 
 
 Types = Mapping[int, PgType]
-
-
-def types(connection: Connection, oids: Sequence[int]) -> Types:
-    """These types, and all that they are made of."""
-    with connection.cursor(row_factory=class_row(PgType)) as cursor:
-        return {found.oid: found for found in cursor.execute(_TYPES, ([*oids],))}
 
 
 def column(name: str, oid: int, modifier: int, known: Types) -> Column:

@@ -24,6 +24,16 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema([pa.field(column.name, arrow_type(column)) for column in table.columns])
 
 
+def shaped(rows: pa.Table, table: Table) -> pa.Table:
+    """The rows in the table's Arrow schema; a column that is younger than they are is null."""
+    schema = arrow_schema(table)
+    columns = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def arrow_type(column: Column) -> pa.DataType:
     """Kinds without a type of their own are text."""
     if column.array:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cdc.columns.changes import Changes, Integers, RefusedMessage
+from cdc.columns.changes import Changes, Integers, Mask, RefusedMessage
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold
 from cdc.columns.fold_rows import fold_rows
@@ -18,7 +18,8 @@ from cdc.core.table import Table, TableName
 class WrittenRows:
     """Rows that are in a file of the table's folder already: its path there, what is known of it, the rows' keys.
 
-    `size` is in bytes, `statistics` JSON as the table's log has it; `keys` are in the order of the rows.
+    `size` is in bytes, `statistics` JSON as the table's log has it; `keys` are in the order of the rows, `existed` says
+    which of them had a row before.
     """
 
     path: str
@@ -26,6 +27,7 @@ class WrittenRows:
     rows: int
     statistics: str
     keys: KeyBits
+    existed: Mask
 
 
 @dataclass(frozen=True, slots=True)

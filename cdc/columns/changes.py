@@ -41,6 +41,11 @@ class Messages:
         texts = (self.key[at], self.value[at], self.old_key[at])
         return Messages(self.topic, self.partition[at], self.offset[at], *texts, self.moves_on[at])
 
+    def refused(self, at: int, refusal: Refusal, tx_id: int | None, total_order: int | None) -> "RefusedMessage":
+        """The message at a place as one that is not applied."""
+        texts = (self.key[at], self.value[at], self.old_key[at])
+        return RefusedMessage(refusal, *texts, bool(self.moves_on[at]), tx_id, total_order)
+
 
 class Op(IntEnum):
     """What a change did, by Debezium's letter."""
@@ -120,12 +125,21 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
-    """A message that is no change, with its bytes; `tx_id` where that could be read."""
+    """A message that is not applied, with its bytes, the headers of a changed key, and where they could be read its
+    transaction and its place in there."""
 
     refusal: Refusal
     key: bytes | None
-    value: bytes | None
+    value: bytes
+    old_key: bytes | None
+    moves_on: bool
     tx_id: int | None
+    total_order: int | None
+
+    @property
+    def waits(self) -> bool:
+        """Could it be read, and waits for another?"""
+        return self.refusal.waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,12 @@ class Ends:
             self.tables,
         )
 
+    def touching(self, table: str) -> Integers:
+        """The rows of the ENDs that count changes of a table, in order."""
+        if table not in self.tables:
+            return np.empty(0, np.int64)
+        return np.unique(self.end[self.table == self.tables.index(table)])
+
     def counts(self, followed: Iterable[str]) -> dict[str, int]:
         """How many changes each of these tables has; tables without any are left out."""
         sums = np.bincount(self.table, self.counted, len(self.tables)).astype(np.int64)
@@ -181,13 +187,15 @@ def unapplied(ends: Ends, position: Position | None) -> Ends:
     return ends.where(behind & (ends.lsn > highest_before))
 
 
-def cut_runs(ends: Ends, budget: int, until: int = -1) -> Iterator[Ends]:
+def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Iterator[Ends]:
     """Cut ENDs into runs of at most `budget` changes, but at least one transaction each.
 
     The first run reaches the END at offset `until`, whatever its size: what a table has already applied, after a
-    crash between two tables, has to be inside one run for the others.
+    crash between two tables, has to be inside one run for the others. A transaction with changes of the table `alone`
+    is a run by itself.
     """
     total = np.cumsum(ends.changes)
+    single = ends.touching(alone)
     start = 0
     while start < len(ends):
         before = total[start - 1] if start else 0
@@ -196,6 +204,8 @@ def cut_runs(ends: Ends, budget: int, until: int = -1) -> Iterator[Ends]:
         if not start:
             stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1 if until >= ends.offset[0] else stop)
         stop = min(stop, len(ends))
+        if (at := np.searchsorted(single, start)) < len(single):
+            stop = start + 1 if single[at] == start else min(stop, int(single[at]))
         yield ends.between(start, stop)
         start = stop
 

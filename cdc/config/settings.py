@@ -84,7 +84,7 @@ class PipelineSettings(Settings):
     @field_validator("source", mode="after")
     @classmethod
     def _complete_source(cls, source: SourceSettings, info: ValidationInfo) -> SourceSettings:
-        _refuse(_table_findings(source.tables, source.heartbeat_schema))
+        _refuse([*_table_findings(source.tables, source.heartbeat_schema), *_policy_findings(source)])
         name = _pipeline_name(info)
         names = {"slot": source.slot or f"cdc_{name}", "publication": source.publication or f"cdc_{name}"}
         tables = [str(TableName.parse(text)) for text in source.tables]
@@ -131,6 +131,13 @@ def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
     names = [text.strip() if isinstance(text, str) else f"not text {index}" for index, text in enumerate(tables)]
     heartbeat = source.get("heartbeat_schema", SourceSettings.model_fields["heartbeat_schema"].default)
     return [(("source", *place), finding) for place, finding in _table_findings(names, heartbeat)]
+
+
+def _policy_findings(source: SourceSettings) -> Iterable[Finding]:
+    followed = set(map(TableName.parse, source.tables))
+    for name in source.on_schema_change_of:
+        if TableName.parse(name) not in followed:
+            yield ("on_schema_change_of", name), "is none of source.tables"
 
 
 def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Finding]:

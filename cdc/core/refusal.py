@@ -11,6 +11,8 @@ class Refusal:
     partition: int
     offset: int
     reason: str
+    waits: bool = False
+    """It could be read: it waits behind another one of its key."""
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]@{self.offset}: {self.reason}"

@@ -59,6 +59,7 @@ class Column:
     `array`: its values are arrays, of one dimension and counted from 1, of values of this kind. `type`: Postgres's name
     of the type where the kind does not say it: a LITERAL is whatever Postgres writes of it. `number`: by which the
     catalog tells it from one of its name that was there before (pg_attribute, `attnum`); 0 where it is not known.
+    `added`: it came while the table was followed, and is null in rows and messages from before.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Column:
     array: bool = False
     type: str = ""
     number: int = field(default=0, compare=False)
+    added: bool = field(default=False, compare=False)
 
     @property
     def element(self) -> "Column":
@@ -77,7 +79,7 @@ class Column:
     def as_json(self) -> dict[str, Any]:
         """The column as JSON values, those that are as usual left out."""
         found = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
-        usual = {"array": False, "type": "", "number": 0}
+        usual = {"array": False, "type": "", "number": 0, "added": False}
         return found | {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
 
     @classmethod

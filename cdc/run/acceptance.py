@@ -18,14 +18,16 @@ from sinks import registry
 Refusals = Mapping[TableName, PreconditionError]
 
 
-def accepted(connection: Connection, settings: PipelineSettings, *, exact_text: bool) -> list[Table]:
-    """The tables as the source has them; `exact_text`: whether Kafka Connect has our converter.
+def accepted(
+    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], *, exact_text: bool
+) -> list[Table]:
+    """Tables as the source has them; `exact_text`: whether Kafka Connect has our converter.
 
     Raises TablesRefusedError with every reason of every table that cannot be followed; it offers the `source.tables`
     that would be accepted.
     """
-    examined = catalog.examine(connection, settings.tables)
-    there = [name for name in settings.tables if name not in examined.missing]
+    examined = catalog.examine(connection, names)
+    there = [name for name in names if name not in examined.missing]
     further: list[Refusals] = [
         readiness.unreadable(connection, settings.source, there),
         sharing(change_topic, settings.log.prefix, there),
@@ -33,8 +35,7 @@ def accepted(connection: Connection, settings: PipelineSettings, *, exact_text: 
         *(_unfit(settings, name, examined.tables) for name in settings.followers),
     ]
     refusals = {
-        name: [*examined.refusals.get(name, ()), *(found[name] for found in further if name in found)]
-        for name in settings.tables
+        name: [*examined.refusals.get(name, ()), *(found[name] for found in further if name in found)] for name in names
     }
     if any(refusals.values()):
         raise TablesRefusedError(chain.from_iterable(refusals.values()), _offer(refusals))

@@ -1,16 +1,18 @@
 """Looks at the capture beside the followers, which would wait in silence for what a failed connector does not send."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import psycopg
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn
+from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.schema_check import changed, followed
+from cdc.run.renewal import Renewal
+from cdc.run.schema_check import changed, unseen
 from cdc.run.stops import Stops
 from connect import slot, source
 from connect.connector import broken
@@ -24,14 +26,19 @@ class CaptureWatch:
     """
 
     def __init__(
-        self, settings: PipelineSettings, target: Lsn | None, say: Callable[[str], None], stops: Stops
+        self,
+        settings: PipelineSettings,
+        target: Lsn | None,
+        say: Callable[[str], None],
+        stops: Stops,
+        renewal: Renewal,
     ) -> None:
         self._settings = settings
         self._stops = stops
+        self._renewal = renewal
         self._target = target
         self._say = say
         self._said: str | None = None
-        self._tables = followed(settings)
 
     def hopeless(self) -> CdcError | None:
         """Look once; the failure that followers must not, or need not, go on with, if there is one."""
@@ -40,17 +47,18 @@ class CaptureWatch:
         self._tell(str(failed) if failed else None)
         if failed is None or isinstance(failed, UnreachableError):
             return None
+        # what is copied again starts it, too
+        if self._renewal.is_pending:
+            return None
         # without a capture the log can still be followed as far as it goes; with other columns it cannot
         return failed if changed or (self._target is not None and not self._reached(self._target)) else None
 
     def _check_schema(self) -> None:
-        """Have tables stopped that have changed; raises where that is to end everything."""
-        found = changed(self._settings, self._tables)
-        if self._settings.delta[1].on_refusal == "stop":
-            for failure in found.values():
-                raise failure
+        """Have tables stopped that have changed."""
+        self._stop(unseen(self._settings))
+
+    def _stop(self, found: Mapping[TableName, CdcError]) -> None:
         self._stops.put({name: failure.what for name, failure in found.items()})
-        self._tables = [table for table in self._tables if table.name not in found]
 
     def _check_capture(self) -> None:
         src, capture = self._settings.source, self._settings.connect
@@ -59,6 +67,9 @@ class CaptureWatch:
         with ConnectClient(capture.url) as client:
             failed = broken(client, capture.connector)
         if failed:
+            # Debezium reads a row by the types that its table has now, and fails at one from before another type: the
+            # tables that have changed are copied again, and the capture starts without their rows until then
+            self._stop(changed(self._settings, also_widened=False))
             raise failed
 
     @staticmethod

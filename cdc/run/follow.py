@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 from pyspark.sql import SparkSession
@@ -24,7 +25,10 @@ from cdc.run.history_check import check_history, check_log
 from cdc.run.lake_stream import LakeStream, Progress, Readers, Watched
 from cdc.run.large_runs import LargeRunReader
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
-from cdc.run.schema_check import changed, check_schema, followed
+from cdc.run.progress import SaidBars
+from cdc.run.renewal import Renewal, copy_again, renewed
+from cdc.run.schema_changes import SchemaChanges
+from cdc.run.schema_check import unseen
 from cdc.run.stops import Stops
 from cdc.run.streams import Query, Runner, Stream
 from cdc.run.upkeep import kept_up
@@ -32,7 +36,6 @@ from connect import registration, source
 from connect.catalog import TablesRefusedError
 from connect.connector import placeholder
 from sinks.lake.feed import LakeFeed
-from sinks.lake.follower import again
 from sinks.lake.recent import RecentChanges
 
 Say = Callable[[str], None]
@@ -64,11 +67,14 @@ def follow(
         check_log(settings)
         if until_caught_up:
             _check_fed(settings, names)
-        stops = Stops()
-        _check_source(settings, say, stops)
+        stops, renewal = Stops(), Renewal()
+        _check_source(settings, say, stops, renewal)
         target = _mark(settings) if until_caught_up else None
-        capture = CaptureWatch(settings, target, say, stops)
-        following = _Following(settings, names, start_spark(), stopping, Told(target, say, stops))
+        capture = CaptureWatch(settings, target, say, stops, renewal)
+        following = _Following(settings, names, start_spark(), stopping, Told(target, say, stops, renewal))
+        if settings.delta[0] in names:
+            copy = partial(copy_again, settings, following.spark, say, SaidBars(say))
+            held.enter_context(renewed(renewal, copy, say))
         # only now: PySpark takes SIGINT for itself when a session starts
         held.enter_context(_signals(stopping, say))
         with ThreadPoolExecutor(len(names)) as threads:
@@ -82,7 +88,7 @@ def follow(
 
 def _stopped(settings: PipelineSettings) -> CdcError | None:
     """The tables that have not caught up, and will not by themselves."""
-    found = [PreconditionError(str(stop), again(stop.name)) for stop in delta_follower(settings).stopped()]
+    found = [PreconditionError(str(stop), stop.remedy) for stop in delta_follower(settings).stopped()]
     return TablesRefusedError(found) if found else None
 
 
@@ -100,15 +106,14 @@ def _attended(
     return hopeless
 
 
-def _check_source(settings: PipelineSettings, say: Say, stops: Stops) -> None:
+def _check_source(settings: PipelineSettings, say: Say, stops: Stops, renewal: Renewal) -> None:
     """The followers need the log, not the source: one that does not answer is no reason to stand still."""
     for stop in delta_follower(settings).stopped():
-        say(f"{stop} → {again(stop.name)}")
+        say(f"{stop} → {stop.remedy}")
+        renewal.want([stop.name] if stop.copy else [])
     try:
         check_history(settings)
-        if settings.delta[1].on_refusal == "stop":
-            check_schema(settings, followed(settings))
-        stops.put({name: failure.what for name, failure in changed(settings, followed(settings)).items()})
+        stops.put({name: failure.what for name, failure in unseen(settings).items()})
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
 
@@ -139,11 +144,12 @@ def _check_fed(settings: PipelineSettings, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the streams go by: the LSN to reach, who hears of it, and the tables that are to be stopped."""
+    """What the streams go by: the LSN to reach, who hears of it, the tables to be stopped, and to be copied again."""
 
     target: Lsn | None
     say: Say
     stops: Stops
+    renewal: Renewal
 
 
 class _Following:
@@ -159,9 +165,9 @@ class _Following:
     ) -> None:
         self._settings = settings
         self._poll_seconds = RUNG_SECONDS if settings.delta[0] in names else ASKED_SECONDS
-        self._spark = spark
+        self.spark = spark
         self._stopping = stopping
-        self._target, self._say, self._stops = told.target, told.say, told.stops
+        self._told, self._say = told, told.say
         self._fed = fed_followers(spark, settings)
         self._recent = RecentChanges()
 
@@ -186,7 +192,7 @@ class _Following:
         return lambda: FeedStream(self._fed[name], self._feed(name), self._recent, reached, self._poll_seconds)
 
     def _feed(self, name: str) -> LakeFeed:
-        return feed_of(self._settings, name, self._spark, self._recent)
+        return feed_of(self._settings, name, self.spark, self._recent)
 
     def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> Query:
         s = self._settings
@@ -194,7 +200,7 @@ class _Following:
         held.close()
         unsent = placeholder(s.pipeline.name)
         small = RunReader(held.enter_context(closing(StandingConsumer(s.log))), s.log.prefix, unsent)
-        large = LargeRunReader(self._spark, s.log, unsent, small)
+        large = LargeRunReader(self.spark, s.log, unsent, small)
         # ENDs are read while runs are: each has a consumer of its own
         ends = NewEnds(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
         readers = Readers(small, large, ends)
@@ -203,8 +209,10 @@ class _Following:
         # no table of the source: the lake's own may lack columns that a newer version of ours has
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
-        stream = LakeStream(follower, readers, s.log, s.delta[1], Watched(reached, self._say, self._stops))
-        return Query(self._spark, s.delta[0], s.follow.trigger_seconds, stream)
+        schema = SchemaChanges(follower, small, s.source)
+        watched = Watched(reached, self._say, self._told.stops, self._told.renewal)
+        stream = LakeStream(follower, readers, schema, s.log, s.delta[1], watched)
+        return Query(self.spark, s.delta[0], s.follow.trigger_seconds, stream)
 
     def _stand(self) -> list[Position] | None:
         """Where the followers behind the lake stand; None while one does not answer, since it may need any cut.
@@ -221,7 +229,9 @@ class _Following:
         """Tell what a batch has done; False when its stream is not to go on."""
         if progress.changes:
             self._say(f"{name}: {progress.changes:,} changes, at {format_lsn(progress.position.lsn)}")
-        if self._target is not None and progress.position.lsn >= self._target:
+        target, renewal = self._told.target, self._told.renewal
+        # a table that is being copied again has not caught up; where its copy takes part, all of them have
+        if target is not None and not renewal.is_pending and progress.position.lsn >= max(target, renewal.joined):
             self._say(f"{name}: caught up, at {format_lsn(progress.position.lsn)}")
             done.set()
         return not done.is_set()

@@ -1,6 +1,6 @@
 """The stream that keeps the lake in sync: ENDs come in, runs of whole transactions are applied."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns import ends as columns
 from cdc.columns.ends import Ends, cut_runs, unapplied
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import BEFORE_LOG, Bookmark, Offsets, Position
+from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
@@ -19,8 +19,10 @@ from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transactions import check_position, ends_between
 from cdc.run.large_runs import LargeRunReader, ReadLargeRun
+from cdc.run.renewal import Renewal
+from cdc.run.schema_changes import SchemaChanges
 from cdc.run.stops import Stops
-from sinks.lake.follower import DeltaFollower, again
+from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.stopped import Stop
 
@@ -52,6 +54,7 @@ class Watched:
     reached: Callable[[Progress], bool]
     say: Callable[[str], None]
     stops: Stops
+    renewal: Renewal
 
 
 class LakeStream:
@@ -64,12 +67,14 @@ class LakeStream:
         self,
         follower: DeltaFollower,
         readers: Readers,
+        schema: SchemaChanges,
         log: LogSettings,
         settings: DeltaSettings,
         watched: Watched,
     ) -> None:
         self._follower = follower
         self._readers = readers
+        self._schema = schema
         self._log = log
         self._settings = settings
         self._budget = settings.batch_changes
@@ -89,6 +94,7 @@ class LakeStream:
         self._reading: Future[None] | None = None
         self._committing: Future[bool] | None = None
         self._seen_enough = False
+        watched.stops.serve(self.stop)
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position: they are the clock, and are read by the driver."""
@@ -108,7 +114,7 @@ class LakeStream:
             self._committed()
             return
         ends, self._held = columns.joined(self._held), []
-        runs = [*cut_runs(unapplied(ends, self._position), self._budget, self._ahead)]
+        runs = [*cut_runs(unapplied(ends, self._position), self._budget, self._ahead, self._schema.table)]
         # where ENDs are few, reading the next ones is no work that is worth doing meanwhile
         if len(ends) * MESSAGES_A_CHANGE > self._few and self._readers.ends.waiting() > self._few:
             # what is no whole run waits for the rest of it
@@ -136,12 +142,12 @@ class LakeStream:
 
     def _apply(self, runs: Sequence[Ends]) -> None:
         """Each run is read while the one before it is committed: tasks have no use for the driver's core."""
-        self._stop_changed()
         self._admit()
         for run in runs:
+            start = self._gone_along(run, self._position.next_offsets)
             tables = self._follower.tables()
             changes = sum(run.counts(str(table.name) for table in tables).values())
-            read = self._read(run, tables, changes)
+            read = self._read(run, tables, changes, start)
             self._committed()
             if self._seen_enough:
                 return
@@ -156,19 +162,26 @@ class LakeStream:
         self._tell([stop for stop in self._follower.stopped() if stop.table_id not in known])
         return self._watched.reached(progress)
 
-    def _stop_changed(self) -> None:
-        """Stop the tables of which somebody has found out that the source has them otherwise now."""
-        reasons = self._watched.stops.take()
-        if reasons:
-            self._committed()
-            self._tell(self._follower.stop(reasons, self._position.lsn))
+    def _gone_along(self, run: Ends, start: Offsets) -> Offsets:
+        """Take in the schema changes of a run before its changes of rows, which may have come behind them."""
+        if not len(run.touching(self._schema.table)):
+            return start
+        # they hold from here on: what lies before is applied with the tables as they were
+        self._committed()
+        stops, start = self._schema.take_in(run, start)
+        self._tell(stops)
+        return start
+
+    def stop(self, reasons: Mapping[TableName, str]) -> None:
+        """Stop tables of which somebody has found out that the source has them otherwise now; from any thread."""
+        self._tell(self._schema.stop(reasons))
 
     def _tell(self, stops: Sequence[Stop]) -> None:
         for stop in stops:
-            self._watched.say(f"{stop}; the others go on → {again(stop.name)}")
+            self._watched.say(f"{stop}; the others go on → {stop.remedy}")
+        self._watched.renewal.want(stop.name for stop in stops if stop.copy)
 
-    def _read(self, run: Ends, tables: Sequence[Table], changes: int) -> ReadRun | ReadLargeRun:
-        start = self._position.next_offsets
+    def _read(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         if changes <= self._settings.small_run_changes:
             return self._readers.small.read(run, tables, start)
         topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}
@@ -179,20 +192,30 @@ class LakeStream:
 
         Only then do they take part: a cut that named one before would show it without these changes.
         """
+        renewed = self._watched.renewal.copied()
+        if renewed:
+            # nobody has told the follower, which looks at tables that are not stopped only
+            self._committed()
+            self._follower.reopen(renewed)
         if self._follower.joining():
             # to the position, which has to be in a cut for that
             self._committed()
             joining = self._follower.joining()
             self._catch_up(joining)
             self._follower.adopt(joining)
+        if renewed:
+            marks = self._follower.bookmarks()
+            reached = [marks[name].lsn for name in renewed if name in marks]
+            self._watched.renewal.taken_in(renewed, Lsn(max([*reached, self._position.lsn + 1])))
 
     def _catch_up(self, late: dict[TableName, Bookmark]) -> None:
         since = min(mark.lsn for mark in late.values())
         with Reader(self._log) as reader:
             ends = ends_between(reader, self._topic, since, self._position)
-        tables = [table for table in self._follower.tables() if table.name in late]
         offsets: Offsets = {}
-        for run in cut_runs(ends, self._budget):
+        for run in cut_runs(ends, self._budget, alone=self._schema.table):
+            offsets = self._gone_along(run, offsets)
+            tables = [table for table in self._follower.tables() if table.name in late]
             # nobody knows at which offsets the copy's LSN lies: the first run reads its topics from the beginning
             read = self._readers.small.read(run, tables, offsets)
             offsets = read.next_offsets

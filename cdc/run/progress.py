@@ -1,7 +1,10 @@
 """What a job is given to show how far it is; how that looks is its caller's matter."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 Advance = Callable[[int], None]
@@ -22,3 +25,26 @@ class Bars(Protocol):
 
         Until the first row it says what is waited for.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class SaidBars:
+    """A bar as lines among others, one every so many seconds."""
+
+    say: Callable[[str], None]
+    every: float = 30.0
+
+    @contextmanager
+    def bar(self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS) -> Iterator[Advance]:
+        self.say(f"{name}: copying" + ("" if total is None else f" about {total:,} rows"))
+        lock, done, told = threading.Lock(), 0, time.monotonic()
+
+        def advance(rows: int) -> None:
+            nonlocal done, told
+            with lock:
+                done += rows
+                if time.monotonic() - told > self.every:
+                    told = time.monotonic()
+                    self.say(f"{name}: {done:,} rows copied")
+
+        yield advance

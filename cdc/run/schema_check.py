@@ -4,10 +4,11 @@ from collections.abc import Collection, Sequence
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
-from cdc.core.table import Column, Table, TableName
+from cdc.core.schema_change import differences, widens
+from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
-from connect import catalog, publication, source
-from sinks.lake.follower import again
+from connect import catalog, publication, schema_history, source
+from sinks.lake.stopped import again
 
 
 def followed(settings: PipelineSettings) -> list[Table]:
@@ -15,17 +16,30 @@ def followed(settings: PipelineSettings) -> list[Table]:
     return [table for table in delta_follower(settings).tables() if table.name in settings.tables]
 
 
-def check_schema(settings: PipelineSettings, tables: Sequence[Table]) -> None:
-    """Raise what `changed` finds first."""
-    for found in changed(settings, tables).values():
-        raise found
+def check_followed(settings: PipelineSettings, tables: Sequence[Table]) -> None:
+    """Raises PreconditionError for the first of these tables of the source that the lake has otherwise."""
+    now = {table.name: table for table in tables}
+    for was in followed(settings):
+        if was.name in now and (found := difference(was, now[was.name])):
+            raise found
 
 
-def changed(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableName, CdcError]:
-    """Which of these tables have other columns, or another key, in the source now, or are no longer sent.
+def unseen(settings: PipelineSettings) -> dict[TableName, CdcError]:
+    """What `changed` finds where no event triggers keep the history, which else tells it in its place."""
+    with source.connected(settings.source) as connection:
+        kept = schema_history.is_kept(connection, settings.source)
+    return {} if kept else changed(settings)
+
+
+def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[TableName, CdcError]:
+    """Which of the tables that are followed have other columns, or another key, in the source now, or are not sent.
+
+    `also_widened`: those, too, that only have further columns.
 
     Messages show columns that came and went, but not that a type changed: only the catalog does.
     """
+    # as they are followed now: some may have gone along since the last look
+    tables = followed(settings)
     if not tables:
         return {}
     with source.connected(settings.source) as connection:
@@ -38,7 +52,8 @@ def changed(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableNa
         else examined.refusals[was.name][0]
         for was in tables
     }
-    return {name: error for name, error in found.items() if error}
+    wider = {was.name for was in tables if was.name in now and widens(was, now[was.name])}
+    return {name: error for name, error in found.items() if error and (also_widened or name not in wider)}
 
 
 def _unsent(name: TableName, sent: Collection[TableName]) -> CdcError | None:
@@ -53,34 +68,7 @@ def _unsent(name: TableName, sent: Collection[TableName]) -> CdcError | None:
 
 def difference(followed: Table, now: Table) -> PreconditionError | None:
     """What differs, where these are not the same table."""
-    differences = _differences(followed, now)
-    if not differences:
+    found = differences(followed, now)
+    if not found:
         return None
-    return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(differences)}", again(now.name))
-
-
-def _differences(followed: Table, now: Table) -> Sequence[str]:
-    was, has = ({column.name: column for column in table.columns} for table in (followed, now))
-    return [
-        *(f"column {name} came" for name in has if name not in was),
-        *(f"column {name} went" for name in was if name not in has),
-        *(
-            f"column {name} was {_told(was[name])} and is {_told(has[name])}"
-            for name in has
-            if name in was and was[name] != has[name]
-        ),
-        *(
-            f"column {name} went and came again"
-            for name in has
-            if name in was and was[name] == has[name] and 0 < was[name].number != has[name].number
-        ),
-        *(
-            [f"its key was ({', '.join(followed.key)}) and is ({', '.join(now.key)})"]
-            if followed.key != now.key
-            else []
-        ),
-    ] or (["its columns stand in another order"] if followed != now else [])
-
-
-def _told(column: Column) -> str:
-    return f"{column.kind}({column.precision}, {column.scale})" if column.precision else str(column.kind)
+    return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(found)}", again(now.name))

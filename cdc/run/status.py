@@ -24,7 +24,6 @@ from connect.connector import broken
 from connect.rest import ConnectClient
 from sinks.lake.cuts import Cut, Cuts
 from sinks.lake.feed import LakeFeed
-from sinks.lake.follower import again
 
 EXACT_BELOW = 1_000_000
 """Tables that the planner thinks smaller are counted, larger ones estimated unless asked otherwise."""
@@ -125,7 +124,7 @@ class Collector:
         }
         behind = _Behind(self._settings, lsn, ends)
         for stop in self._asked(delta_follower(self._settings).stopped) or ():
-            self._note(PreconditionError(str(stop), again(stop.name)))
+            self._note(PreconditionError(str(stop), stop.remedy))
         followers = {
             name: FollowerState(position, counts[name], behind.lag(position), self._silent.get(name))
             for name, position in positions.items()

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any
 
+from psycopg import Connection
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.compare import Comparison, Side, compare, side
@@ -27,8 +28,9 @@ from cdc.log.transactions import EndsAbove
 from cdc.run.arrival import check_attended, wait
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
-from cdc.run.schema_check import check_schema, followed
+from cdc.run.schema_check import check_followed
 from connect import catalog, registration, slot, source
+from connect.catalog import TablesRefusedError
 from sinks.lake.feed import LakeFeed
 from sinks.lake.stopped import Stop
 from snapshots.copy import SnapshotSource
@@ -105,24 +107,22 @@ def verify(
     get there within `patience` seconds; without any, as soon as it is known that nobody brings it there.
     """
     check_copied(settings)
-    check_schema(settings, followed(settings))
     src = settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
-        stopped = delta_follower(settings).stopped()
-        going = [name for name in settings.tables if name not in {stop.name for stop in stopped}]
-        tables = catalog.describe(connection, going)
+        tables = _described(connection, settings)
         if patience is None:
             positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
             check_attended(settings, positions, source.current_lsn(connection))
         spark = start_spark()
         followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
-        before = filenodes(connection, going)
+        compared = [table.name for table in tables]
+        before = filenodes(connection, compared)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
             source.connected(src, autocommit=False) as keeping,
-            kept(keeping, snapshot.name, going, before) as keeper,
+            kept(keeping, snapshot.name, compared, before) as keeper,
             ExitStack() as held,
         ):
             lsn = snapshot.bookmark.lsn
@@ -132,15 +132,28 @@ def verify(
             reader = held.enter_context(Reader(settings.log))
             since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn)
             truth = _Truth(spark, readers, keeper, lsn, since, most, held)
+            reached = {name: wait(settings, name, each.position, lsn, patience) for name, each in followers.items()}
+            # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
+            stopped = delta_follower(settings).stopped()
+            going = [table for table in tables if table.name not in {stop.name for stop in stopped}]
+            check_followed(settings, going)
             found = {
                 name: truth.verdicts(
-                    each,
-                    wait(settings, name, each.position, lsn, patience),
-                    [table for table in tables if settings.holds(name, table.name)],
+                    each, reached[name], [table for table in going if settings.holds(name, table.name)]
                 )
                 for name, each in followers.items()
             }
     return Report(lsn, found, stopped)
+
+
+def _described(connection: Connection, settings: PipelineSettings) -> Sequence[Table]:
+    """The source's tables, but for those that are stopped and cannot be followed any more."""
+    examined = catalog.examine(connection, settings.tables)
+    stopped = {stop.name for stop in delta_follower(settings).stopped()}
+    refused = [each for name, found in examined.refusals.items() if name not in stopped for each in found]
+    if refused:
+        raise TablesRefusedError(refused)
+    return examined.tables
 
 
 def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, Readback]:

@@ -39,12 +39,12 @@ class CopyWriter:
         return CopiedFile(made.path, made.size, made.rows, made.stats)
 
 
-def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
-    """Make the copy the table's content, with its bookmark in the same commit."""
+def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, anew: bool = False) -> None:
+    """Make the copy the table's content, with its bookmark in the same commit; `anew`: as another table, by its id."""
     storage = lake.table(table.name)
     storage.make()
     log, now = layout.owned(lake, table.name), now_ms()
-    actions = _description(table, bookmark, log)
+    actions = _description(table, bookmark, log, anew=anew)
     if log is not None:
         actions += [file.removed(now) for file in log.state.files.values()]
     actions += [_data_file(file, now).added() for file in copy]
@@ -66,16 +66,17 @@ def release(lake: Lake, name: TableName) -> None:
         log.commit([layout.described_as(str(name), arrow_schema(described), kept, log.state.table_id)], "RELEASE")
 
 
-def _description(table: Table, bookmark: Bookmark, log: DeltaLog | None) -> list[Action]:
+def _description(table: Table, bookmark: Bookmark, log: DeltaLog | None, *, anew: bool) -> list[Action]:
     source = {"system_identifier": bookmark.system_identifier, "timeline": bookmark.timeline}
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SOURCE_PROPERTY: json.dumps(source)}
     schema, name = arrow_schema(table), str(table.name)
     if log is None:
         return layout.made(name, schema, PROPERTIES | own, FEATURES)
     properties = {**log.state.configuration, **own}
-    if SOURCE_PROPERTY in log.state.configuration:
+    if SOURCE_PROPERTY in log.state.configuration and not anew:
         return [layout.described_as(name, schema, properties, log.state.table_id)]
-    # it was released: with another id, whoever followed it knows that it is another table, of other columns perhaps
+    # it was released, or stopped: with another id, whoever followed it knows that it is another table, of other columns
+    # perhaps
     return layout.made(name, schema, properties, [*FEATURES, *log.state.protocol.get("writerFeatures", ())])
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.feed import FeedBatch, FeedRows, newest, required
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Position
@@ -181,7 +181,7 @@ class _Version:
     def parts(self) -> Iterator[FeedRows]:
         """The changes, part by part."""
         if self.known is not None:
-            yield self.known
+            yield FeedRows(self._rows(self.known.rows), self.known.gone)
         elif named := self._change_data():
             for path, _ in named:
                 yield from self._read_changes(path)
@@ -224,7 +224,7 @@ class _Version:
         return pa.concat_tables([arrow_schema(self.table).empty_table(), *chain.from_iterable(parts)])
 
     def _rows(self, found: pa.Table) -> pa.Table:
-        return found.select(self.table.column_names).cast(arrow_schema(self.table))
+        return shaped(found, self.table)
 
 
 def _whole(version: _Version, table: Table) -> FeedRows:

@@ -1,15 +1,15 @@
 """The Delta follower: one table a table of the source, and a cut after every batch."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc.columns.batch import ChangeBatch, Ranks
 from cdc.columns.changes import RefusedMessage
 from cdc.columns.ends import Ends
-from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.errors import DivergenceError, HistoryLostError, PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout, refusals, upkeep, write
@@ -20,7 +20,7 @@ from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from sinks.lake.recent import RecentChanges
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.stopped import Stop, StoppedTables
+from sinks.lake.stopped import Stop, StoppedTables, again
 from sinks.lake.table_list import TableList
 from sinks.lake.upkeep import Past
 
@@ -39,6 +39,11 @@ class _Standing:
     @property
     def table(self) -> Table:
         return self.live.table
+
+    @property
+    def schema_lsn(self) -> Lsn:
+        """That of the last schema change that the table took in."""
+        return layout.schema_lsn(self.live.state)
 
     def is_in(self, cut: Cut) -> bool:
         """Is it this very Delta table that the cut has, and not one of its name that was lost and copied anew?"""
@@ -79,7 +84,7 @@ class DeltaFollower:
 
     def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
         """Take the copied files in with one commit; whatever the table held before is replaced by it."""
-        take_in(self._lake, table, copy, bookmark)
+        take_in(self._lake, table, copy, bookmark, anew=table.name in {stop.name for stop in self.stopped()})
         self._tables.pop(table.name, None)
 
     def release(self, names: Sequence[TableName]) -> None:
@@ -103,17 +108,43 @@ class DeltaFollower:
         found = (stops.get(standing.live.state.table_id) for standing in self._standings().values())
         return [stop for stop in found if stop]
 
-    def stop(self, reasons: Mapping[TableName, str], lsn: Lsn) -> list[Stop]:
-        """Apply nothing behind this LSN to these tables: the others go on, and cuts no longer have them."""
-        going = self._going()
+    def stop(self, reasons: Mapping[TableName, str], *, copy: Collection[TableName] = ()) -> list[Stop]:
+        """Apply nothing further to these tables: the others go on, and cuts no longer have them.
+
+        `copy`: those that whoever follows is to copy again.
+        """
+        going, lsn = self._going(), self._reached()
         stops = [
-            Stop(going[name].live.state.table_id, name.schema, name.table, lsn, reason)
+            Stop(
+                going[name].live.state.table_id,
+                name.schema,
+                name.table,
+                max(lsn, going[name].bookmark.lsn),
+                reason,
+                name in copy,
+            )
             for name, reason in reasons.items()
             if name in going
         ]
+        # what stopped before, and is to be copied now
+        again = [replace(stop, copy=True) for stop in self.stopped() if stop.name in copy and not stop.copy]
+        stops += [stop for stop in again if stop.name in reasons]
         if stops:
             self._stopped.add(stops)
         return stops
+
+    def lacking(self, lsn: Lsn) -> list[Table]:
+        """The tables that know nothing yet of a schema change at this LSN, stopped ones among them."""
+        return [s.table for s in self._standings().values() if not s.bookmark.covers(lsn) and lsn > s.schema_lsn]
+
+    def widen(self, table: Table, lsn: Lsn) -> None:
+        """Give a table the further columns that a schema change at this LSN brought, and that its rows lack."""
+        self._going()[table.name].live.widen(table, lsn)
+
+    def reopen(self, names: Iterable[TableName]) -> None:
+        """Look at these tables anew: somebody has copied them again."""
+        for name in names:
+            self._tables.pop(name, None)
 
     def position(self) -> Position | None:
         cut = self._cuts.last()
@@ -258,8 +289,22 @@ class DeltaFollower:
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
             # who leaves this block has waited for all of them, also behind the first failure: none writes on unseen
             futures = [threads.submit(self._apply_table, batch, standing, version) for standing in work]
-            for future in futures:
-                future.result()
+        self._stop_for([(s.table.name, future.exception()) for s, future in zip(work, futures, strict=True)])
+
+    def _stop_for(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> None:
+        """Stop the tables that contradict their changes; whatever else was raised ends everything."""
+        reasons = {}
+        for name, error in failures:
+            if isinstance(error, DivergenceError) and self._settings.on_refusal == "hold":
+                reasons[name] = error.what
+            elif error:
+                raise error
+        self.stop(reasons)
+
+    def _reached(self) -> Lsn:
+        """Up to where whatever is in the last cut has all changes."""
+        cut = self._cuts.last()
+        return cut.position.lsn if cut else Lsn(0)
 
     def _readable(self, batch: ChangeBatch, work: Sequence[_Standing]) -> list[_Standing]:
         """The tables of which all can be read. What cannot be is kept, before anything of the batch is applied, and
@@ -276,7 +321,7 @@ class DeltaFollower:
             if self._settings.on_refusal == "stop":
                 name, reason = next(iter(reasons.items()))
                 raise PreconditionError(f"{name}: {reason}; nothing of the batch was applied", again(name))
-            self.stop(reasons, batch.ends.last.lsn)
+            self.stop(reasons)
         return [standing for standing in work if standing.table.name not in reasons]
 
     def _apply_table(self, batch: ChangeBatch, standing: _Standing, version: int) -> None:
@@ -294,8 +339,3 @@ def _refused(batch: ChangeBatch, standing: _Standing) -> list[RefusedMessage]:
     """The table's messages that are no changes, but for those from before its copy: these may have had any columns."""
     ranks, after = Ranks.of(batch.ends), standing.applied(batch.ends)
     return [each for each in batch.refused(standing.table.name) if ranks.is_behind(each.tx_id, after)]
-
-
-def again(name: TableName) -> str:
-    """The remedy for a table that cannot be followed on from where it is."""
-    return f"stop `cdc follow`; `cdc bootstrap --again {name}` copies it as it is now"

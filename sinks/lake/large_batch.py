@@ -165,7 +165,7 @@ class _Reading:
         bounded = statistics.indexed(table.column_names, table.key)
         # a task that is run again writes another file; the first one's is in no commit
         file = data_files.write(self._wanted.storage, whole.rows, bounded, data_files.change_types(whole.existed))
-        return WrittenRows(file.path, file.size, file.rows, file.stats, whole.keys)
+        return WrittenRows(file.path, file.size, file.rows, file.stats, whole.keys, whole.existed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cdc.columns.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
@@ -24,6 +25,7 @@ from sinks.lake.storage import Storage, storage_at
 
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"
+SCHEMA_PROPERTY = "cdc.schema_lsn"
 OWN = "_cdc"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 
@@ -112,7 +114,22 @@ def owned(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog |
     return log
 
 
-def made(name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = ()) -> list[Action]:
+def schema_lsn(state: State) -> Lsn:
+    """That of the last schema change that the table took in; 0 where there was none."""
+    return Lsn(int(state.configuration.get(SCHEMA_PROPERTY, 0)))
+
+
+def widened(state: State, table: Table, lsn: Lsn) -> list[Action]:
+    """The actions by which a table of ours gets the further columns that a schema change at this LSN brought."""
+    own = {TABLE_PROPERTY: json.dumps(table.as_json()), SCHEMA_PROPERTY: str(lsn)}
+    properties = {**state.configuration, **own}
+    features = state.protocol.get("writerFeatures", ())
+    return made(str(table.name), arrow_schema(table), properties, features, state.table_id)
+
+
+def made(
+    name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = (), id: str | None = None
+) -> list[Action]:
     """The actions that make a table: the features that it declares are those that it needs, so that all can read it."""
     ntz = [_NTZ] if any(_value_type(kind) == pa.timestamp("us") for kind in schema.types) else []
     wanted = list(dict.fromkeys([*ntz, *features]))
@@ -124,7 +141,7 @@ def made(name: str, schema: pa.Schema, properties: Mapping[str, str], features: 
         protocol = {"minReaderVersion": 3 if both else 1, "minWriterVersion": 7}
         protocol |= {"readerFeatures": both} if both else {}
         protocol |= {"writerFeatures": [*both, *writer_only]}
-    return [{"protocol": protocol}, described_as(name, schema, properties)]
+    return [{"protocol": protocol}, described_as(name, schema, properties, id)]
 
 
 def described_as(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Action:

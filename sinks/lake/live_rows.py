@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.arrow_types import shaped
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.tasks import in_tasks
 from cdc.core.table import Table
@@ -51,8 +51,7 @@ def live_rows(storage: Storage, share: Share, table: Table) -> Iterator[pa.Table
     # group by group: they are bounded in bytes, and what was read of several would be kept until the last
     batches = (file.iter_batches(PART_ROWS, [group], list(table.column_names)) for group in groups)
     for batch in chain.from_iterable(batches):
-        rows = pa.Table.from_batches([batch]).select(table.column_names).cast(arrow_schema(table))
-        yield _without(rows, gone, start)
+        yield _without(shaped(pa.Table.from_batches([batch]), table), gone, start)
         start += len(batch)
 
 

@@ -11,17 +11,21 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from cdc.columns.arrow_types import shaped
 from cdc.columns.key_bits import KeyBits
 from cdc.columns.row_bits import bits_from, row_bits
-from cdc.core.errors import DivergenceError, HistoryLostError
+from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
+from cdc.core.position import Lsn
 from cdc.core.table import Table
-from sinks.lake import data_files, deletion_vectors, statistics
-from sinks.lake.delta_log import DeltaLog
+from sinks.lake import data_files, deletion_vectors, layout, statistics
+from sinks.lake.delta_log import Conflict, DeltaLog
 from sinks.lake.delta_state import Action, DataFile, State, portions
 from sinks.lake.key_index import KeyIndex
 from sinks.lake.key_runs import Hits, Places
 from sinks.lake.storage import Storage, at_once
 
+CONFLICTS: Final = 20
+"""How often a commit is tried again behind other writers, each time on the table as they left it."""
 ROWS_READ_AT_ONCE: Final = 4_000_000
 """Of so many the keys are held in memory, when an index is made anew."""
 
@@ -78,9 +82,20 @@ class LiveTable:
             self._vectors[path] = deletion_vectors.read(vector, self.storage) if vector else BitMap()
         return self._vectors[path]
 
-    def marked(self, keys: KeyBits) -> dict[str, BitMap]:
-        """The vectors of the files in which live rows of these keys lie, with those rows in them."""
-        return self._vectors_with(self._index.find(keys))
+    def marked(self, keys: KeyBits, new: npt.NDArray[np.bool_]) -> dict[str, BitMap]:
+        """The vectors of the files in which live rows of these keys lie, with those rows in them.
+
+        Raises DivergenceError when a key that is `new` has a live row: Postgres inserts no key that it has.
+        """
+        hits = self._index.find(keys)
+        there = hits.take(np.flatnonzero(new[hits.asked]))
+        if len(there.asked) and (count := int(self.live(there.places).sum())):
+            raise DivergenceError(
+                f"{self.table.name}: {count} rows were inserted whose keys ({', '.join(self.table.key)}) the lake has"
+                " already; its key was another one for a while, or something else has written to the lake",
+                "see `cdc verify`, then bootstrap the table again",
+            )
+        return self._vectors_with(hits)
 
     def _vectors_with(self, hits: Hits) -> dict[str, BitMap]:
         paths, found = self._index.paths(), dict[str, BitMap]()
@@ -116,17 +131,19 @@ class LiveTable:
 
     def rows_of(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
         """These columns of the rows that keys have, in the order of the keys; None when one of them has no row."""
+        wanted = Table(self.table.name, tuple(c for c in self.table.columns if c.name in columns), ())
         hits = self._index.find(keys)
         hits = hits.take(self.live(hits.places))
         paths, parts, asked = self._index.paths(), [], []
         for number in np.unique(hits.files):
             here = hits.files == number
-            parts.append(data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here]))
+            found = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
+            parts.append(shaped(found, wanted))
             asked.append(hits.asked[here])
         places = np.concatenate(asked) if asked else np.empty(0, np.int64)
         # it sorts, which brings the rows into the order of the keys
-        found, first = np.unique(places, return_index=True)
-        return pa.concat_tables(parts).take(pa.array(first)) if len(found) == len(keys) > 0 else None
+        distinct, first = np.unique(places, return_index=True)
+        return pa.concat_tables(parts).take(pa.array(first)) if len(distinct) == len(keys) > 0 else None
 
     def live(self, places: Places) -> npt.NDArray[np.bool_]:
         """Which rows are still in the table."""
@@ -153,6 +170,24 @@ class LiveTable:
             groups = portions(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
             self._index.add_many(map(self._keys_of, groups), self.live)
 
+    def widen(self, table: Table, lsn: Lsn) -> None:
+        """Commit that the table has these columns, since a schema change at this LSN; rows from before lack them."""
+        with self.lock:
+            self._describe(table, lsn)
+            self.table = table
+            self.bounded = statistics.indexed(table.column_names, table.key)
+            if not table.key:
+                self._opened = None
+
+    def _describe(self, table: Table, lsn: Lsn) -> None:
+        for _ in range(CONFLICTS):
+            try:
+                self.commit(layout.widened(self.state, table, lsn), "ADD COLUMNS", {}, {})
+                return
+            except Conflict:
+                self.refresh()
+        raise RefusedError(f"other writers kept {table.name} busy", "stop what else writes to the lake")
+
     def save_index(self, *, everything: bool) -> None:
         """Write the index down, so that the next process need not read the files again."""
         with self.lock:
@@ -163,7 +198,9 @@ class LiveTable:
     def _index(self) -> KeyIndex:
         """The index is opened by who writes; those that only ask do without."""
         if self._opened is None:
-            self._opened = KeyIndex.open(self._index_folder, self.state.table_id)
+            # without a key, rows are told apart by all of their columns: with another column, each has other bits
+            columns = "" if self.table.key else f" with {len(self.table.columns)} columns"
+            self._opened = KeyIndex.open(self._index_folder, self.state.table_id + columns)
         return self._opened
 
     def _keys_of(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:
@@ -171,7 +208,8 @@ class LiveTable:
         return dict(zip(paths, at_once(self._keys, paths), strict=True))
 
     def _keys(self, path: str) -> KeyBits:
-        return row_bits(data_files.read(self.storage, path, bits_from(self.table)), self.table)
+        found = data_files.read(self.storage, path, bits_from(self.table))
+        return row_bits(found if self.table.key else shaped(found, self.table), self.table)
 
 
 def _counted(rows: KeyBits) -> tuple[KeyBits, npt.NDArray[np.int64]]:

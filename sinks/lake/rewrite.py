@@ -27,12 +27,14 @@ def rewritten(live: LiveTable, paths: Collection[str]) -> bool:
     The rows are read and written beside the commits; what these take away meanwhile is gone from the new file, too.
     """
     with live.lock:
-        files = [live.state.files[path] for path in paths if path in live.state.files]
+        table, files = live.table, [live.state.files[path] for path in paths if path in live.state.files]
         kept = [_live_places(file.rows, live.vector(file.path)) for file in files]
     # without the lock: batches need not wait for it, and `_died_meanwhile` finds what they did
     new, keys = _written(live, files)
     with live.lock:
-        if all(file.path in live.state.files for file in files) and _replaced(live, files, kept, new, keys):
+        # of other columns meanwhile, it would know rows without a key by other bits
+        same = live.table == table and all(file.path in live.state.files for file in files)
+        if same and _replaced(live, files, kept, new, keys):
             return True
     live.storage.delete([new.path])
     return False

@@ -1,5 +1,6 @@
 """Tables that are followed no further, each from a moment on and for a reason, until they are copied again."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -18,26 +19,40 @@ SCHEMA = pa.schema(
         pa.field("table", pa.string()),
         pa.field("lsn", pa.int64()),
         pa.field("reason", pa.string()),
+        pa.field("copy", pa.bool_()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A Delta table of the lake, by its id, that nothing behind this LSN is applied to."""
+    """A Delta table of the lake, by its id, that nothing behind this LSN is applied to.
+
+    `copy`: whoever follows the lake copies it again by itself.
+    """
 
     table_id: str
     schema: str
     table: str
     lsn: int
     reason: str
+    copy: bool
 
     @property
     def name(self) -> TableName:
         return TableName(self.schema, self.table)
 
+    @property
+    def remedy(self) -> str:
+        return "`cdc follow` copies it as it is now" if self.copy else again(self.name)
+
     def __str__(self) -> str:
         return f"{self.name} is followed no further than {format_lsn(self.lsn)}: {self.reason}"
+
+
+def again(name: TableName) -> str:
+    """The remedy for a table that cannot be followed on from where it is."""
+    return f"stop `cdc follow`; `cdc bootstrap --again {name}` copies it as it is now"
 
 
 class StoppedTables:
@@ -46,11 +61,16 @@ class StoppedTables:
     def __init__(self, lake: Lake) -> None:
         self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
         self._read: dict[str, Stop] | None = None
+        self._lock = threading.Lock()
 
     def add(self, stops: Sequence[Stop]) -> None:
-        """Write down those that are not yet."""
+        """Write down those that are not yet, or not as ones to be copied."""
+        with self._lock:
+            self._add(stops)
+
+    def _add(self, stops: Sequence[Stop]) -> None:
         known = self.by_id()
-        if fresh := [stop for stop in stops if stop.table_id not in known]:
+        if fresh := [s for s in stops if s.table_id not in known or (s.copy and not known[s.table_id].copy)]:
             self._table.append([asdict(stop) for stop in fresh])
             self._read = {**known, **{stop.table_id: stop for stop in fresh}}
 

@@ -18,10 +18,7 @@ from sinks.lake import data_files
 from sinks.lake.deletion_vectors import VectorFile
 from sinks.lake.delta_log import Conflict
 from sinks.lake.delta_state import Action, DataFile, now_ms, with_vector
-from sinks.lake.live_table import LiveTable
-
-CONFLICTS = 20
-"""How often a commit is tried again behind other writers, each time on the table as they left it."""
+from sinks.lake.live_table import CONFLICTS, LiveTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +54,8 @@ class Effect:
 def apply(live: LiveTable, effect: TableEffect, position: Position) -> Applied:
     """Commit an effect with its position. Raises as `commit` does.
 
-    Raises DivergenceError when a row was sent in part and the table has no row that it was changed from,
-    HistoryLostError when a file of the table is gone.
+    Raises DivergenceError when a row was sent in part and the table has no row that it was changed from, or when a key
+    was inserted that the table has, HistoryLostError when a file of the table is gone.
     """
     with live.lock:
         try:
@@ -124,7 +121,10 @@ def _marks(live: LiveTable, effect: Effect) -> dict[str, BitMap]:
     """The vectors that take away what goes; of a key, also the rows in whose place others come."""
     if not live.table.key:
         return live.taken(effect.gone)
-    return live.marked(joined([*(each.keys for each in effect.files), effect.gone]))
+    keys = joined([*(each.keys for each in effect.files), effect.gone])
+    # what is gone had a row, or it would not be there
+    existed = [*(each.existed for each in effect.files), np.ones(len(effect.gone), np.bool_)]
+    return live.marked(keys, ~np.concatenate(existed))
 
 
 def _without(file: DataFile, rows: BitMap, vectors: VectorFile, now: int) -> list[Action]:
@@ -150,7 +150,7 @@ def _change_data(effect: Effect) -> list[Action]:
 def _write(live: LiveTable, rows: pa.Table, net: Net) -> WrittenRows:
     changes = None if net.truncated else data_files.change_types(net.existed)
     file = data_files.write(live.storage, rows, live.bounded, changes)
-    return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys)
+    return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys, net.existed)
 
 
 def _data_file(written: WrittenRows, now: int) -> DataFile:

@@ -13,6 +13,7 @@ from cdc.columns.names import Message
 from cdc.columns.table_copy import Copy
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
+from cdc.core.schema_change import widens
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
@@ -54,12 +55,21 @@ class LatestFollower:
         state = self._known()
         check_apart(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
         if self._writer and all(table.name in state.tables for table in tables):
+            self._widen(tables)
             return
         with Admin(self._log) as admin:
             _ensure(admin, layout.topic_of_positions(self._log))
             made = [table for table in tables if self._make_topic(admin, table, state)]
         if made:
             self._register([Registration(table) for table in made])
+        self._widen(tables)
+
+    def _widen(self, tables: Sequence[Table]) -> None:
+        """Know of further columns, which are null in the rows from before."""
+        known = self._known().tables
+        widened = [table for table in tables if table.name in known and widens(known[table.name].table, table)]
+        if widened:
+            self._register([Registration(table, known[table.name].bookmark) for table in widened])
 
     def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
         """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on."""

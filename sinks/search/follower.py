@@ -14,6 +14,7 @@ from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.columns.table_copy import Copy
 from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
 from cdc.core.position import Bookmark, Position
+from cdc.core.schema_change import widens
 from cdc.core.table import Table, TableName
 from sinks.search import layout, read, write
 from sinks.search.client import Cluster, reached
@@ -49,28 +50,56 @@ class SearchFollower:
             layout.check_table(table)
         with reached(self._cluster) as client:
             for table in tables:
-                self._note(client, table.name)
+                note = self._note(client, table.name)
+                if note and widens(note.table, table):
+                    self._widen(client, IndexNote(self._owner, table, note.bookmark))
             for name, mapping in self._own_indexes().items():
                 _create_missing(client, name, {"mappings": mapping, "settings": self._own_settings()})
 
+    def _widen(self, client: OpenSearch, note: IndexNote) -> None:
+        """Give an index the fields of further columns; documents from before have none of them, which means null."""
+        client.indices.put_mapping(index=self._index(note.table.name), body=layout.table_mapping(note))
+
     def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
-        """Make the table's index anew and fill it; until the last row is in, it has no bookmark."""
+        """Fill a new index of the table, which then takes the old one's place at once; until the last row is in, it has
+        no bookmark."""
         layout.check_table(table)
-        index, note = self._index(table.name), IndexNote(self._owner, table)
-        s = self._settings
-        settings = layout.table_settings(table, s.shards, s.replicas, s.deletes_remembered_hours)
         with reached(self._cluster) as client:
-            # made anew, since delete_by_query would raise versions, and rows of the copy would lose against those
-            if self._note(client, table.name):
-                client.indices.delete(index=index)
-            client.indices.create(
-                index=index, body={"mappings": layout.table_mapping(note), "settings": {"index": settings}}
-            )
-            self._fill(client, table, copy, layout.version_of_copy(self._generation))
+            self._note(client, table.name)
+            # a new one, since delete_by_query would raise versions, and rows of the copy would lose against those
+            old, index = self._begun(client, table)
+            target = self._target(index, layout.version_of_copy(self._generation))
+            refused = write.fill(copy, table, target)
+            if refused:
+                self._refuse(client, table.name, target.version, refused)
             client.indices.refresh(index=index)
             # last: whoever is killed before leaves an index that counts as not loaded
             loaded = IndexNote(self._owner, table, bookmark)
             client.indices.put_mapping(index=index, body={"_meta": loaded.as_meta()})
+            self._put_in_place(client, table.name, index, old)
+
+    def _begun(self, client: OpenSearch, table: Table) -> tuple[list[str], str]:
+        """Make the index that a copy goes to; gives those that are behind the table's name now, too."""
+        alias, s = self._index(table.name), self._settings
+        behind = list(client.indices.get_alias(index=alias, params={"ignore_unavailable": "true"}))
+        there = client.indices.get(index=layout.copies(alias), params={"filter_path": "*.mappings._meta"})
+        # left by one that was killed
+        for left in there.keys() - set(behind):
+            client.indices.delete(index=left)
+        fresh = layout.copy_name(alias, max(map(layout.copy_number, [*there, alias])) + 1)
+        settings = layout.table_settings(table, s.shards, s.replicas, s.deletes_remembered_hours)
+        mapping = layout.table_mapping(IndexNote(self._owner, table))
+        # where there is no old one to be searched meanwhile, the new one can be seen to grow
+        aliases: dict[str, Any] = {} if behind else {alias: {}}
+        body = {"mappings": mapping, "settings": {"index": settings}, "aliases": aliases}
+        client.indices.create(index=fresh, body=body)
+        return behind, fresh
+
+    def _put_in_place(self, client: OpenSearch, name: TableName, index: str, old: Sequence[str]) -> None:
+        """Let searches see the new index instead of the old ones, between two requests."""
+        gone = [{"remove_index": {"index": each}} for each in old]
+        came = {"add": {"index": index, "alias": self._index(name)}}
+        client.indices.update_aliases(body={"actions": [*gone, came]})
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
         """Write every table of the batch, make it visible, then the position."""
@@ -105,10 +134,10 @@ class SearchFollower:
             return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
 
     def written(self, table: TableName) -> int:
-        """The operations that the table's index has taken since it was made."""
-        only = {"ignore_unavailable": "true"}
+        """The operations that the table's indexes have taken since they were made, also one that is being filled."""
+        alias, only = self._index(table), {"ignore_unavailable": "true"}
         with reached(self._cluster) as client:
-            found = client.indices.stats(index=self._index(table), metric="indexing", params=only)
+            found = client.indices.stats(index=f"{alias},{layout.copies(alias)}", metric="indexing", params=only)
         return int(found["_all"]["primaries"].get("indexing", {}).get("index_total", 0))
 
     def rows(self, table: Table) -> DataFrame:
@@ -125,9 +154,11 @@ class SearchFollower:
             if not self._note(client, table.name):
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
-        return read.Source(self._cluster, index, int(settings[index]["settings"]["index"]["number_of_shards"]))
+        shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
+        return read.Source(self._cluster, index, int(shards))
 
     def _index(self, name: TableName) -> str:
+        """The name under which the table is searched: an alias."""
         return layout.index_name(self._prefix, name)
 
     def _own_indexes(self) -> dict[str, dict[str, Any]]:
@@ -145,7 +176,7 @@ class SearchFollower:
         found = client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
         if not found:
             return None
-        note = IndexNote.from_meta(found.get(index, {}).get("mappings", {}).get("_meta"))
+        note = IndexNote.from_meta(next(iter(found.values())).get("mappings", {}).get("_meta"))
         if note is None or note.owner != self._owner or note.table.name != name:
             raise PreconditionError(
                 f"index {index} is there already and is not this follower's", "choose another prefix, or delete it"
@@ -153,27 +184,26 @@ class SearchFollower:
         return note
 
     def _notes(self, client: OpenSearch) -> dict[TableName, IndexNote]:
-        found = client.indices.get_mapping(index=f"{self._prefix}-*", params={"filter_path": "*.mappings._meta"})
-        notes = [(index, IndexNote.from_meta(each["mappings"]["_meta"])) for index, each in found.items()]
+        only = {"filter_path": "*.mappings._meta,*.aliases"}
+        found = client.indices.get(index=f"{self._prefix}-*", params=only)
+        named = [
+            ({index, *each.get("aliases", ())}, IndexNote.from_meta(each.get("mappings", {}).get("_meta")))
+            for index, each in found.items()
+        ]
         return {
             note.table.name: note
-            for index, note in notes
-            if note and note.owner == self._owner and index == self._index(note.table.name)
+            for names, note in named
+            if note and note.owner == self._owner and self._index(note.table.name) in names
         }
 
-    def _target(self, table: TableName, version: int) -> write.Target:
+    def _target(self, index: str, version: int) -> write.Target:
         s = self._settings
         limits = (s.bulk_documents, s.bulk_bytes, s.bulk_retry_seconds)
-        return write.Target(self._cluster, self._index(table), version, *limits)
-
-    def _fill(self, client: OpenSearch, table: Table, copy: Copy, version: int) -> None:
-        refused = write.fill(copy, table, self._target(table.name, version))
-        if refused:
-            self._refuse(client, table.name, version, refused)
+        return write.Target(self._cluster, index, version, *limits)
 
     def _write(self, client: OpenSearch, table: Table, changes: Iterable[FeedRows], version: int) -> None:
         parts = (part for each in changes for part in write.operations(each, table, version))
-        refused = write.send(client, parts, self._target(table.name, version))
+        refused = write.send(client, parts, self._target(self._index(table.name), version))
         if refused:
             self._refuse(client, table.name, version, refused)
 

@@ -13,6 +13,7 @@ from cdc.core.table import Column, Kind, Table, TableName
 _PLAIN = re.compile(r"[a-z0-9_]{1,60}")
 _FOREIGN = re.compile(r"[^a-z0-9_]")
 _HASH_LENGTH, _LONGEST_PART = 16, 60
+_COPY = ".copy"
 _END_BITS = 48
 """Offsets of ENDs have so many bits of a version, which is a signed number of 64; generations have the rest."""
 EXACT_CHARACTERS = 1024
@@ -110,6 +111,25 @@ def index_name(prefix: str, table: TableName) -> str:
     readable = (_FOREIGN.sub("_", part.lower())[:_LONGEST_PART] for part in parts)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_HASH_LENGTH]
     return "-".join((prefix, *readable)) + f".{digest}"
+
+
+def copy_name(alias: str, number: int) -> str:
+    """The index behind the name that is searched: a table that is copied again gets a new one, beside the old.
+
+    No table's name ends so: a dot precedes sixteen hex digits there.
+    """
+    return f"{alias}{_COPY}{number}"
+
+
+def copies(alias: str) -> str:
+    """All indexes that such names were given to, as a pattern."""
+    return f"{alias}{_COPY}*"
+
+
+def copy_number(index: str) -> int:
+    """Which copy of its table the index is; 0 for one from before there were several."""
+    number = index.rpartition(_COPY)[2]
+    return int(number) if _COPY in index and number.isdecimal() else 0
 
 
 def positions_index(prefix: str) -> str:

@@ -71,5 +71,7 @@ def test_a_follower_that_nobody_feeds_cannot_catch_up(make_pipeline: MakePipelin
 
 def delete_index(pipeline: Pipeline) -> None:
     settings = next(f for f in pipeline.settings.followers.values() if isinstance(f, SearchSettings))
-    answer = httpx.delete(f"{settings.url}/{pipeline.settings.pipeline.name}-public-things")
+    alias = f"{settings.url}/{pipeline.settings.pipeline.name}-public-things"
+    [index] = httpx.get(alias).json()
+    answer = httpx.delete(f"{settings.url}/{index}")
     assert answer.is_success, answer.text

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cdc.columns.changes import Decoded, Messages, RefusedMessage
-from cdc.columns.decoding.envelope import UNFIT, Form, Message, Refused, Source, integers
+from cdc.columns.decoding.envelope import UNFIT, Form, Message, Refused, Source, Transaction, integers
 from cdc.columns.decoding.keyed import Keyed
 from cdc.columns.decoding.keyless import Keyless
 from cdc.columns.decoding.rows import Rows
@@ -24,6 +24,7 @@ class _Head(msgspec.Struct, gc=False):
     """What tells where a message belongs, whatever else is wrong with it."""
 
     source: Source
+    transaction: Transaction | None = None
 
 
 class _Loose(msgspec.Struct, gc=False):
@@ -96,14 +97,15 @@ class Decoder:
 
     def _refusal(self, messages: Messages, at: int, reason: str) -> RefusedMessage:
         refusal = Refusal(messages.topic, int(messages.partition[at]), int(messages.offset[at]), reason)
-        value = messages.value[at]
-        return RefusedMessage(refusal, messages.key[at], value, self._transaction_of(value))
+        return messages.refused(at, refusal, *self._place(messages.value[at]))
 
-    def _transaction_of(self, value: bytes) -> int | None:
+    def _place(self, value: bytes) -> tuple[int | None, int | None]:
+        """The transaction that it belongs to, and where in there, as far as that can be read."""
         try:
-            return int(self._head(value).source.txId)
+            head = self._head(value)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return None
+            return None, None
+        return head.source.txId, head.transaction.total_order if head.transaction else None
 
 
 def _names(text: bytes | None, shape: Any, field: str = "") -> list[str] | None:

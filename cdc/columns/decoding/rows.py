@@ -34,10 +34,16 @@ class Rows:
         self._fields = {name: f"c{number}" for number, name in enumerate(table.column_names)}
 
     def struct(self, name: str, columns: Sequence[Column]) -> Any:
-        """A type with exactly these columns: one that is missing, and one that is new, is an error."""
-        own = [(self._fields[column.name], wire(column).sent_as | None) for column in columns]
+        """A type with exactly these columns: one that is missing, and one that is new, is an error.
+
+        A column that came while the table was followed may be missing in what is older.
+        """
+        own: list[Any] = [
+            (self._fields[column.name], wire(column).sent_as | None, *([None] if column.added else []))
+            for column in columns
+        ]
         renamed = {self._fields[column.name]: column.name for column in columns}
-        return msgspec.defstruct(name, own, rename=renamed, forbid_unknown_fields=True, gc=False)
+        return msgspec.defstruct(name, own, rename=renamed, kw_only=True, forbid_unknown_fields=True, gc=False)
 
     def columns(self, rows: Sequence[Any]) -> tuple[pa.Table, dict[str, Mask]]:
         """The table's columns of rows, null where there is no row; and for columns of which some value was not sent,

@@ -1,0 +1,138 @@
+"""Copies of tables, each on a slot's exported snapshot, while capture goes on beside them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from psycopg import Connection
+from pyspark.sql import SparkSession
+
+from cdc.columns.feed import required
+from cdc.config.settings import PipelineSettings
+from cdc.core.position import Bookmark, format_lsn
+from cdc.core.table import Table, TableName
+from cdc.run.job_progress import watched
+from cdc.run.pipeline import lake_of
+from cdc.run.progress import SPARKS_ROWS, Bars
+from connect import catalog, connector, marker, slot, source
+from connect.registration import Registration
+from connect.rest import ConnectClient
+from sinks.lake.copied_files import CopyWriter
+from sinks.lake.follower import DeltaFollower
+from snapshots.copy import SnapshotSource, copy_table
+from snapshots.keeper import Filenodes, Kept, TableRewritten, filenodes, kept
+
+STARTS = 5
+"""How often a copy starts over when a table is rewritten under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every step needs; `captured`: all tables that the connector is to send."""
+
+    settings: PipelineSettings
+    connection: Connection
+    client: ConnectClient
+    spark: SparkSession | None
+    captured: Sequence[TableName]
+    registration: Registration
+    say: Callable[[str], None]
+    bars: Bars
+
+
+Copying = Callable[[Work, DeltaFollower, Sequence[Table]], dict[TableName, int]]
+
+
+def started_over(
+    work: Work, copy: Copying, follower: DeltaFollower, names: Sequence[TableName]
+) -> dict[TableName, int]:
+    """Copy tables as they are now, anew when their schema changes before their copy has begun; gives their rows."""
+    for left in reversed(range(STARTS)):
+        try:
+            return copy(work, follower, catalog.describe(work.connection, names))
+        except TableRewritten as rewritten:
+            if not left:
+                raise
+            work.say(f"{rewritten}")
+            # a first copy that was broken off leaves its slot behind, which nobody drains yet
+            start_capture(work)
+    raise AssertionError("unreachable")
+
+
+def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
+    """Copy on the snapshot of the pipeline's own slot, which is made for it; gives the tables' rows."""
+    # a second try: the slot of the first one is there, but its snapshot went with its connection
+    if slot.state(work.connection, work.registration.slot) is not None:
+        return later_copy(work, follower, missing)
+    with _snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
+        work.say(f"slot {work.registration.slot} at {format_lsn(bookmark.lsn)}")
+        # the slot drains while the tables are copied: WAL would else pile up for as long as that takes
+        start_capture(work)
+        return _copy(work, follower, missing, keeper, bookmark)
+
+
+def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
+    """Copy on a temporary slot's snapshot, once capture is proven with these tables.
+
+    Not at once when they are published: a transaction that began before would lose its first rows, which neither the
+    copy nor the log has (seen).
+    """
+    # 50 + 6 and a pid fit the 63 bytes of a name; no two sessions that live have the same pid
+    name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
+    with _snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
+        work.say(f"copy of {len(missing)} tables at {format_lsn(bookmark.lsn)}")
+        return _copy(work, follower, missing, keeper, bookmark)
+
+
+@contextmanager
+def _snapshot(
+    work: Work, tables: Sequence[Table], slot_name: str, *, temporary: bool
+) -> Iterator[tuple[Kept, Bookmark]]:
+    """A slot's snapshot, readable by any session for as long as the context lasts, and its bookmark.
+
+    At the end the keeper's session goes first, then the slot's connection, and a temporary slot with it.
+    """
+    names = [table.name for table in tables]
+    # before the slot: a table that is rewritten in between has another file than the snapshot knows
+    before: Filenodes = filenodes(work.connection, names)
+    src = work.settings.source
+    with (
+        slot.created(src, slot_name, temporary=temporary) as snapshot,
+        source.connected(src, autocommit=False) as keeping,
+        kept(keeping, snapshot.name, names, before) as keeper,
+    ):
+        # the history tells of changes behind the snapshot only
+        if catalog.examine(keeping, names).tables != list(tables):
+            raise TableRewritten("a table's columns changed while its copy began", "start again")
+        yield keeper, snapshot.bookmark
+
+
+def start_capture(work: Work) -> None:
+    """Start the connector, or give it the new list of tables, and see a row go through it."""
+    s = work.settings
+    keys, exact_text = catalog.other_keys(work.connection, work.captured), work.client.has(connector.EXACT_TEXT)
+    captured = connector.Captured(work.captured, keys, exact_text)
+    config = connector.configuration(work.connection, s.source, s.connect, work.registration, captured)
+    done = connector.start(work.client, s.connect.connector, config)
+    if done:
+        work.say(f"connector {s.connect.connector} {done}")
+    proof = marker.Capture(s.source, s.log, work.client, s.connect.connector, s.pipeline.name)
+    marker.prove(work.connection, proof)
+
+
+def _copy(
+    work: Work, follower: DeltaFollower, tables: Sequence[Table], keeper: Kept, bookmark: Bookmark
+) -> dict[TableName, int]:
+    readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
+    copied: dict[TableName, int] = {}
+    spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)
+    for table in tables:
+        storage = lake.table(table.name)
+        storage.make()
+        with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
+            watch = watched(spark, advance, rows[table.name])
+            files = copy_table(spark, readers, table, keeper.pages[table.name], CopyWriter(table, storage), watch)
+        # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
+        follower.load(table, files, bookmark)
+        copied[table.name] = sum(file.rows for file in files)
+    return copied

@@ -1,0 +1,164 @@
+"""Copies tables again whose schema has changed, beside the stream that goes on with the others.
+
+The new copy takes the old one's place in one commit, on its own LSN; who reads the lake has the old rows until then.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+
+from psycopg import Connection
+from pyspark.sql import SparkSession
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import CdcError
+from cdc.core.position import Lsn
+from cdc.core.table import TableName
+from cdc.run.acceptance import accepted
+from cdc.run.copies import Work, later_copy, start_capture, started_over
+from cdc.run.failures import ours
+from cdc.run.pipeline import delta_follower, lease
+from cdc.run.progress import Bars
+from connect import connector, publication, registration, source
+from connect.rest import ConnectClient
+
+LAST_COPY_SECONDS = 60.0
+AGAIN_SECONDS = 10.0
+"""Until a copy is tried again that could not be made: the table may be there again."""
+
+Copy = Callable[[Collection[TableName]], "Outcome"]
+"""Copies tables; raises CdcError when none of them can be."""
+
+
+class Renewal:
+    """What is to be copied again, and what has been: the stream asks for copies, and takes them in."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._wanted: set[TableName] = set()
+        self._refused: set[TableName] = set()
+        self._copied: set[TableName] = set()
+        self.joined = Lsn(0)
+        """Who has reached this LSN has all tables that were copied again."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Is there a table that can be copied again, and takes no part yet?"""
+        with self._changed:
+            return bool((self._wanted - self._refused) | self._copied)
+
+    def want(self, names: Iterable[TableName]) -> None:
+        """Have these tables copied again."""
+        with self._changed:
+            self._wanted |= set(names)
+            self._changed.notify_all()
+
+    def copied(self) -> Collection[TableName]:
+        """The tables whose copies wait to be taken in."""
+        with self._changed:
+            return set(self._copied)
+
+    def taken_in(self, names: Collection[TableName], lsn: Lsn) -> None:
+        """These take part again, for who has reached this LSN."""
+        with self._changed:
+            self._copied -= set(names)
+            self.joined = Lsn(max(self.joined, lsn))
+
+    def run(self, copy: Copy, say: Callable[[str], None], done: threading.Event) -> None:
+        """Copy what is wanted, until `done` is set."""
+        said = ""
+        while not done.is_set():
+            with self._changed:
+                names = set(self._wanted)
+                if not names:
+                    self._changed.wait(0.2)
+                    continue
+            outcome = _outcome(copy, names)
+            with self._changed:
+                self._refused = names - outcome.copied
+                self._wanted -= outcome.copied
+                self._copied |= outcome.copied
+            if outcome.failure and str(outcome.failure) != said:
+                said = str(outcome.failure)
+                say(f"not copied again yet: {said}")
+            if outcome.failure:
+                done.wait(AGAIN_SECONDS)
+
+
+@contextmanager
+def renewed(renewal: Renewal, copy: Copy, say: Callable[[str], None]) -> Iterator[None]:
+    """What is wanted is copied for as long as the context lasts."""
+    done = threading.Event()
+    thread = threading.Thread(target=renewal.run, args=(copy, say, done), name="renewal", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        # a copy at hand is broken off with the process, and made again by the next
+        thread.join(LAST_COPY_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The tables that were copied, and what kept others from it."""
+
+    copied: frozenset[TableName]
+    failure: CdcError | None
+
+
+def _outcome(copy: Copy, names: Collection[TableName]) -> Outcome:
+    try:
+        return copy(names)
+    except CdcError as error:
+        return Outcome(frozenset(), error)
+    except Exception as error:  # noqa: BLE001 - a thread that ends in silence looks like a copy that takes long
+        return Outcome(frozenset(), ours("the copy", error))
+
+
+def copy_again(
+    settings: PipelineSettings,
+    spark: SparkSession,
+    say: Callable[[str], None],
+    bars: Bars,
+    names: Collection[TableName],
+) -> Outcome:
+    """Copy these tables as they are in the source now. Raises CdcError with what keeps all of them from it."""
+    src = settings.source
+    with (
+        lease(settings, "bootstrap"),
+        source.connected(src) as connection,
+        ConnectClient(settings.connect.url) as client,
+        closing(delta_follower(settings)) as follower,
+    ):
+        fit, failure = _fit(connection, client, settings, names)
+        if not fit:
+            return Outcome(frozenset(), failure)
+        stands = registration.registered(connection, src, settings.pipeline.name)
+        assert stands is not None
+        # one that was made again is not in it any more
+        publication.publish(connection, src.publication, fit)
+        work = Work(settings, connection, client, spark, settings.tables, stands, say, bars)
+        if connector.failure(client, settings.connect.connector):
+            # at a row from before the change, perhaps: it goes on behind what these tables have in the log by now
+            start_capture(replace(work, captured=[name for name in settings.tables if name not in names]))
+        start_capture(work)
+        copied = started_over(work, later_copy, follower, fit)
+    for name, rows in copied.items():
+        say(f"{name} is copied again: {rows:,} rows")
+    return Outcome(frozenset(copied), failure)
+
+
+def _fit(
+    connection: Connection, client: ConnectClient, settings: PipelineSettings, names: Collection[TableName]
+) -> tuple[list[TableName], CdcError | None]:
+    """Those of these tables that can be followed, and what the first of the others is refused for."""
+    fit, failure, exact_text = list[TableName](), None, client.has(connector.EXACT_TEXT)
+    for name in sorted(names):
+        try:
+            accepted(connection, settings, [name], exact_text=exact_text)
+            fit.append(name)
+        except CdcError as error:
+            failure = failure or error
+    return fit, failure

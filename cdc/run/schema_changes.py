@@ -1,0 +1,112 @@
+"""Schema changes as the lake's stream meets them: what one means is settled before what came behind it is applied."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdc.columns.changes import Changes, Op
+from cdc.columns.ends import Ends
+from cdc.core.position import Lsn, Offsets
+from cdc.core.schema_change import Altered, Policy, SchemaChange, Unchanged, Widened, judged
+from cdc.core.table import Table, TableName
+from cdc.log.runs import RunReader
+from connect.catalog import described
+from connect.schema_history import history_of
+from connect.settings import SourceSettings
+from connect.shape import Shape, read
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.stopped import Stop
+
+GONE = "it was dropped or renamed"
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a transaction left of a table: its shape, None where only its rows changed; `gone`, and then no shape."""
+
+    shape: Shape | None
+    gone: bool
+    rewritten: bool
+
+
+class SchemaChanges:
+    """Reads the schema history for one lake, and has its follower go along as the policy says."""
+
+    def __init__(self, follower: DeltaFollower, reader: RunReader, source: SourceSettings) -> None:
+        self._follower = follower
+        self._reader = reader
+        self._source = source
+        self._history = history_of(source)
+
+    @property
+    def table(self) -> str:
+        """The table of the source that the history is in: a transaction that changes it is a run by itself."""
+        return str(self._history.name)
+
+    def take_in(self, run: Ends, start: Offsets) -> tuple[list[Stop], Offsets]:
+        """Go along with what a run of one transaction changed; gives the tables that this has stopped, and where
+        reading goes on behind it."""
+        end = run.last
+        read = self._reader.read(run, [self._history], start)
+        noted = noted_in(read.batch.changes[self._history.name].changes, end.tx_id)
+        found = {
+            table.name: meant(table, noted[table.name])
+            for table in self._follower.lacking(end.lsn)
+            if table.name in noted
+        }
+        return self._gone_along(found, end.lsn), read.next_offsets
+
+    def stop(self, reasons: Mapping[TableName, str]) -> list[Stop]:
+        """Stop tables whose schema has changed, to be copied again where their policy is to go along."""
+        copied = [name for name in reasons if self._source.policy(name) is Policy.EVOLVE]
+        return self._follower.stop(reasons, copy=copied)
+
+    def _gone_along(self, found: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[Stop]:
+        reasons: dict[TableName, str] = {}
+        going = {table.name for table in self._follower.tables()}
+        for name, change in found.items():
+            match change:
+                case Widened(table, told):
+                    if self._source.policy(name) is Policy.STOP:
+                        reasons[name] = told
+                    elif name in going:
+                        self._follower.widen(table, lsn)
+                    else:
+                        # it stopped at a message, which the capture may have read by this later schema
+                        reasons[name] = told
+                case Altered(told):
+                    reasons[name] = told
+                case Unchanged():
+                    pass
+        return self.stop({name: f"its schema has changed: {told}" for name, told in reasons.items()})
+
+
+def noted_in(changes: Changes, tx_id: int) -> dict[TableName, Noted]:
+    """What a transaction's changes of the history say of each table."""
+    found: dict[TableName, Noted] = {}
+    for at in np.argsort(changes.total_order, kind="stable").tolist():
+        gone = changes.op[at] == Op.DELETE
+        row = (changes.key_columns if gone else changes.rows).slice(at, 1).to_pylist()[0]
+        name = TableName(row["schema"], row["table"])
+        before = found.get(name)
+        rewritten = not gone and row["rewritten_by"] == tx_id
+        found[name] = Noted(
+            read(row["shape"]) if not gone and row["shape"] else None,
+            bool(gone),
+            rewritten or (before is not None and (before.rewritten or before.gone)),
+        )
+    return found
+
+
+def meant(followed: Table, noted: Noted) -> SchemaChange:
+    """What it means for who follows the table."""
+    if noted.gone:
+        return Altered(GONE)
+    if noted.shape is None:
+        return Altered("its rows were rewritten") if noted.rewritten else Unchanged()
+    now = described(followed.name, noted.shape)
+    if not isinstance(now, Table):
+        return Altered(now[0].what)
+    filled = [column.name for column in noted.shape.columns if column.fills_old_rows]
+    return judged(followed, now, filled=filled, rewritten=noted.rewritten)

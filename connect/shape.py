@@ -1,0 +1,85 @@
+"""What Postgres's catalog says of a table, whole, as one JSON value: asked for now, or noted when it changed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from psycopg import Connection
+
+from cdc.core.table import TableName
+from connect.types import PgType
+
+# In `key`, those of INCLUDE, which stand behind the others in indkey, are left out. System columns have numbers below
+# 1, and dropped ones stay in the catalog. `types`: those of the columns, what a domain restricts, and what an array
+# holds; int2vector and oidvector are arrays that are written apart.
+SHAPES: Final = """
+SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS relation, jsonb_build_object(
+    'kind', c.relkind, 'persistence', c.relpersistence, 'identity', c.relreplident,
+    'key_immediate', coalesce(i.indimmediate, false), 'key_primary', coalesce(i.indisprimary, false),
+    'key', (SELECT coalesce(jsonb_agg(a.attname ORDER BY k.n), '[]')
+              FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
+              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+             WHERE k.n <= i.indnkeyatts),
+    'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object(
+                    'name', a.attname, 'number', a.attnum, 'type', a.atttypid::bigint, 'modifier', a.atttypmod,
+                    'is_generated', a.attgenerated <> '', 'fills_old_rows', a.atthasmissing) ORDER BY a.attnum), '[]')
+                  FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+    'types', (WITH RECURSIVE used(oid) AS (
+                  SELECT a.atttypid FROM pg_attribute a
+                   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                UNION
+                  SELECT part FROM used JOIN pg_type t USING (oid), unnest(ARRAY[t.typbasetype, t.typelem]) AS part
+                   WHERE part <> 0
+              )
+              SELECT coalesce(jsonb_agg(jsonb_build_object(
+                  'oid', t.oid::bigint, 'name', t.typname, 'schema', tn.nspname, 'is_enum', t.typtype = 'e',
+                  'modifier', t.typtypmod, 'base', CASE t.typtype WHEN 'd' THEN t.typbasetype::bigint ELSE 0 END,
+                  'element', CASE WHEN t.typcategory = 'A' AND t.typtype = 'b'
+                                   AND t.typname NOT IN ('int2vector', 'oidvector')
+                                  THEN t.typelem::bigint ELSE 0 END) ORDER BY t.oid), '[]')
+                FROM used JOIN pg_type t USING (oid) JOIN pg_namespace tn ON tn.oid = t.typnamespace)
+    ) AS shape
+  FROM pg_class c
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN pg_index i ON i.indrelid = c.oid
+       AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
+"""
+"""A SELECT of all relations, by name, with their shapes; a condition may follow."""
+
+_OF_NAMES: Final = " WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """A column; `fills_old_rows`: a default stands for it in rows that are older than it."""
+
+    name: str
+    number: int
+    type: int
+    modifier: int
+    is_generated: bool
+    fills_old_rows: bool
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """A relation: `identity` is its replica identity, `key` the columns of the index that this rests on."""
+
+    kind: str
+    persistence: str
+    identity: str
+    key: tuple[str, ...]
+    key_immediate: bool
+    key_primary: bool
+    columns: tuple[Attribute, ...]
+    types: tuple[PgType, ...]
+
+
+def read(text: str) -> Shape:
+    """A shape as it was noted."""
+    return msgspec.json.decode(text, type=Shape)
+
+
+def shapes(connection: Connection, names: Sequence[TableName]) -> Mapping[TableName, Shape]:
+    """The shapes of those of these tables that are there."""
+    wanted = ([name.schema for name in names], [name.table for name in names])
+    rows: list[tuple[Any, ...]] = connection.execute((SHAPES + _OF_NAMES).encode(), wanted).fetchall()
+    return {TableName(schema, table): msgspec.convert(shape, Shape) for schema, table, _, shape in rows}

@@ -1,0 +1,207 @@
+"""Tables whose schema changes while they are followed, each change by the followers' own doing, on the real parts."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.run.pipeline import lake_of
+from connect.rest import ConnectClient
+from sinks.lake import layout
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import booted, caught_up, following, problems, verified
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(900)
+
+MADE = "CREATE TABLE {t} (id int PRIMARY KEY, a int, b numeric(5, 3), c varchar(10), d text)"
+FILLED = (
+    "INSERT INTO {t} VALUES (1, 1, 12.345, 'c', 'd'), (2, NULL, NULL, NULL, NULL), (3, 3, 3, 'x', repeat('y', 9000))"
+)
+LARGE = "UPDATE {t} SET a = a + 1"
+"""It leaves the large value of `d` unsent."""
+
+WIDENED = {
+    "came": ("ALTER TABLE {t} ADD COLUMN e date", "INSERT INTO {t} VALUES (4, 4, 4, '4', '4', '2024-02-29')", LARGE),
+    "came_within": (
+        "BEGIN; UPDATE {t} SET a = 7 WHERE id = 1; ALTER TABLE {t} ADD COLUMN e int[]; UPDATE {t} SET"
+        " e = '{{1,2}}' WHERE id = 2; ALTER TABLE {t} ADD COLUMN f timestamp; INSERT INTO {t} (id, f) VALUES"
+        " (5, '2024-01-01'); COMMIT",
+        LARGE,
+    ),
+    "twice": (
+        "ALTER TABLE {t} ADD COLUMN e int",
+        LARGE,
+        "ALTER TABLE {t} ADD COLUMN f int DEFAULT NULL",
+        "DELETE FROM {t} WHERE id = 2",
+    ),
+    "same": (
+        "ALTER TABLE {t} ALTER c TYPE varchar(20)",
+        "ALTER TABLE {t} ALTER a SET DEFAULT 5",
+        "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id > 0)",
+        "INSERT INTO {t} (id, c) VALUES (4, 'more than ten')",
+        "CREATE INDEX ON {t} (a)",
+        "VACUUM FULL {t}",
+    ),
+    "wide_keyless": ("ALTER TABLE {t} ADD COLUMN e int", LARGE, "DELETE FROM {t} WHERE id = 2", "UPDATE {t} SET e = 1"),
+}
+COPIED = {
+    "filled": ("ALTER TABLE {t} ADD COLUMN e int DEFAULT 7", "INSERT INTO {t} (id) VALUES (4)", LARGE),
+    "volatile": ("ALTER TABLE {t} ADD COLUMN e uuid NOT NULL DEFAULT gen_random_uuid()", LARGE),
+    "went": ("ALTER TABLE {t} DROP COLUMN b", LARGE, "INSERT INTO {t} VALUES (4, 4, '4')"),
+    "went_and_came": ("ALTER TABLE {t} DROP COLUMN b", "ALTER TABLE {t} ADD COLUMN b int DEFAULT 999"),
+    "renamed_column": ("ALTER TABLE {t} RENAME a TO z", "INSERT INTO {t} (id, z) VALUES (4, 4)"),
+    "wider": ("ALTER TABLE {t} ALTER a TYPE bigint", "INSERT INTO {t} (id, a) VALUES (4, 5000000000)"),
+    "more_digits": ("ALTER TABLE {t} ALTER b TYPE numeric(9, 3)", "INSERT INTO {t} (id, b) VALUES (4, 123456.789)"),
+    "narrowed_and_back": ("ALTER TABLE {t} ALTER b TYPE numeric(4, 2)", "ALTER TABLE {t} ALTER b TYPE numeric(5, 3)"),
+    "other_type": ("ALTER TABLE {t} ALTER a TYPE text USING 'number ' || a", LARGE.replace("a + 1", "a || '!'")),
+    "rewritten": ("ALTER TABLE {t} ALTER a TYPE int USING -a",),
+    "other_key": (
+        "ALTER TABLE {t} ALTER c SET NOT NULL, DROP CONSTRAINT {t}_pkey, ADD PRIMARY KEY (id, c)",
+        "INSERT INTO {t} (id, c) VALUES (1, 'another')",
+    ),
+    "made_again": (
+        "DROP TABLE {t}",
+        "CREATE TABLE {t} (id bigint PRIMARY KEY, note jsonb)",
+        """INSERT INTO {t} VALUES (9, '{{"a": 1}}')""",
+    ),
+    "replaced": (
+        "CREATE TABLE {t}_new (id int PRIMARY KEY, n int)",
+        "INSERT INTO {t}_new VALUES (1, 1)",
+        "BEGIN; ALTER TABLE {t} RENAME TO {t}_old; ALTER TABLE {t}_new RENAME TO {t}; COMMIT",
+        "INSERT INTO {t} VALUES (2, 2)",
+    ),
+}
+CHANGES = {**WIDENED, **COPIED}
+
+
+def made(make_pipeline: MakePipeline, names: dict[str, tuple[str, ...]]) -> Pipeline:
+    statements = [text.format(t=name) for name in names for text in (MADE, FILLED)]
+    pipeline = make_pipeline(*statements, tables=tuple(f"public.{name}" for name in names))
+    # before they are copied: a table that gets its key by another way later
+    for name in (name for name in names if name == "other_key"):
+        pipeline.run(f"UPDATE {name} SET c = 'x' WHERE c IS NULL")
+    if "wide_keyless" in names:
+        pipeline.run("ALTER TABLE wide_keyless DROP CONSTRAINT wide_keyless_pkey, REPLICA IDENTITY FULL")
+        for kind in ("search", "latest"):
+            pipeline.configure(f"    kind: {kind}\n", f"    kind: {kind}\n    leave_out: [public.wide_keyless]\n")
+    return pipeline
+
+
+def changed(pipeline: Pipeline, names: dict[str, tuple[str, ...]]) -> None:
+    pipeline.run(*(text.format(t=name) for name, texts in names.items() for text in texts))
+
+
+def ids(pipeline: Pipeline) -> dict[str, str]:
+    """The lake's tables by their ids: one that was copied again has another."""
+    lake = lake_of(pipeline.settings)
+    logs = {name.table: layout.owned(lake, name) for name in pipeline.settings.tables}
+    return {name: log.state.table_id for name, log in logs.items() if log}
+
+
+def columns(pipeline: Pipeline, name: str) -> list[str]:
+    log = layout.owned(lake_of(pipeline.settings), TableName("public", name))
+    table = layout.described(log.state) if log else None
+    return list(table.column_names) if table else []
+
+
+def differing(pipeline: Pipeline, spark: SparkSession) -> dict[str, object]:
+    """The tables that differ, by follower, and those that are stopped."""
+    report = verified(pipeline, spark)
+    compared = [
+        (f"{name} {table}", verdict) for name, each in report.followers.items() for table, verdict in each.items()
+    ]
+    assert len(compared) > len(report.followers)
+    return {
+        **{told: verdict for told, verdict in compared if not (verdict.comparison and verdict.comparison.equal)},
+        **{f"stopped {stop.name}": stop for stop in report.stopped},
+    }
+
+
+def test_whatever_changes_is_gone_along_with(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = made(make_pipeline, CHANGES)
+    booted(pipeline, spark)
+    before = ids(pipeline)
+    pipeline.run(*(LARGE.format(t=name) for name in CHANGES))
+    changed(pipeline, CHANGES)
+    caught_up(pipeline, spark)
+    after = ids(pipeline)
+    assert {name for name in before if before[name] == after[name]} == set(WIDENED)
+    assert differing(pipeline, spark) == {}
+    assert columns(pipeline, "twice") == ["id", "a", "b", "c", "d", "e", "f"]
+    # and so it goes on
+    pipeline.run(*(f"UPDATE {name} SET id = id + 100" for name in CHANGES))
+    caught_up(pipeline, spark)
+    assert differing(pipeline, spark) == {}
+    assert not booted(pipeline, spark).changed
+
+
+def test_a_change_beside_a_running_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    names = {name: CHANGES[name] for name in ("came", "filled", "same")}
+    pipeline = made(make_pipeline, names)
+    booted(pipeline, spark)
+    with following(pipeline, spark) as running:
+        pipeline.run("UPDATE came SET a = 0 WHERE id = 1")
+        running.wait_for("lake: 1 changes")
+        changed(pipeline, names)
+        running.wait_for("public.filled is copied again: 4 rows")
+        assert verified(pipeline, spark).equal
+        # a table that is gone is followed again once it is there
+        pipeline.run("ALTER TABLE same RENAME TO gone")
+        running.wait_for("not copied again yet: no table public.same in the source")
+        pipeline.run("UPDATE came SET a = -1 WHERE id = 1", "ALTER TABLE gone RENAME TO same")
+        running.wait_for("public.same is copied again: 4 rows")
+        assert verified(pipeline, spark).equal
+
+
+def test_a_table_whose_policy_is_to_stop(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    names = {name: CHANGES[name] for name in ("came", "twice", "filled")}
+    pipeline = made(make_pipeline, names)
+    pipeline.configure(
+        "source:\n",
+        "source:\n  on_schema_change: additive\n  on_schema_change_of: {public.came: stop, public.filled: additive}\n",
+    )
+    booted(pipeline, spark)
+    changed(pipeline, names)
+    with pytest.raises(PreconditionError, match=r"public\.came .* column e came.*") as raised:
+        caught_up(pipeline, spark)
+    assert "column e came, with a default" in str(raised.value)
+    report = verified(pipeline, spark)
+    assert [str(stop.name) for stop in report.stopped] == ["public.came", "public.filled"]
+    assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
+    assert len([line for line in problems(pipeline) if "cdc bootstrap --again" in line]) == 2
+    booted(pipeline, spark, "public.came", "public.filled")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_without_event_triggers_the_catalog_is_asked(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    names = {name: CHANGES[name] for name in ("came", "went")}
+    pipeline = made(make_pipeline, names)
+    booted(pipeline, spark)
+    pipeline.run("DROP EVENT TRIGGER cdc_note_shapes", "DROP EVENT TRIGGER cdc_note_rewrite")
+    before = ids(pipeline)
+    changed(pipeline, names)
+    caught_up(pipeline, spark)
+    assert not set(before.values()) & set(ids(pipeline).values())
+    assert verified(pipeline, spark).equal
+
+
+def test_a_capture_that_meets_rows_from_before_a_change(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    names = {name: CHANGES[name] for name in ("came", "went_and_came", "other_type", "made_again", "other_key")}
+    pipeline = made(make_pipeline, names)
+    booted(pipeline, spark)
+    capture = pipeline.settings.connect
+    with ConnectClient(capture.url) as client:
+        client.stop(capture.connector)
+        until(lambda: stopped(client, capture.connector), "the connector has no task")
+        pipeline.run(*(LARGE.format(t=name) for name in names))
+        changed(pipeline, names)
+        client.resume(capture.connector)
+    caught_up(pipeline, spark)
+    assert differing(pipeline, spark) == {}
+
+
+def stopped(client: ConnectClient, connector: str) -> bool:
+    status = client.status(connector)
+    return status is not None and not status["tasks"]
