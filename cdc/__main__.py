@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from cdc.cli import app, configuration, parts, pipeline, status, types
+from cdc.cli import app, configuration, dead_letters, parts, pipeline, status, types
 from cdc.demo import verbs as demo_verbs
 
 VERBS: tuple[app.Register, ...] = (
@@ -11,6 +11,7 @@ VERBS: tuple[app.Register, ...] = (
     parts.register,
     pipeline.register,
     status.register,
+    dead_letters.register,
     types.register,
     demo_verbs.register,
 )

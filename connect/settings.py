@@ -54,7 +54,7 @@ class SourceSettings(Settings):
     publication: str = Field(default="", max_length=63)
     """The publication; `cdc_<pipeline>` where it is left out."""
     tables: list[str] = Field(min_length=1)
-    """Tables to follow, as `schema.table`; each needs a primary key."""
+    """Tables to follow, as `schema.table`; one without a key needs REPLICA IDENTITY FULL."""
     on_schema_change: Policy = Policy.EVOLVE
     """What is done when a table's schema changes: `evolve`, go along with all of it; `additive`, with columns that come
     and are null in the rows that are there; `stop`, follow that table no further."""

@@ -25,7 +25,7 @@ def status(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show how everything stands: tables, positions, lags, connector.
+    """Show how everything stands: positions, lags, connector.
 
     Asked of the parts themselves, without Spark. Where something is wrong, it is said, and the exit code is that of the
     first problem.

@@ -1,15 +1,16 @@
 """A batch as the lake takes it in: whole transactions, and the changes of every table that they touch."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from cdc.columns.changes import Changes, Integers, Mask, RefusedMessage
+from cdc.columns.changes import Changes, Decoded, Integers, Mask, Messages, RefusedMessage
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold
 from cdc.columns.fold_rows import fold_rows
+from cdc.columns.holding import Held, parted
 from cdc.columns.key_bits import KeyBits
 from cdc.core.table import Table, TableName
 
@@ -56,20 +57,44 @@ class ChangeBatch(Protocol):
     def tables(self) -> Collection[TableName]:
         """The tables that the transactions touch, of those that are followed."""
 
-    def refused(self, table: TableName) -> Sequence[RefusedMessage]:
-        """The table's messages that are no changes; with one of them, nothing of the batch can be applied to it."""
+    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
+        """The table's messages that are not applied, of transactions whose END is behind the offset `after`: those that
+        are no changes, and those that wait behind them, or because their keys are `held`."""
 
-    def effect(self, table: Table, after: int) -> TableEffect:
-        """The effect on a table of the transactions whose END is behind the offset `after`."""
+    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+        """The effect on a table of all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """One table's part of a batch: changes of the batch's transactions, their ENDs' offsets, and what is no change."""
+    """One table's part of a batch: changes of the batch's transactions, their ENDs' offsets, and what is no change.
+
+    `messages` and `at`: what they were read from, and the place of each change in there.
+    """
 
     changes: Changes
     ranks: Integers
     refused: Sequence[RefusedMessage] = ()
+    messages: Messages | None = None
+    at: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def later(self, after: int, ranks: "Ranks") -> "TableChanges":
+        """Those of transactions whose END is behind an offset."""
+        late = self.ranks > after
+        kept = np.flatnonzero(late)
+        changes = self.changes if late.all() else self.changes.take(kept)
+        at = self.at[kept] if self.messages is not None else self.at
+        # what is older than a copy may have had any columns
+        refused = [each for each in self.refused if ranks.is_behind(each.tx_id, after)]
+        return TableChanges(changes, self.ranks[kept], refused, self.messages, at)
+
+    def without(self, held: Held) -> "TableChanges":
+        """Those that need not wait; what waits is with the refused."""
+        if self.messages is None or not (held or self.refused):
+            return self
+        found = parted(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
+        ranks = self.ranks[np.isin(self.at, found.at)]
+        return TableChanges(found.changes, ranks, found.refused, self.messages, found.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +108,15 @@ class DecodedBatch:
     def tables(self) -> Collection[TableName]:
         return self.changes.keys()
 
-    def refused(self, table: TableName) -> Sequence[RefusedMessage]:
-        return self.changes[table].refused
+    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
+        return self._part(table, after, held).refused
 
-    def effect(self, table: Table, after: int) -> TableEffect:
-        own = self.changes[table.name]
-        late = own.ranks > after
-        changes = own.changes if late.all() else own.changes.take(np.flatnonzero(late))
-        return TableEffect((fold if table.key else fold_rows)(changes, own.ranks[late]))
+    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+        own = self._part(table, after, held)
+        return TableEffect((fold if table.key else fold_rows)(own.changes, own.ranks))
+
+    def _part(self, table: Table, after: int, held: Held) -> TableChanges:
+        return self.changes[table.name].later(after, Ranks.of(self.ends)).without(held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +136,11 @@ class Ranks:
 
     def is_behind(self, tx_id: int | None, offset: int) -> bool:
         """Has this transaction its END behind an offset? One that is not known may have."""
-        return tx_id is None or bool(self.places(np.array([tx_id]))[0] > offset)
+        return tx_id is None or self.place(tx_id) > offset
+
+    def place(self, tx_id: int | None) -> int:
+        """The offset of a transaction's END, -1 for one that is not in the batch."""
+        return -1 if tx_id is None else int(self.places(np.array([tx_id]))[0])
 
     def places(self, tx_ids: Integers) -> Integers:
         """The offset of each transaction's END, -1 for one that is not in the batch."""

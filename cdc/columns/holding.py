@@ -1,11 +1,11 @@
 """Which changes have to wait: those of a key of which an earlier message could not be read.
 
 A key's messages are in one partition, and so in order: what lies behind such a message waits, what lies before does
-not. A row that comes from a held key by a changed key waits as well, and with it all that follows under its new one.
+not. A row that comes from a held key by a changed key waits as well, and with it all that follows under its new one;
+and what a held row comes from stays where it is, since values that were not sent again are there.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,41 +15,57 @@ from cdc.core.refusal import Refusal
 WAITS = "waits behind an earlier message of its key"
 
 
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """What can be applied, and all keys that are held now; those that wait are among the refused."""
-
-    decoded: Decoded
-    held: frozenset[bytes]
+Held = Collection[bytes]
+"""Keys whose changes wait, as the log has them."""
 
 
-def parted(messages: Messages, decoded: Decoded, held: Collection[bytes]) -> Parted:
-    """Take out of decoded messages what waits behind refused ones among them, or for keys that are held already.
-
-    Keys are those of the messages, as bytes.
-    """
-    since = {each.key: each.refusal.offset for each in reversed(decoded.refused) if each.key is not None}
-    since |= dict.fromkeys(held, -1)
+def parted(messages: Messages, decoded: Decoded, held: Held) -> Decoded:
+    """Take out of decoded messages what waits behind refused ones among them, or because its key is held already; it
+    is with the refused then."""
+    since = dict.fromkeys(held, -1)
+    for each in decoded.refused:
+        if each.key is not None:
+            since[each.key] = min(each.refusal.offset, since.get(each.key, each.refusal.offset))
     if not since:
-        return Parted(decoded, frozenset())
+        return decoded
+    places = decoded.at.tolist()
+    leaving = _leaving(messages, places)
+    for each in decoded.refused:
+        _hold_source(each.old_key, leaving, since)
     waiting: set[int] = set()
     # until no further key comes: a changed key leads from partition to partition, in no order
-    while found := _waiting(messages, decoded.at.tolist(), since) - waiting:
+    while found := _waiting(messages, places, leaving, since) - waiting:
         waiting |= found
     stay = np.array([at not in waiting for at in decoded.at.tolist()], np.bool_)
     kept = np.flatnonzero(stay)
     refused = [_waits(messages, decoded, place) for place in np.flatnonzero(~stay).tolist()]
-    left = Decoded(decoded.changes.take(kept), decoded.at[kept], (*decoded.refused, *refused))
-    return Parted(left, frozenset(since))
+    return Decoded(decoded.changes.take(kept), decoded.at[kept], (*decoded.refused, *refused))
 
 
-def _waiting(messages: Messages, places: Sequence[int], since: dict[bytes, int]) -> set[int]:
+def _leaving(messages: Messages, places: Sequence[int]) -> dict[bytes, int]:
+    """The keys that rows leave by a change of their key, each with the offset at which the first one does."""
+    found: dict[bytes, int] = {}
+    for at in places:
+        key = messages.key[at]
+        if messages.moves_on[at] and key is not None:
+            found[key] = min(int(messages.offset[at]), found.get(key, int(messages.offset[at])))
+    return found
+
+
+def _hold_source(old_key: bytes | None, leaving: dict[bytes, int], since: dict[bytes, int]) -> None:
+    """Hold the key that a held row comes from, as long as the row is there: it has the values that were not sent."""
+    if old_key is not None and old_key in leaving:
+        since[old_key] = min(leaving[old_key] - 1, since.get(old_key, leaving[old_key]))
+
+
+def _waiting(messages: Messages, places: Sequence[int], leaving: dict[bytes, int], since: dict[bytes, int]) -> set[int]:
     """The places of the messages that wait; their keys are held from there on."""
     found = set()
     for at in places:
         key, old_key, offset = messages.key[at], messages.old_key[at], int(messages.offset[at])
         if key is not None and (since.get(key, offset) < offset or (old_key is not None and old_key in since)):
-            since.setdefault(key, offset)
+            since[key] = min(since.get(key, offset), offset)
+            _hold_source(old_key, leaving, since)
             found.add(at)
     return found
 

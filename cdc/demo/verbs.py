@@ -28,7 +28,7 @@ def demo(
     ] = False,
     json: Json = False,
 ) -> None:
-    """See it work: real data through the whole path, and the proof.
+    """See it work: real data through the whole path.
 
     The parts, 336,776 flights, capture, copies, changes that are followed meanwhile, and every row compared.
     """

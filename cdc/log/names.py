@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 
+TopicOf = Callable[[str, TableName], str]
+"""Names a table's topic, behind a pipeline's prefix."""
 _FOREIGN = re.compile(r"[^a-zA-Z0-9._-]")
 
 
@@ -14,24 +16,26 @@ def change_topic(prefix: str, table: TableName) -> str:
     return _FOREIGN.sub("_", f"{prefix}.{table.schema}.{table.table}")
 
 
-def check_apart(topic_of: Callable[[str, TableName], str], prefix: str, names: Iterable[TableName]) -> None:
+def check_apart(topic_of: TopicOf, prefix: str, names: Iterable[TableName]) -> None:
     """Raises PreconditionError when two tables would share a topic: topics know fewer characters than Postgres."""
-    for refusal in sharing(topic_of, prefix, names).values():
+    for refusal in sharing(prefix, names, topic_of).values():
         raise refusal
 
 
-def sharing(
-    topic_of: Callable[[str, TableName], str], prefix: str, names: Iterable[TableName]
-) -> dict[TableName, PreconditionError]:
-    """The tables whose topic one before them has already."""
+def sharing(prefix: str, names: Iterable[TableName], *topics_of: TopicOf) -> dict[TableName, PreconditionError]:
+    """The tables of which a topic is one that another table before them has already.
+
+    Kafka takes no two topics that differ by dots and underscores only, since its metrics write the one for the other.
+    """
     topics: dict[str, TableName] = {}
     refusals: dict[TableName, PreconditionError] = {}
     for name in names:
-        first = topics.setdefault(topic := topic_of(prefix, name), name)
-        if first != name:
-            refusals[name] = PreconditionError(
-                f"{first} and {name} would share the topic {topic}", "leave one out, or rename it"
-            )
+        for topic in (topic_of(prefix, name) for topic_of in topics_of):
+            first = topics.setdefault(topic.replace(".", "_"), name)
+            if first != name and name not in refusals:
+                refusals[name] = PreconditionError(
+                    f"{first} and {name} would share the topic {topic}", "leave one out, or rename it"
+                )
     return refusals
 
 

@@ -86,7 +86,7 @@ class RunReader:
             return
         looked[topic] = waiting
         messages = self._consumer.messages(topic)
-        part = part_of(messages, self._decoder(table).decode(messages), ranks, count)
+        part = part_of(messages, self._decoder(table).decode(messages), ranks)
         if part.distinct >= count:
             found[topic] = part
 
@@ -123,8 +123,8 @@ def lost(topic: str, found: int, count: int) -> HistoryLostError:
     )
 
 
-def part_of(messages: Messages, decoded: Decoded, ranks: Ranks, count: int) -> _Part:
-    """The changes and refusals among a topic's messages that belong to a run with so many of them."""
+def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _Part:
+    """The changes and refusals among a topic's messages that belong to a run."""
     places = ranks.places(decoded.changes.tx_id)
     own = np.flatnonzero(places >= 0)
     at = decoded.at[own]
@@ -132,22 +132,23 @@ def part_of(messages: Messages, decoded: Decoded, ranks: Ranks, count: int) -> _
     until = _behind(messages.partition[at], messages.offset[at])
     changes = decoded.changes if len(own) == len(decoded.changes) else decoded.changes.take(own)
     distinct = changes.distinct()
-    refused = [each for each in decoded.refused if _belongs(each, ranks, until, enough=distinct >= count)]
+    refused = [each for each in decoded.refused if _is_of(each, ranks)]
     for each in refused:
         place = each.refusal
         until[place.partition] = max(until.get(place.partition, 0), place.offset + 1)
-    # the ENDs count what cannot be read as well: to Postgres it was a change
-    return _Part(TableChanges(changes, places[own], refused), distinct + len(refused), until)
+    # the ENDs count these as well: to Postgres they were changes
+    distinct += len({(each.tx_id, each.total_order) for each in refused})
+    # what says no transaction was not written by the capture, and is counted by no END: it belongs where it lies
+    foreign = [each for each in decoded.refused if each.tx_id is None and _is_before(each, until)]
+    return _Part(TableChanges(changes, places[own], [*refused, *foreign], messages, at), distinct, until)
 
 
-def _belongs(refused: RefusedMessage, ranks: Ranks, until: Mapping[int, int], *, enough: bool) -> bool:
-    """A message whose transaction cannot be read belongs where it lies: before others of the run, or while one lacks.
+def _is_of(refused: RefusedMessage, ranks: Ranks) -> bool:
+    return refused.tx_id is not None and bool(ranks.places(np.array([refused.tx_id]))[0] >= 0)
 
-    Such a message is counted like a change, and stops the batch.
-    """
-    if refused.tx_id is not None:
-        return bool(ranks.places(np.array([refused.tx_id]))[0] >= 0)
-    return not enough or refused.refusal.offset < until.get(refused.refusal.partition, 0)
+
+def _is_before(refused: RefusedMessage, until: Mapping[int, int]) -> bool:
+    return refused.refusal.offset < until.get(refused.refusal.partition, 0)
 
 
 def _behind(partitions: Integers, offsets: Integers) -> dict[int, int]:

@@ -9,7 +9,7 @@ from cdc.config.init import table_lines
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
-from cdc.log.names import change_topic, sharing
+from cdc.log.names import change_topic, latest_topic, sharing
 from connect import catalog, connector, readiness
 from connect.catalog import TablesRefusedError
 from connect.types import is_sent_whole
@@ -30,7 +30,7 @@ def accepted(
     there = [name for name in names if name not in examined.missing]
     further: list[Refusals] = [
         readiness.unreadable(connection, settings.source, there),
-        sharing(change_topic, settings.log.prefix, there),
+        sharing(settings.log.prefix, there, change_topic, latest_topic),
         {} if exact_text else _unsendable(examined.tables),
         *(_unfit(settings, name, examined.tables) for name in settings.followers),
     ]

@@ -151,15 +151,21 @@ class LakeStream:
             self._committed()
             if self._seen_enough:
                 return
+            if isinstance(read, ReadLargeRun) and self._follower.held().keys() & set(read.batch.large.tables):
+                # the run before has left keys held, which was not known when this one was read
+                read = self._read(run, tables, changes, start)
             position = run.position(self._position.generation, read.next_offsets)
             self._committing = self._commits.submit(self._commit, read, Progress(position, changes))
             # the run reaches whatever was ahead: no table is further than the position any more
             self._position, self._ahead = position, BEFORE_LOG
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: Progress) -> bool:
-        known = {stop.table_id for stop in self._follower.stopped()}
         self._follower.apply(read.batch, progress.position)
-        self._tell([stop for stop in self._follower.stopped() if stop.table_id not in known])
+        left = self._follower.left()
+        for name, (keys, letters) in left.held.items():
+            told = f"{name}: {keys:,} keys are held, with {letters:,} messages that are not applied"
+            self._watched.say(f"{told} → `cdc dead-letters list`")
+        self._tell(left.stopped)
         return self._watched.reached(progress)
 
     def _gone_along(self, run: Ends, start: Offsets) -> Offsets:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from cdc.columns.batch import ChangeBatch, DecodedBatch, Ranks, TableEffect
 from cdc.columns.changes import RefusedMessage
 from cdc.columns.ends import Ends
+from cdc.columns.holding import Held
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
@@ -35,11 +36,11 @@ class MixedBatch:
     def tables(self) -> Collection[TableName]:
         return [*self.large.tables, *self.small.tables]
 
-    def refused(self, table: TableName) -> Sequence[RefusedMessage]:
-        return self._batch(table).refused(table)
+    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
+        return self._batch(table.name).refused(table, after, held)
 
-    def effect(self, table: Table, after: int) -> TableEffect:
-        return self._batch(table.name).effect(table, after)
+    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+        return self._batch(table.name).effect(table, after, held)
 
     def _batch(self, table: TableName) -> ChangeBatch:
         return self.small if table in self.small.tables else self.large

@@ -123,8 +123,12 @@ class Collector:
             self._settings.delta[0]: self._held(cut)
         }
         behind = _Behind(self._settings, lsn, ends)
-        for stop in self._asked(delta_follower(self._settings).stopped) or ():
+        lake = delta_follower(self._settings)
+        for stop in self._asked(lake.stopped) or ():
             self._note(PreconditionError(str(stop), stop.remedy))
+        for name, (keys, letters) in (self._asked(lake.held) or {}).items():
+            told = f"{name}: {keys:,} keys are held, with {letters:,} messages that are not applied"
+            self._note(PreconditionError(told, "`cdc dead-letters list`"))
         followers = {
             name: FollowerState(position, counts[name], behind.lag(position), self._silent.get(name))
             for name, position in positions.items()

@@ -19,6 +19,7 @@ from cdc.columns.changes import Changes, Integers, Messages, RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold, nothing
+from cdc.columns.holding import Held
 from cdc.columns.tasks import in_tasks
 from cdc.core.table import Table, TableName
 from cdc.log.messages import Stretch
@@ -28,28 +29,31 @@ from sinks.lake.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A table's part of a run: what is wanted of its topic are changes of ENDs behind the offset `after`."""
+    """A table's part of a run: what is wanted of its topic are changes of ENDs behind the offset `after`.
+
+    `held`: whether changes of some of its keys wait.
+    """
 
     table: Table
     topic: str
     count: int
     after: int
     storage: Storage
+    held: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one task made of one partition of a topic.
 
-    `found`: different changes of the run, refused messages among them. `until`: the offset behind the last of them.
-    `net`: what is left to do for the driver. `alone`: whether that is all; if not, the driver reads the table itself.
+    `found`: different changes of the run, refused ones among them. `until`: the offset behind the last of them. `net`:
+    what is left to do for the driver. `alone`: whether that is all; if not, the driver reads the table itself.
     """
 
     topic: str
     partition: int
     found: int
     until: int | None
-    refused: Sequence[RefusedMessage]
     written: Sequence[WrittenRows]
     net: Net | None
     alone: bool
@@ -113,13 +117,14 @@ class _Reading:
         self._changes: list[tuple[Changes, Integers]] = []
         self._refused: list[RefusedMessage] = []
         self._until: int | None = None
+        self._foreign = False
 
     def take(self, messages: Messages) -> bool:
         """Take in some messages; says whether the last of them belongs to the run, so that more may come."""
         decoded = self._decoder.decode(messages)
         places = self._plan.ranks.places(decoded.changes.tx_id)
         own = np.flatnonzero(places >= 0)
-        refused = [each for each in decoded.refused if self._belongs(each)]
+        refused = [each for each in decoded.refused if self._is_of_run(each)]
         offsets = messages.offset
         last = [*offsets[decoded.at[own]].tolist(), *(each.refusal.offset for each in refused)]
         if last:
@@ -128,24 +133,27 @@ class _Reading:
             self._refused += refused
         return bool(last) and max(last) == int(offsets[-1])
 
-    def _belongs(self, refused: RefusedMessage) -> bool:
-        """A message whose transaction cannot be read belongs where it lies: to this run, if anything here does."""
-        return refused.tx_id is None or bool(self._plan.ranks.places(np.array([refused.tx_id]))[0] >= 0)
+    def _is_of_run(self, refused: RefusedMessage) -> bool:
+        if refused.tx_id is None:
+            # nobody counts it, and whoever reads the table as a whole knows where it belongs
+            self._foreign = True
+            return False
+        return bool(self._plan.ranks.places(np.array([refused.tx_id]))[0] >= 0)
 
     def part(self) -> Part:
         """What is to be done for what was read."""
-        ranks, after = self._plan.ranks, self._wanted.after
-        refused = [each for each in self._refused if ranks.is_behind(each.tx_id, after)]
-        found = len(self._refused)
-        part = Part(self._wanted.topic, self._partition, found, self._until, refused, (), None, alone=True)
+        after = self._wanted.after
+        found = len({(each.tx_id, each.total_order) for each in self._refused})
+        # what cannot be read, and what waits behind it, is for who has all partitions
+        alone = not (self._refused or self._foreign or self._wanted.held)
+        part = Part(self._wanted.topic, self._partition, found, self._until, (), None, alone=alone)
         if not self._changes:
             return part
         changes = Changes.joined([each for each, _ in self._changes])
         places = np.concatenate([each for _, each in self._changes])
         part = replace(part, found=changes.distinct() + found)
         late = places > after
-        # what cannot be read stops the batch, so nothing is written for it
-        if refused or not late.any():
+        if not alone or not late.any():
             return part
         return self._folded(part, changes.take(np.flatnonzero(late)), places[late])
 
@@ -179,11 +187,12 @@ class LargeBatch:
     def tables(self) -> Collection[TableName]:
         return self.parts.keys()
 
-    def refused(self, table: TableName) -> Sequence[RefusedMessage]:
-        return [each for part in self.parts[table] for each in part.refused]
+    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
+        """None: where there are any, the driver reads the table."""
+        return ()
 
-    def effect(self, table: Table, after: int) -> TableEffect:
-        """The table's effect; it was made for this `after`."""
+    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+        """The table's effect; it was made for this `after`, and for no held keys."""
         own = self.parts[table.name]
         nets = [part.net for part in own if part.net is not None]
         written = [each for part in own for each in part.written]

@@ -125,6 +125,19 @@ class OwnTable:
             except Conflict:
                 self._storage.delete([one.path])
 
+    def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Let the table have these rows and no others. Raises RefusedError when somebody else writes it meanwhile."""
+        with self._lock:
+            state = self.state()
+            if state is None or self._log is None:
+                return
+            now, one = now_ms(), data_files.write(self._storage, self._packed(rows), self._schema.names)
+            try:
+                self._log.commit([*(file.removed(now) for file in state.files.values()), one.added()], "WRITE")
+            except Conflict:
+                self._storage.delete([one.path])
+                raise self._moved() from None
+
     def maintain(self, past_hours: float, kept: pc.Expression | None = None) -> None:
         """Put the files together when there are many, write a checkpoint, and forget what is older."""
         with self._lock:

@@ -79,7 +79,7 @@ class DeltaSettings(Settings):
     history_hours: float = Field(default=4, ge=0)
     """For how long the past of a table, and what changed in it, can still be read; longer where a follower needs it."""
     on_refusal: Literal["hold", "stop"] = "hold"
-    """What a message that cannot be read, or a schema that changed, ends: its table, or all of them."""
+    """What a message that cannot be read holds up: its key (its table, where it has none), or everything."""
     parallel_tables: int = Field(default=8, ge=1)
     """So many tables are committed at a time: their disks' waits overlap."""
 

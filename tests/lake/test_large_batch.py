@@ -33,7 +33,7 @@ def ends(history: list[Sent]) -> Ends:
 
 def made(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> list[Part]:
     """The parts that tasks make of these changes."""
-    wanted = Wanted(THINGS, topic(THINGS), len(changes), after, live.storage)
+    wanted = Wanted(THINGS, topic(THINGS), len(changes), after, live.storage, held=False)
     plan = Plan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, patient=False)
     read = [as_they_come(partition, rows) for partition in messages(THINGS, changes, 3)]
     return [part_of(own, Stretch(wanted.topic, n, 0, 1_000_000), plan) for n, own in enumerate(read)]
@@ -43,7 +43,7 @@ def effect(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: 
     parts = made(live, changes, run, after, rows)
     assert sum(part.found for part in parts) == len(changes)
     if all(part.alone for part in parts):
-        return LargeBatch(run, {THINGS.name: parts}).effect(THINGS, after)
+        return LargeBatch(run, {THINGS.name: parts}).effect(THINGS, after, frozenset())
     return read_by_the_driver(changes, run, after)
 
 

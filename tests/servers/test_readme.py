@@ -34,7 +34,7 @@ def verbs() -> set[str]:
 
 
 def test_every_verb_is_in_the_readme_and_no_other() -> None:
-    named = set(re.findall(r"`cdc ([a-z]+)", README))
+    named = set(re.findall(r"`cdc ([a-z-]+)", README))
     assert named == verbs()
 
 

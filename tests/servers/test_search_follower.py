@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.digest import digest_of_copy
 from cdc.columns.feed import FeedBatch
-from cdc.columns.table_copy import FrameCopy
+from cdc.columns.table_copy import Copy, FrameCopy
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, Position
@@ -22,7 +22,7 @@ from cdc.core.table import Column, Kind, Table, TableName
 from sinks.search import write
 from sinks.search.client import Cluster, reached
 from sinks.search.follower import SearchFollower
-from sinks.search.layout import index_name, positions_index, refusals_index
+from sinks.search.layout import IndexNote, index_name, positions_index, refusals_index, table_mapping
 from sinks.search.settings import SearchSettings
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
@@ -136,18 +136,48 @@ def test_a_table_without_a_key_is_refused(follower: SearchFollower) -> None:
         follower.prepare([Table(TableName("public", "t"), (Column("a", Kind.TEXT),), ())])
 
 
-def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFollower) -> None:
-    copy = copy_of(spark, THINGS, ROWS)
-    follower.load(THINGS, copy_of(spark, THINGS, {(99,): written(99, "stale")}), MARK)
+def died(follower: SearchFollower, copy: Copy) -> None:
     dying = patch("opensearchpy.client.IndicesClient.put_mapping", side_effect=KeyboardInterrupt)
     with dying, pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, copy, bookmark(7))
+
+
+def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFollower) -> None:
+    copy = copy_of(spark, THINGS, ROWS)
+    died(follower, copy)
     assert follower.bookmarks() == {}
     with pytest.raises(PreconditionError, match="has no copy"):
         follower.apply(one(THINGS, 1, None), at(1))
     follower.load(THINGS, copy, bookmark(7))
     assert keyed(follower.rows(THINGS), THINGS) == ROWS
     assert follower.bookmarks() == {THINGS.name: bookmark(7)}
+
+
+def test_an_index_is_searched_until_another_is_whole(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    old: dict[Key, Row] = {(99,): written(99, "old")}
+    follower.load(THINGS, copy_of(spark, THINGS, old), MARK)
+    died(follower, copy_of(spark, THINGS, ROWS))
+    assert keyed(follower.rows(THINGS), THINGS) == old
+    assert follower.bookmarks() == {THINGS.name: MARK}
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), bookmark(7))
+    assert keyed(follower.rows(THINGS), THINGS) == ROWS
+    # neither the old one nor what the dead one left is there any more
+    assert len(httpx.get(f"{search_url}/{index_name(name, THINGS.name)}*").json()) == 1
+
+
+def test_an_index_from_before_there_were_aliases_is_replaced(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    index = index_name(name, THINGS.name)
+    note = IndexNote(follower._owner, THINGS, MARK)
+    httpx.put(f"{search_url}/{index}", json={"mappings": table_mapping(note)}).raise_for_status()
+    assert follower.bookmarks() == {THINGS.name: MARK}
+    follower.apply(one(THINGS, 1, written(1, "as before")), at(1))
+    assert keyed(follower.rows(THINGS), THINGS) == {(1,): written(1, "as before")}
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), bookmark(7))
+    assert keyed(follower.rows(THINGS), THINGS) == ROWS
 
 
 def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:

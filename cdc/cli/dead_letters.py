@@ -1,0 +1,107 @@
+"""`cdc dead-letters`: what could not be applied."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from cdc.run.dead_letters import Replayed
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Values = Annotated[bool, typer.Option("--values", help="Show keys and values, which are masked otherwise.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Places = Annotated[list[str], typer.Argument(help="As `list` names them: topic[partition]@offset.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    verbs = typer.Typer(no_args_is_help=True, help="Messages that could not be applied.")
+    verbs.command("list")(listed)
+    verbs.command("show")(show)
+    verbs.command("replay")(replay)
+    verbs.command("drop")(drop)
+    app.add_typer(verbs, name="dead-letters")
+
+
+def listed(context: typer.Context, json: Json = False, values: Values = False) -> None:
+    """List the keys that are held, and why."""
+    settings = Invocation.of(context).settings
+    from cdc.run.dead_letters import listed as found
+    from cdc.run.dead_letters import shown
+
+    held = found(settings)
+    if json:
+        output.as_json([each.as_json(values=values) for each in held])
+        return
+    rows = [
+        (str(each.table), shown(each.key, values=values) or "(none)", len(each.places), each.places[0], each.reason)
+        for each in held
+    ]
+    output.table(("table", "key", "messages", "first", "reason"), rows)
+
+
+def show(
+    context: typer.Context, place: Annotated[str, typer.Argument()], json: Json = False, values: Values = False
+) -> None:
+    """Show one message, its values masked."""
+    settings = Invocation.of(context).settings
+    from cdc.run.dead_letters import letter_at, shown
+
+    letter = letter_at(settings, place)
+    message = letter.message
+    found = {
+        "table": str(letter.table),
+        "place": letter.place,
+        "reason": message.refusal.reason,
+        "key": shown(message.key, values=values),
+        "value": shown(message.value, values=values),
+    }
+    if json:
+        output.as_json(found)
+        return
+    for name, text in found.items():
+        output.data(f"{name:7}{text}")
+
+
+def replay(
+    context: typer.Context,
+    table: Annotated[list[str] | None, typer.Option("--table", "-t", help="Only this one; repeat.")] = None,
+    json: Json = False,
+) -> None:
+    """Apply what can be read by now.
+
+    After an upgrade, for instance. `cdc follow` must not run meanwhile.
+    """
+    settings = Invocation.of(context).settings
+    from cdc.core.table import TableName
+    from cdc.run.dead_letters import replay as run
+
+    _told(run(settings, [TableName.parse(name) for name in table or ()]), json)
+
+
+def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = False) -> None:
+    """Give up what cannot be read.
+
+    Of the keys of these messages; what waits behind them is applied.
+    """
+    settings = Invocation.of(context).settings
+    if not yes:
+        typer.confirm(f"Drop what cannot be read of the keys of {len(places)} messages?", abort=True, err=True)
+    from cdc.run.dead_letters import drop as run
+
+    _told(run(settings, places), json)
+
+
+def _told(done: "Replayed", json: bool) -> None:
+    from cdc.run.dead_letters import shown
+
+    if json:
+        stay = [{"table": str(name), "key": shown(key, values=False), "reason": why} for name, key, why in done.stay]
+        output.as_json({"applied": done.applied, "stay": stay})
+        return
+    output.say(f"{done.applied:,} messages are settled; followers behind the lake have them with its next cut")
+    for name, _, why in done.stay:
+        output.say(f"{name}: a key stays held: {why} → `cdc bootstrap --again {name}` copies the table")

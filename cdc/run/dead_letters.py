@@ -1,0 +1,136 @@
+"""`cdc dead-letters`: messages that are not applied, looked at, applied after all, or given up."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from cdc.columns.decoding.decoder import Decoder
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.core.table import TableName
+from cdc.run.pipeline import delta_follower, lease
+from connect.connector import placeholder
+from sinks.lake.dead_letters import DeadLetter
+from sinks.lake.follower import DeltaFollower
+
+MASK: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldKey:
+    """A key whose changes wait, or a message without one; `places` are those of all its messages, in their order."""
+
+    table: TableName
+    key: bytes | None
+    reason: str
+    places: tuple[str, ...]
+
+    def as_json(self, *, values: bool) -> dict[str, Any]:
+        return {
+            "table": str(self.table),
+            "key": shown(self.key, values=values),
+            "reason": self.reason,
+            "messages": list(self.places),
+        }
+
+
+def listed(settings: PipelineSettings) -> list[HeldKey]:
+    """What is held, key by key, in the order of the log."""
+    found: dict[tuple[TableName, bytes | None, str], list[DeadLetter]] = {}
+    for letter in delta_follower(settings).letters():
+        key = letter.message.key
+        found.setdefault((letter.table, key, "" if key is not None else letter.place), []).append(letter)
+    return [
+        HeldKey(table, key, _reason(letters), tuple(letter.place for letter in letters))
+        for (table, key, _), letters in found.items()
+    ]
+
+
+def _reason(letters: Sequence[DeadLetter]) -> str:
+    return next((each for each in letters if not each.message.waits), letters[0]).message.refusal.reason
+
+
+def letter_at(settings: PipelineSettings, place: str) -> DeadLetter:
+    """The letter at a place of the log; raises ConfigurationError when there is none."""
+    for letter in delta_follower(settings).letters():
+        if letter.place == place:
+            return letter
+    raise ConfigurationError(f"there is no dead letter at {place}", "`cdc dead-letters list` names them")
+
+
+def shown(text: bytes | None, *, values: bool) -> str | None:
+    """A message, or its key, as it is printed: with `values`, or with their places only.
+
+    What is no JSON is all value.
+    """
+    if text is None:
+        return None
+    if values:
+        return text.decode(errors="backslashreplace")
+    try:
+        return msgspec.json.encode(_masked(msgspec.json.decode(text))).decode()
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return f"{MASK} ({len(text)} bytes)"
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _masked(each) for name, each in value.items()}
+    return [_masked(each) for each in value] if isinstance(value, list) else MASK
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay has done: messages applied, and keys that stay held, each with the reason."""
+
+    applied: int
+    stay: tuple[tuple[TableName, bytes, str], ...]
+
+
+def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> Replayed:
+    """Apply the letters of these tables, of all where none is named, whose keys can be read by now."""
+    with lease(settings, settings.delta[0]):
+        follower = delta_follower(settings)
+        return _replayed(settings, follower, _named(follower.letters(), tables), {})
+
+
+def drop(settings: PipelineSettings, places: Sequence[str]) -> Replayed:
+    """Give up what cannot be read of the keys of these messages, and apply what waits behind it."""
+    with lease(settings, settings.delta[0]):
+        follower = delta_follower(settings)
+        letters = follower.letters()
+        chosen = [letter for letter in letters if letter.place in places]
+        if missing := sorted(set(places) - {letter.place for letter in chosen}):
+            raise ConfigurationError(f"there is no dead letter at {missing[0]}", "`cdc dead-letters list` names them")
+        follower.drop([letter for letter in chosen if letter.message.key is None])
+        given_up: dict[TableName, set[bytes]] = {}
+        for letter in chosen:
+            if letter.message.key is not None:
+                given_up.setdefault(letter.table, set()).add(letter.message.key)
+        return _replayed(settings, follower, given_up, given_up)
+
+
+def _named(letters: Iterable[DeadLetter], tables: Sequence[TableName]) -> list[TableName]:
+    return sorted({letter.table for letter in letters if not tables or letter.table in tables})
+
+
+def _replayed(
+    settings: PipelineSettings,
+    follower: DeltaFollower,
+    tables: Iterable[TableName],
+    given_up: dict[TableName, set[bytes]],
+) -> Replayed:
+    stopped = {stop.name: stop for stop in follower.stopped()}
+    described = {table.name: table for table in follower.tables()}
+    applied, stay = 0, list[tuple[TableName, bytes, str]]()
+    for name in tables:
+        if name in stopped:
+            raise PreconditionError(str(stopped[name]), stopped[name].remedy)
+        decoder = Decoder(described[name], placeholder(settings.pipeline.name))
+        found = follower.replay(name, decoder, given_up.get(name, ()))
+        applied += len(found.letters)
+        stay += [(name, key, reason) for key, reason in found.stay.items()]
+    follower.close()
+    return Replayed(applied, tuple(stay))

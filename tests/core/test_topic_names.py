@@ -1,0 +1,37 @@
+"""Two tables never share a topic: where their names would, the second one is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.core.table import TableName
+from cdc.log.names import change_topic, latest_topic, sharing
+
+PARTS = st.text("ab.-_ $ß\"'", min_size=1, max_size=4)
+NAMES = st.builds(TableName, PARTS, PARTS)
+
+
+@given(st.lists(NAMES, unique=True, max_size=12))
+def test_whoever_is_not_refused_has_topics_of_its_own(names: list[TableName]) -> None:
+    refused = sharing("p", names, change_topic, latest_topic)
+    fit = [name for name in names if name not in refused]
+    topics = [topic_of("p", name).replace(".", "_") for name in fit for topic_of in (change_topic, latest_topic)]
+    assert len(set(topics)) == len(topics) == 2 * len(fit)
+    assert all(len(sharing("p", [name], change_topic, latest_topic)) == 0 for name in fit)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (TableName("a", "b_c"), TableName("a_b", "c")),
+        (TableName("a.b", "c"), TableName("a", "b.c")),
+        (TableName("a", "odd name"), TableName("a", "odd$name")),
+        (TableName("latest", "a.b"), TableName("a", "b")),
+    ],
+)
+def test_names_that_topics_cannot_tell_apart(first: TableName, second: TableName) -> None:
+    assert list(sharing("p", [first, second], change_topic, latest_topic)) == [second]
+
+
+def test_names_that_differ_by_case_have_topics_of_their_own() -> None:
+    assert not sharing("p", [TableName("a", "b"), TableName("a", "B"), TableName("A", "b")], change_topic, latest_topic)

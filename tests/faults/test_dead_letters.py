@@ -1,0 +1,128 @@
+"""Messages that are no changes, planted among real ones: their keys are held, whatever else is there goes on."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+from kafka import KafkaProducer
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.log.names import change_topic
+from cdc.run.dead_letters import drop, letter_at, listed, replay, shown
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import booted, caught_up, problems, verified
+
+pytestmark = pytest.mark.timeout(900)
+
+THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
+ENVELOPE = {"op": "u", "before": None, "source": {"connector": "postgresql"}, "transaction": {"total_order": 1}}
+SOUND = {**ENVELOPE, "after": {"id": 1, "total": "1.00", "note": "planted"}}
+PLANTED: tuple[tuple[str, bytes], ...] = (
+    ("truncated", json.dumps(SOUND).encode()[:-2]),
+    ("an unknown operation", json.dumps({**SOUND, "op": "x"}).encode()),
+    ("a wrong type", json.dumps({"op": "u", "after": {"id": 3, "total": [], "note": None}}).encode()),
+    ("null for a key", json.dumps({"op": "u", "after": {"id": None, "total": None, "note": None}}).encode()),
+    ("another connector's", b'{"schema": {"type": "struct"}, "payload": {"op": "r", "after": {"ID": 5}}}'),
+    ("invalid UTF-8", json.dumps(SOUND).encode().replace(b"planted", b"\xff\xfe\xc3(")),
+    ("fuzzed", bytes(range(256))),
+)
+
+
+def plant(pipeline: Pipeline, table: TableName, messages: Iterable[tuple[bytes | None, bytes]]) -> None:
+    log = pipeline.settings.log
+    producer = KafkaProducer(bootstrap_servers=log.bootstrap, acks="all")
+    for key, value in messages:
+        producer.send(change_topic(log.prefix, table), key=key, value=value)
+    producer.flush(60)
+    producer.close()
+
+
+def key_of(id: int) -> bytes:
+    return json.dumps({"id": id}, separators=(",", ":")).encode()
+
+
+def made(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+    pipeline = make_pipeline(
+        "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2), note text)",
+        "ALTER TABLE things ALTER note SET STORAGE EXTERNAL",
+        "INSERT INTO things SELECT n, n, 'note' FROM generate_series(1, 20) n",
+        f"UPDATE things SET note = repeat(md5(id::text), 500) WHERE id = {len(PLANTED)}",
+        "CREATE TABLE others (id int PRIMARY KEY)",
+        tables=("public.things", "public.others"),
+    )
+    booted(pipeline, spark)
+    plant(pipeline, THINGS, [(key_of(n), value) for n, (_, value) in enumerate(PLANTED, 1)])
+    return pipeline
+
+
+def differing(pipeline: Pipeline, spark: SparkSession, follower: str = "lake") -> int:
+    comparison = verified(pipeline, spark).followers[follower][THINGS].comparison
+    assert comparison is not None
+    return comparison.missing + comparison.extra + comparison.differing
+
+
+def test_a_key_is_held_behind_what_cannot_be_read(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = made(make_pipeline, spark)
+    settings, count = pipeline.settings, len(PLANTED)
+    pipeline.run("UPDATE things SET total = total + 1", "INSERT INTO others VALUES (1)")
+    caught_up(pipeline, spark)
+    assert differing(pipeline, spark) == differing(pipeline, spark, "latest") == count
+    held = listed(settings)
+    assert {each.key for each in held} == {key_of(n) for n in range(1, count + 1)}
+    assert [len(each.places) for each in held] == [2] * count
+    assert any("7 keys are held" in line for line in problems(pipeline))
+    # later changes wait behind them, also when everything starts anew, and a row that moves away from there
+    pipeline.run("UPDATE things SET total = total + 1", "UPDATE things SET id = 101 WHERE id = 1")
+    caught_up(pipeline, spark)
+    assert sum(len(each.places) for each in listed(settings)) == 3 * count + 2
+    assert replay(settings, ()).applied == 0
+    # of the last one, a value was not sent again
+    done = drop(settings, [each.places[0] for each in held])
+    assert [(str(name), key) for name, key, _ in done.stay] == [("public.things", key_of(count))]
+    caught_up(pipeline, spark)
+    assert differing(pipeline, spark) == 1
+    assert [each.key for each in listed(settings)] == [key_of(count)]
+    booted(pipeline, spark, "public.things")
+    pipeline.run("UPDATE things SET total = total + 1")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    assert listed(settings) == []
+
+
+def test_what_is_shown_is_masked(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = made(make_pipeline, spark)
+    pipeline.run("UPDATE things SET note = 'a secret'")
+    caught_up(pipeline, spark)
+    first = next(each for each in listed(pipeline.settings) if each.key == key_of(1))
+    for place in first.places:
+        value = letter_at(pipeline.settings, place).message.value
+        masked, whole = shown(value, values=False), shown(value, values=True)
+        assert not any(secret in str(masked) for secret in ("secret", "planted"))
+        assert any(secret in str(whole) for secret in ("secret", "planted"))
+    assert first.as_json(values=False)["key"] == '{"id":"…"}'
+
+
+def test_a_message_without_a_key_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = made(make_pipeline, spark)
+    plant(pipeline, OTHERS, [(None, b"{}")] * 6)
+    pipeline.run("INSERT INTO others SELECT generate_series(1, 50)", "UPDATE things SET total = 0 WHERE id > 10")
+    with pytest.raises(PreconditionError, match=r"public\.others is followed no further than .* cannot be read"):
+        caught_up(pipeline, spark)
+    assert differing(pipeline, spark) == 0
+    booted(pipeline, spark, "public.others")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_everything_stops_where_that_is_asked_for(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = made(make_pipeline, spark)
+    pipeline.configure("on_refusal: hold", "on_refusal: stop")
+    pipeline.run("UPDATE things SET total = total + 1")
+    with pytest.raises(PreconditionError, match=r"public\.things: 7 messages cannot be read, .*nothing of the batch"):
+        caught_up(pipeline, spark)
+    # asked to hold them instead, it goes on where it stood
+    pipeline.configure("on_refusal: stop", "on_refusal: hold")
+    caught_up(pipeline, spark)
+    assert differing(pipeline, spark) == len(PLANTED)

@@ -1,0 +1,115 @@
+"""A message that cannot be read holds its key: what is applied meanwhile, and what is replayed, end as if it could."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from cdc.columns.batch import DecodedBatch, Ranks, TableChanges
+from cdc.columns.changes import Messages, RefusedMessage
+from cdc.columns.decoding.decoder import Decoder
+from cdc.columns.ends import Ends, of_values
+from cdc.columns.fold import Net
+from cdc.core.change import Change, Key, Row, Truncate
+from cdc.core.position import Lsn
+from cdc.core.transaction import TransactionEnd
+from sinks.lake.dead_letters import DeadLetter
+from sinks.lake.replay import LACKS, replay
+from tests.columns.debezium import PLACEHOLDER, as_messages, messages
+from tests.columns.model_changes import applied, bits_of
+from tests.core.histories import THINGS, Sent, histories
+
+COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": "x" * n} for n in range(3)}
+DECODER = Decoder(THINGS, PLACEHOLDER)
+SPOILED = b'{"op":"u","source":{"txId":'
+
+
+def together(partitions: list[Messages]) -> Messages:
+    """All partitions' messages, as a reader of the topic has them."""
+    fields = ("topic", "partition", "offset", "key", "value", "old_key", "moves_on")
+    rows = [
+        {name: own.topic if name == "topic" else getattr(own, name)[at] for name in fields}
+        for own in partitions
+        for at in range(len(own))
+    ]
+    return as_messages(rows)
+
+
+def ends_of(history: list[Sent]) -> Ends:
+    ranks = [sent.changes[0].place.rank for sent in history]
+    return of_values(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
+
+
+def batch_of(found: Messages, run: Ends) -> DecodedBatch:
+    decoded = DECODER.decode(found)
+    ranks = Ranks.of(run).places(decoded.changes.tx_id)
+    return DecodedBatch(run, {THINGS.name: TableChanges(decoded.changes, ranks, decoded.refused, found, decoded.at)})
+
+
+def on_rows(rows: dict[Key, Row], net: Net) -> dict[Key, Row]:
+    """Rows after an effect that does not know which of them were there."""
+    there = set(bits_of(THINGS, list(rows)).pairs())
+    return applied(THINGS, rows, replace(net, existed=np.array([key in there for key in net.keys.pairs()], np.bool_)))
+
+
+@settings(max_examples=300)
+@given(histories(COPY), st.integers(0, 100), st.integers(1, 3), st.integers(0, 8))
+def test_held_and_replayed_it_ends_as_applied_at_once(
+    history: list[Sent], spoiled: int, partitions: int, cut: int
+) -> None:
+    changes: list[Change] = [change for sent in history for change in sent.changes]
+    assume(changes and not any(isinstance(change, Truncate) for change in changes))
+    sound, run = together(messages(THINGS, changes, partitions)), ends_of(history)
+    at = spoiled % len(changes)
+    values = [SPOILED if place == at else value for place, value in enumerate(sound.value)]
+    # two batches: what the first one holds, the second one has to know of
+    rows, held, letters = dict(COPY), frozenset[bytes](), list[DeadLetter]()
+    for batch in (run.between(0, cut), run.between(cut, len(run))):
+        found = _taken(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
+        part = batch_of(found, batch)
+        letters += [_letter(each, sound) for each in part.refused(THINGS, -1, held)]
+        rows = on_rows(rows, part.effect(THINGS, -1, held).net)
+        held |= {each.message.key for each in letters if each.message.key is not None}
+    done = replay(THINGS, [_mended(each, sound) for each in letters], DECODER)
+    assert not done.stay
+    after_all = on_rows(rows, done.effect.net) if done.effect else rows
+    assert after_all == history[-1].rows
+    # what can be read of it may come first
+    some = replay(THINGS, letters, DECODER)
+    assert some.stay
+    rest = [_mended(each, sound) for each in letters if each not in some.letters]
+    then = replay(THINGS, rest, DECODER)
+    first = on_rows(rows, some.effect.net) if some.effect else rows
+    assert (on_rows(first, then.effect.net) if then.effect else first) == history[-1].rows
+    # given up, what waits is applied, but for rows that lack what only the spoiled one may have had
+    given = replay(THINGS, letters, DECODER, held)
+    assert set(given.stay.values()) <= {LACKS}
+
+
+def _places(sound: Messages) -> dict[tuple[int, int], int]:
+    pairs = zip(sound.partition.tolist(), sound.offset.tolist(), strict=True)
+    return {pair: at for at, pair in enumerate(pairs)}
+
+
+def _ranks(sound: Messages) -> list[int]:
+    """The transaction of every message, also of the one that will not say it."""
+    return [int(each) for each in DECODER.decode(sound).changes.tx_id]
+
+
+def _taken(found: Messages, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Messages:
+    at = np.flatnonzero(own)
+    keys, old_keys = ([column[place] for place in at.tolist()] for column in (found.key, found.old_key))
+    values = [found.value[place] for place in at.tolist()]
+    return Messages(found.topic, found.partition[at], found.offset[at], keys, values, old_keys, found.moves_on[at])
+
+
+def _letter(message: RefusedMessage, sound: Messages) -> DeadLetter:
+    place = _places(sound)[message.refusal.partition, message.refusal.offset]
+    return DeadLetter("id", THINGS.name, message, _ranks(sound)[place])
+
+
+def _mended(letter: DeadLetter, sound: Messages) -> DeadLetter:
+    refusal = letter.message.refusal
+    value = sound.value[_places(sound)[refusal.partition, refusal.offset]]
+    return replace(letter, message=replace(letter.message, value=value))

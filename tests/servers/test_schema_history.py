@@ -1,0 +1,97 @@
+"""The schema history as the source writes it: by whoever changes a table, in the transaction that does."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection, sql
+
+from cdc.core.table import TableName
+from connect import publication, registration, schema_history
+from connect.registration import Registration
+from connect.settings import SourceSettings
+from connect.shape import read
+from tests.pipelines import MakePipeline
+
+MADE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "CREATE TABLE others (id int PRIMARY KEY)")
+
+
+@pytest.fixture
+def source(make_pipeline: MakePipeline) -> "tuple[Connection[Any], SourceSettings]":
+    pipeline = make_pipeline(*MADE, tables=("public.things",))
+    src, connection = pipeline.settings.source, pipeline.connection
+    registration.prepare_schema(connection, src)
+    registration.register(connection, src, Registration("p", src.slot, src.publication, "p"))
+    publication.publish(connection, src.publication, [TableName("public", "things")])
+    assert schema_history.keep(connection, src) is None
+    assert schema_history.is_kept(connection, src)
+    return connection, src
+
+
+def noted(connection: "Connection[Any]") -> dict[str, tuple[list[str], int]]:
+    """The columns that the history has of every table, and which transaction rewrote it."""
+    rows = connection.execute('SELECT "table", shape, rewritten_by FROM cdc.shapes').fetchall()
+    return {name: ([column.name for column in read(text).columns], rewritten) for name, text, rewritten in rows}
+
+
+def test_whoever_changes_a_table_writes_it_down(source: "tuple[Connection[Any], SourceSettings]") -> None:
+    connection, src = source
+    assert noted(connection) == {"things": (["id", "total"], 0)}
+    role = sql.Identifier(f"plain_{src.dbname}")
+    connection.execute(sql.SQL("CREATE ROLE {}").format(role))
+    try:
+        connection.execute(sql.SQL("ALTER TABLE things OWNER TO {}").format(role))
+        connection.execute(sql.SQL("GRANT CREATE ON SCHEMA public TO {}").format(role))
+        connection.execute(sql.SQL("SET ROLE {}").format(role))
+        # it may not even see the toolkit's schema
+        connection.execute("ALTER TABLE things ADD COLUMN note text")
+        connection.execute("RESET ROLE")
+        assert noted(connection) == {"things": (["id", "total", "note"], 0)}
+    finally:
+        connection.execute("RESET ROLE")
+        connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(role))
+        connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
+        connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+def test_what_is_undone_is_not_there_and_what_is_done_twice_is(
+    source: "tuple[Connection[Any], SourceSettings]",
+) -> None:
+    connection, _ = source
+    with connection.transaction(force_rollback=True):
+        connection.execute("ALTER TABLE things DROP COLUMN total")
+        assert noted(connection) == {"things": (["id"], 0)}
+    assert noted(connection) == {"things": (["id", "total"], 0)}
+    with connection.transaction():
+        row = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+        connection.execute("ALTER TABLE things ALTER total TYPE numeric(9, 1)")
+        connection.execute("ALTER TABLE things ALTER total TYPE numeric(10, 2)")
+    assert row is not None
+    assert noted(connection) == {"things": (["id", "total"], row[0] % 2**32)}
+
+
+def test_tables_come_and_go_by_their_names(source: "tuple[Connection[Any], SourceSettings]") -> None:
+    connection, _ = source
+    connection.execute("CREATE TEMP TABLE passing (id int)")
+    connection.execute("CREATE VIEW seen AS SELECT * FROM others")
+    connection.execute("CREATE INDEX ON others (id)")
+    assert set(noted(connection)) == {"things"}
+    connection.execute("ALTER TABLE things RENAME TO renamed")
+    assert set(noted(connection)) == {"renamed"}
+    connection.execute("DROP TABLE renamed")
+    assert noted(connection) == {}
+
+
+def test_a_history_that_fails_is_no_obstacle(source: "tuple[Connection[Any], SourceSettings]") -> None:
+    connection, src = source
+    said: list[str] = []
+    connection.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
+    connection.execute("ALTER TABLE cdc.shapes RENAME shape TO form")
+    connection.execute("ALTER TABLE things ADD COLUMN note text")
+    assert any(line.startswith("cdc: a change of a table's schema was not noted") for line in said)
+    connection.execute("ALTER TABLE cdc.shapes RENAME form TO shape")
+    # switched off by somebody: it is not relied on any more, until it is put in place again
+    connection.execute("ALTER EVENT TRIGGER cdc_note_shapes DISABLE")
+    assert not schema_history.is_kept(connection, src)
+    assert schema_history.keep(connection, src) is None
+    assert schema_history.is_kept(connection, src)
+    assert noted(connection) == {"things": (["id", "total", "note"], 0)}
