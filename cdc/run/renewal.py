@@ -145,6 +145,8 @@ def copy_again(
             start_capture(replace(work, captured=[name for name in settings.tables if name not in names]))
         start_capture(work)
         copied = started_over(work, later_copy, follower, fit)
+        # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat
+        registration.beat(connection, src, settings.pipeline.name, "copied again")
     for name, rows in copied.items():
         say(f"{name} is copied again: {rows:,} rows")
     return Outcome(frozenset(copied), failure)
