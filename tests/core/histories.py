@@ -24,7 +24,9 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
+    """What somebody does to a row, if Postgres lets him: to the one of `key`, which may become that of `other`."""
+
     verb: str
     key: int
     other: int
@@ -33,9 +35,10 @@ class _Step:
     touches_big: bool
 
 
+VERBS = ("insert", "update", "update", "delete", "move", "move")
 _STEPS = st.builds(
-    _Step,
-    verb=st.sampled_from(["insert", "update", "update", "delete", "move", "move", "truncate"]),
+    Step,
+    verb=st.sampled_from([*VERBS, "truncate"]),
     key=st.integers(0, 5),
     other=st.integers(0, 5),
     small=st.integers(0, 99),
@@ -47,10 +50,11 @@ _STEPS = st.builds(
 def histories(before: dict[Key, Row], max_transactions: int = 8) -> st.SearchStrategy[list[Sent]]:
     """Lists of transactions that begin with `before`; steps that Postgres would refuse are left out."""
     transactions = st.lists(st.lists(_STEPS, min_size=1, max_size=6), max_size=max_transactions)
-    return transactions.map(lambda steps: _play(before, steps))
+    return transactions.map(lambda steps: play(before, steps))
 
 
-def _play(before: dict[Key, Row], transactions: list[list[_Step]]) -> list[Sent]:
+def play(before: dict[Key, Row], transactions: list[list[Step]]) -> list[Sent]:
+    """The transactions as Postgres would send them, and the rows after each; empty ones are not sent."""
     history: list[Sent] = []
     rows = dict(before)
     for rank, steps in enumerate(transactions, start=1):
@@ -62,7 +66,7 @@ def _play(before: dict[Key, Row], transactions: list[list[_Step]]) -> list[Sent]
     return history
 
 
-def _do(rows: dict[Key, Row], step: _Step, rank: int, order: int) -> list[Change]:
+def _do(rows: dict[Key, Row], step: Step, rank: int, order: int) -> list[Change]:
     key, other, here = (step.key,), (step.other,), Place(rank, order)
     match step.verb:
         case "insert" if key not in rows:
@@ -84,7 +88,7 @@ def _do(rows: dict[Key, Row], step: _Step, rank: int, order: int) -> list[Change
     return []
 
 
-def _changed(row: Row, step: _Step, new_id: int) -> tuple[Row, SentRow]:
+def _changed(row: Row, step: Step, new_id: int) -> tuple[Row, SentRow]:
     big = step.big if step.touches_big else row["big"]
     after: Row = {"id": new_id, "small": step.small, "big": big}
     return after, (after if step.touches_big else {**after, "big": UNCHANGED})
