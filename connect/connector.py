@@ -2,13 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from psycopg import Connection
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
+from cdc.log.settings import FRAME_BYTES
 from connect.registration import HEARTBEAT, HISTORY, Registration, heartbeat_query
 from connect.rest import ConnectClient
 from connect.settings import CaptureSettings, SourceSettings
@@ -17,7 +18,7 @@ from connect.source import TEXT_OPTIONS
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
-EXACT_TEXT = "cdc.connect.ExactText"
+EXACT_TEXT, BOUNDED_JSON = "cdc.connect.ExactText", "cdc.connect.BoundedJson"
 
 
 def placeholder(pipeline: str) -> str:
@@ -27,12 +28,13 @@ def placeholder(pipeline: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The tables that are captured, the keys of those whose key is not their primary one, and whether Connect has our
-    converter."""
+    """The tables that are captured, the keys of those whose key is not their primary one, the most bytes that a change
+    may take, and the classes that Connect has on its plugin path, ours among them or not."""
 
     tables: Sequence[TableName]
     keys: Mapping[TableName, Sequence[str]]
-    exact_text: bool
+    max_row_bytes: int
+    plugins: Set[str]
 
 
 def configuration(
@@ -75,8 +77,9 @@ def configuration(
         **_events(registration),
         # the same text whatever the server's or the role's own settings, as in our own sessions
         "driver.options": TEXT_OPTIONS,
-        **(_exact_text(registration) if captured.exact_text else {}),
+        **(_exact_text(registration) if EXACT_TEXT in captured.plugins else {}),
         **_throughput(capture),
+        **_bounds(captured),
         # KIP-618: records and offsets in one transaction; with it off, a kill -9 sends thousands of transactions again
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
@@ -138,6 +141,20 @@ def _exact_text(registration: Registration) -> dict[str, str]:
         "exact.type": EXACT_TEXT,
         "exact.placeholder": placeholder(registration.pipeline),
     }
+
+
+def _bounds(captured: Captured) -> dict[str, str]:
+    """How large a change may be; the producer, whose bound is 1 MB by default, does not say which one was larger."""
+    largest = captured.max_row_bytes + FRAME_BYTES
+    bounds = {
+        "producer.override.max.request.size": str(largest),
+        # it holds what is on its way, one message at least
+        "producer.override.buffer.memory": str(2 * largest),
+    }
+    if BOUNDED_JSON not in captured.plugins:
+        return bounds
+    converters = {"key.converter": BOUNDED_JSON, "value.converter": BOUNDED_JSON}
+    return bounds | converters | {"value.converter.max.bytes": str(captured.max_row_bytes)}
 
 
 def _throughput(capture: CaptureSettings) -> dict[str, str]:

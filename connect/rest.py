@@ -37,10 +37,9 @@ class ConnectClient:
         """The classes of the connectors that this Connect can run."""
         return {plugin["class"] for plugin in self._call("GET", "/connector-plugins")}
 
-    def has(self, name: str) -> bool:
-        """Whether a class that extends connectors, a predicate for instance, is on this Connect's plugin path."""
-        found = self._call("GET", "/connector-plugins?connectorsOnly=false")
-        return any(plugin["class"] == name for plugin in found)
+    def extensions(self) -> set[str]:
+        """The classes on its plugin path that extend connectors: converters, predicates and their like."""
+        return {plugin["class"] for plugin in self._call("GET", "/connector-plugins?connectorsOnly=false")}
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
         """What Connect finds wrong in a connector's configuration, a sentence each."""

@@ -6,7 +6,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import change_topic, check_apart, heartbeat_topics, transaction_topic
-from cdc.log.settings import LogSettings
+from cdc.log.settings import FRAME_BYTES, LogSettings
 
 HOUR_MS = 3_600_000
 TRANSACTION_RETENTION_FACTOR = 2
@@ -20,8 +20,10 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
     """
     check_apart(change_topic, log.prefix, [*tables, beats, history])
     retention = log.retention_hours * HOUR_MS
+    # the broker's own bound is 1 MB
+    large = {"max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
     changes = [
-        Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention))
+        Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention) | large)
         for table in tables
     ]
     # one partition: with three, ENDs came before their BEGINs and in another order than the commits (seen)
@@ -46,10 +48,12 @@ def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:
         _check(topic, present.get(topic.name), ours)
 
 
-def ensure(admin: Admin, topics: Sequence[Topic]) -> None:
-    """Make the topics that are missing."""
+def ensure(admin: Admin, topics: Sequence[Topic]) -> list[str]:
+    """Make the topics that are missing, and give the others the configuration that they should have; gives the names of
+    those that had another."""
     present = admin.topics([topic.name for topic in topics])
     admin.create([topic for topic in topics if topic.name not in present])
+    return admin.configure([topic for topic in topics if topic.name in present])
 
 
 def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:

@@ -7,13 +7,11 @@ FROM quay.io/debezium/connect:${DEBEZIUM_VERSION} AS debezium
 FROM eclipse-temurin:21-jdk AS converter
 COPY --from=debezium /kafka/libs /jars/kafka
 COPY --from=debezium /kafka/connect/debezium-connector-postgres /jars/debezium
-COPY cdc/local/plugin/ExactText.java /source/
-# named as a service: Connect looks at nothing else (KIP-898)
-RUN javac --release 17 -proc:none -cp '/jars/kafka/*:/jars/debezium/*' -d /classes /source/ExactText.java \
-    && mkdir -p /classes/META-INF/services \
-    && printf cdc.connect.ExactText \
-        > /classes/META-INF/services/org.apache.kafka.connect.transforms.predicates.Predicate \
-    && jar --create --file /cdc-exact-text.jar -C /classes .
+COPY cdc/local/plugin/*.java /source/
+# named as services: Connect looks at nothing else (KIP-898)
+COPY cdc/local/plugin/META-INF /classes/META-INF
+RUN javac --release 17 -proc:none -cp '/jars/kafka/*:/jars/debezium/*' -d /classes /source/*.java \
+    && jar --create --file /cdc-connect.jar -C /classes .
 
 FROM quay.io/debezium/connect:${DEBEZIUM_VERSION}
-COPY --from=converter /cdc-exact-text.jar /kafka/connect/debezium-connector-postgres/
+COPY --from=converter /cdc-connect.jar /kafka/connect/debezium-connector-postgres/

@@ -1,10 +1,14 @@
 """The `log` block: the Kafka cluster and the topics of one pipeline."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, SecretStr
 
 from cdc.core.settings import Settings
+
+
+FRAME_BYTES: Final = 64 * 1024
+"""What a message needs beyond its key and value."""
 
 
 class LatestTopicSettings(Settings):
@@ -20,7 +24,7 @@ class LatestTopicSettings(Settings):
     """How long a segment stays active; an active segment is never compacted."""
     dirty_ratio: float = Field(default=0.5, ge=0, le=1)
     """Compaction begins when this part of the log has not been through it yet."""
-    max_record_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
+    max_record_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     """The largest row, as JSON, that the topics take."""
 
 
@@ -34,6 +38,9 @@ class LogSettings(Settings):
     replication_factor: int = Field(default=1, ge=1)
     retention_hours: int = Field(default=14 * 24, ge=1)
     """How long every change is kept: longer than the longest absence of a follower."""
+    max_row_bytes: int = Field(default=32 * 1024 * 1024, ge=1024, le=64 * 1024 * 1024)
+    """The largest change, key and value as JSON, that the change topics take: a larger one ends the capture. Brokers,
+    readers and search clusters take no request above 100 MB unless they are told to."""
     latest: LatestTopicSettings = LatestTopicSettings()
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None

@@ -70,7 +70,7 @@ def bootstrap(
         readiness.check(connection, settings.source)
         if connector.CONNECTOR_CLASS not in client.plugins():
             raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
-        tables = accepted(connection, settings, settings.tables, exact_text=client.has(connector.EXACT_TEXT))
+        tables = accepted(connection, settings, settings.tables, exact_text=connector.EXACT_TEXT in client.extensions())
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
         stands = _prepare(settings, connection, tables, say)
@@ -127,7 +127,8 @@ def _prepare(
                 " undone in between"
             )
         # before the connector writes: a topic that comes by itself has as many partitions as its broker likes
-        topics.ensure(admin, wanted)
+        if altered := topics.ensure(admin, wanted):
+            say(f"configured anew as the log block says: {', '.join(altered)}")
     return stands
 
 

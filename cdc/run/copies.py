@@ -110,8 +110,8 @@ def _snapshot(
 def start_capture(work: Work) -> None:
     """Start the connector, or give it the new list of tables, and see a row go through it."""
     s = work.settings
-    keys, exact_text = catalog.other_keys(work.connection, work.captured), work.client.has(connector.EXACT_TEXT)
-    captured = connector.Captured(work.captured, keys, exact_text)
+    keys = catalog.other_keys(work.connection, work.captured)
+    captured = connector.Captured(work.captured, keys, s.log.max_row_bytes, work.client.extensions())
     config = connector.configuration(work.connection, s.source, s.connect, work.registration, captured)
     done = connector.start(work.client, s.connect.connector, config)
     if done:

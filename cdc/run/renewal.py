@@ -156,7 +156,7 @@ def _fit(
     connection: Connection, client: ConnectClient, settings: PipelineSettings, names: Collection[TableName]
 ) -> tuple[list[TableName], CdcError | None]:
     """Those of these tables that can be followed, and what the first of the others is refused for."""
-    fit, failure, exact_text = list[TableName](), None, client.has(connector.EXACT_TEXT)
+    fit, failure, exact_text = list[TableName](), None, connector.EXACT_TEXT in client.extensions()
     for name in sorted(names):
         try:
             accepted(connection, settings, [name], exact_text=exact_text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from cdc.log.clients.connection import REQUEST_SECONDS, Connection
@@ -52,6 +52,21 @@ class Admin:
             for made in self._client.create_topics(new, request_timeout=REQUEST_SECONDS).values():
                 _done(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
+    def configure(self, topics: Sequence[Topic]) -> list[str]:
+        """Give these topics, which are there, their configuration; gives the names of those that had another."""
+        wanted = {ConfigResource(ConfigResource.Type.TOPIC, topic.name): topic for topic in topics}
+        if not wanted:
+            return []
+        with self._connection.reported():
+            found = self._client.describe_configs([*wanted], request_timeout=REQUEST_SECONDS)
+            stands = [(wanted[resource], _values(answer.result())) for resource, answer in found.items()]
+            others = [topic for topic, values in stands if not topic.config.items() <= values.items()]
+            changes = [_altered(topic) for topic in others]
+            if changes:
+                for done in self._client.incremental_alter_configs(changes, request_timeout=REQUEST_SECONDS).values():
+                    done.result()
+        return [topic.name for topic in others]
+
     def delete(self, names: Sequence[str]) -> None:
         """Delete those of these topics that are there."""
         if not names:
@@ -59,6 +74,17 @@ class Admin:
         with self._connection.reported():
             for gone in self._client.delete_topics([*names], request_timeout=REQUEST_SECONDS).values():
                 _done(gone, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    return {name: entry.value for name, entry in entries.items()}
+
+
+def _altered(topic: Topic) -> ConfigResource:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in topic.config.items()
+    ]
+    return ConfigResource(ConfigResource.Type.TOPIC, topic.name, incremental_configs=entries)
 
 
 def _done(asked: "Future[Any]", expected: int) -> None:

@@ -1,0 +1,67 @@
+"""Rows as wide and as long as rows get: all followers end with them, or the capture says which one it was."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import PreconditionError
+from connect.connector import failure
+from connect.rest import ConnectClient
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import booted, caught_up, problems, verified
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(900)
+
+MOST_COLUMNS = 1_600
+"""Of a table of Postgres (manual, appendix K, "PostgreSQL Limits")."""
+LONG_BYTES = 16_000_000
+
+
+def long(count: int = LONG_BYTES // 32) -> str:
+    """Random text: nothing on the way makes it small."""
+    return f"(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, {count}))"
+
+
+def test_rows_of_16_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    columns = ", ".join(f"c{number} int DEFAULT {number}" for number in range(1, MOST_COLUMNS))
+    pipeline = make_pipeline(
+        f"CREATE TABLE wide (id int PRIMARY KEY, {columns})",
+        "CREATE TABLE long (id int PRIMARY KEY, n int, body text, raw bytea)",
+        f"INSERT INTO long VALUES (1, 1, {long()}, NULL)",
+        "INSERT INTO wide (id) VALUES (1), (2)",
+        tables=("public.wide", "public.long"),
+    )
+    booted(pipeline, spark)
+    pipeline.run(
+        f"INSERT INTO long VALUES (2, 1, {long()}, NULL), (3, 1, '', decode({long()}, 'hex')), (4, 1, {long()}, NULL)",
+        # of two versions in one run, the first with the text, the second without it
+        "UPDATE long SET n = 2 WHERE id IN (1, 2)",
+        f"UPDATE long SET body = {long()} WHERE id = 4",
+        "INSERT INTO wide (id) VALUES (3)",
+        f"UPDATE wide SET c{MOST_COLUMNS - 1} = NULL WHERE id = 1",
+        "DELETE FROM wide WHERE id = 2",
+    )
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_row_above_the_bound_is_named(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline("CREATE TABLE long (id int PRIMARY KEY, body text)", tables=("public.long",))
+    pipeline.configure("log:\n", "log:\n  max_row_bytes: 100_000\n")
+    booted(pipeline, spark)
+    pipeline.run(f"INSERT INTO long VALUES (1, 'a'), (42, {long(4_000)}), (3, 'c')")
+    connector = pipeline.settings.connect.connector
+    with ConnectClient(pipeline.settings.connect.url) as client:
+        until(lambda: failure(client, connector) is not None, "the capture fails")
+    told = r'a change of public\.long with the key \{"id":42\} takes 128,\d{3} bytes, and log.max_row_bytes is 100,000'
+    with pytest.raises(PreconditionError, match=told):
+        caught_up(pipeline, spark)
+    assert any("log.max_row_bytes" in problem for problem in problems(pipeline))
+    raised(pipeline)
+    booted(pipeline, spark)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def raised(pipeline: Pipeline) -> None:
+    pipeline.configure("max_row_bytes: 100_000", "max_row_bytes: 200_000")
