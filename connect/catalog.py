@@ -9,7 +9,15 @@ from psycopg import Connection
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from connect import types
-from connect.shape import Shape, shapes
+from connect.shape import Leaf, Shape, shapes
+
+# No schema with a dot: `schema.table` would name another table.
+_TABLES = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't' AND n.nspname <> %s
+   AND NOT starts_with(n.nspname, 'pg_') AND n.nspname <> 'information_schema' AND strpos(n.nspname, '.') = 0
+ ORDER BY 1, 2"""
+_IDENTITIES = {"d": "DEFAULT", "f": "FULL", "i": "an index", "n": "NOTHING"}
 
 
 class TablesRefusedError(PreconditionError):
@@ -51,7 +59,12 @@ def describe(connection: Connection, names: Sequence[TableName]) -> list[Table]:
 def examine(connection: Connection, names: Sequence[TableName]) -> Examined:
     """Read the tables, and find all that keeps any of them from being followed."""
     found = shapes(connection, names)
-    each = {name: described(name, found[name]) if name in found else _missing(name) for name in names}
+    each = {
+        name: _sent_as_another(name, found[name], names) or described(name, found[name])
+        if name in found
+        else _missing(name)
+        for name in names
+    }
     return Examined(
         [table for table in each.values() if isinstance(table, Table)],
         {name: refusals for name, refusals in each.items() if not isinstance(refusals, Table)},
@@ -59,8 +72,22 @@ def examine(connection: Connection, names: Sequence[TableName]) -> Examined:
     )
 
 
+def tables_of(connection: Connection, own_schema: str) -> list[TableName]:
+    """The tables of the database, partitioned ones as one: neither Postgres's own nor those of the toolkit's schema."""
+    rows = connection.execute(_TABLES, (own_schema,)).fetchall()
+    return [TableName(*row) for row in rows]
+
+
 def _missing(name: TableName) -> list[PreconditionError]:
     return [PreconditionError(f"no table {name} in the source", "correct source.tables")]
+
+
+def _sent_as_another(name: TableName, shape: Shape, names: Sequence[TableName]) -> list[PreconditionError]:
+    return [
+        PreconditionError(f"{name} is a part of {whole}, under whose name its changes come", "leave one of them out")
+        for whole in shape.within
+        if whole in names
+    ]
 
 
 def described(name: TableName, shape: Shape) -> Table | list[PreconditionError]:
@@ -88,12 +115,18 @@ def other_keys(connection: Connection, names: Sequence[TableName]) -> dict[Table
 
 
 def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
-    # one line is enough: what follows is about tables that have rows of their own
-    if shape.kind != "r":
-        yield PreconditionError(f"{name} is no ordinary table", "name the tables behind it, or leave it out")
+    # one line is enough: what follows is about tables whose rows are in the log
+    if shape.kind not in ("r", "p"):
+        yield PreconditionError(f"{name} is no table", "name the tables behind it, or leave it out")
         return
+    yield from chain.from_iterable(_leaf_refusals(name, shape, leaf) for leaf in shape.leaves)
     if shape.persistence != "p":
         yield PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
+    if shape.kind == "p" and shape.identity == "i":
+        yield PreconditionError(
+            f"{name} is partitioned, and its replica identity is an index: that of each part may be another",
+            "ALTER TABLE … REPLICA IDENTITY DEFAULT, or FULL, for the table and for each part",
+        )
     # with the whole row in the log, rows need no key; without either, UPDATE and DELETE of a published table fail, as
     # the manual says of publications
     if shape.identity == "n":
@@ -106,6 +139,21 @@ def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionEr
         yield PreconditionError(
             f"{name} has {what}, and no other replica identity",
             "add a primary key, or ALTER TABLE … REPLICA IDENTITY FULL",
+        )
+
+
+def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[PreconditionError]:
+    """What a partition lacks: its changes are logged by its own replica identity, and sent as the whole table's."""
+    if leaf.kind != "r" or leaf.persistence != "p":
+        what = "is not logged" if leaf.kind == "r" else "is no table of this server"
+        yield PreconditionError(
+            f"{leaf.name}, a part of {name}, {what}, so no change of it can be captured", "DETACH it, or SET LOGGED"
+        )
+    elif leaf.identity != shape.identity:
+        yield PreconditionError(
+            f"{leaf.name}, a part of {name}, has another replica identity: {_IDENTITIES[leaf.identity]}, not"
+            f" {_IDENTITIES[shape.identity]}",
+            "ALTER TABLE … REPLICA IDENTITY for each part, which Postgres does not do by itself",
         )
 
 

@@ -30,17 +30,15 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     """
     # one there already is added to, never set anew: its tables are being captured
     has = published(connection, publication)
+    if has is None:
+        _run(connection, publication, _create(publication, tables))
+    elif not _by_root(connection, publication):
+        # of a partitioned table the log has the changes under its own name, and not under those of its partitions
+        _altered(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
+        has = published(connection, publication)
     added = [table for table in tables if table not in (has or set())]
-    try:
-        if has is None:
-            connection.execute(_create(publication, tables))
-        elif added:
-            connection.execute(_add(publication, added))
-    except psycopg.errors.InsufficientPrivilege:
-        statement = _create(publication, tables) if has is None else _add(publication, added)
-        raise PreconditionError(
-            f"this role may not change publication {publication}", f"run as owner: {statement.as_string(connection)}"
-        ) from None
+    if has is not None and added:
+        _altered(connection, publication, sql.SQL("ADD TABLE {}").format(_listed(added)))
     _check_whole(connection, publication)
     return added
 
@@ -50,27 +48,36 @@ def withdraw(connection: Connection, publication: str, tables: Sequence[TableNam
     listed = [table for table in tables if table in (published(connection, publication) or set())]
     if not listed:
         return
-    drop = sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(sql.Identifier(publication), _listed(listed))
-    try:
-        connection.execute(drop)
-    except psycopg.errors.InsufficientPrivilege:
-        raise PreconditionError(
-            f"this role may not change publication {publication}", f"run as owner: {drop.as_string(connection)}"
-        ) from None
+    _altered(connection, publication, sql.SQL("DROP TABLE {}").format(_listed(listed)))
 
 
 def _create(publication: str, tables: Sequence[TableName]) -> sql.Composed:
-    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {})").format(
+    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)").format(
         sql.Identifier(publication), _listed(tables), sql.Literal(OPERATIONS)
     )
 
 
-def _add(publication: str, tables: Sequence[TableName]) -> sql.Composed:
-    return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), _listed(tables))
+def _altered(connection: Connection, publication: str, how: sql.Composable) -> None:
+    _run(connection, publication, sql.SQL("ALTER PUBLICATION {} {}").format(sql.Identifier(publication), how))
+
+
+def _run(connection: Connection, publication: str, statement: sql.Composed) -> None:
+    try:
+        connection.execute(statement)
+    except psycopg.errors.InsufficientPrivilege:
+        raise PreconditionError(
+            f"this role may not change publication {publication}", f"run as owner: {statement.as_string(connection)}"
+        ) from None
+
+
+def _by_root(connection: Connection, publication: str) -> bool:
+    row = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
+    return row == (True,)
 
 
 def _listed(tables: Sequence[TableName]) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(table.schema, table.table) for table in tables)
+    # without ONLY, tables that inherit from these would come with them
+    return sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(t.schema, t.table)) for t in tables)
 
 
 def _check_whole(connection: Connection, publication: str) -> None:

@@ -22,8 +22,12 @@ def unreadable(
     connection: Connection, source: SourceSettings, tables: Sequence[TableName]
 ) -> dict[TableName, PreconditionError]:
     """What keeps the role from reading some of these tables, which are there."""
-    found = {table: _unreadable(connection, source, table) for table in tables}
-    return {table: refusal for table, refusal in found.items() if refusal}
+    found: dict[TableName, PreconditionError] = {}
+    for table in tables:
+        each = (_unreadable(connection, source, part) for part in _parts(connection, table))
+        if refusal := next(filter(None, each), None):
+            found[table] = refusal
+    return found
 
 
 def check_free_slot(connection: Connection) -> None:
@@ -56,6 +60,16 @@ def _role(connection: Connection, source: SourceSettings) -> None:
     if not may:
         alter = sql.SQL("ALTER ROLE {} REPLICATION").format(sql.Identifier(source.user)).as_string(connection)
         raise PreconditionError(f"role {source.user} has no right to replicate", alter)
+
+
+def _parts(connection: Connection, table: TableName) -> list[TableName]:
+    """The table, and its partitions, which are read one by one."""
+    leaves = connection.execute(
+        "SELECT n.nspname, c.relname FROM pg_partition_tree(%s::regclass) AS leaf JOIN pg_class c ON c.oid = leaf.relid"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE leaf.isleaf AND leaf.level > 0 ORDER BY 1, 2",
+        (sql.Identifier(table.schema, table.table).as_string(connection),),
+    ).fetchall()
+    return [table, *(TableName(*leaf) for leaf in leaves)]
 
 
 def _unreadable(connection: Connection, source: SourceSettings, table: TableName) -> PreconditionError | None:

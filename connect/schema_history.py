@@ -5,7 +5,7 @@ triggers write a table's new shape down in the transaction that changed it, so t
 (Postgres manual, "Event Triggers"; *Designing Data-Intensive Applications*, ch. 11: one log decides the order of all).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,14 +30,40 @@ _COLUMNS: Final = (
 
 # Only what differs is touched: a row that is written is locked until its transaction ends, and other tables' commands
 # shall not wait for that.
-_NOTE: Final = """INSERT INTO {history} (schema, "table", relation, shape)
-SELECT now.schema, now."table", now.relation, now.shape::text
+_NOTE: Final = """INSERT INTO {history} (schema, "table", relation, shape, rewritten_by)
+SELECT now.schema, now."table", now.relation, now.shape::text,
+       CASE WHEN {moved} THEN {current} ELSE coalesce(s.rewritten_by, 0) END
   FROM ({shapes} WHERE n.nspname <> {own} AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND (c.oid IN (
           SELECT r.prrelid FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
-            JOIN {pipelines} l ON l.publication = p.pubname{commanded}))) AS now
+            JOIN {pipelines} l ON l.publication = p.pubname{commanded})){apart}) AS now
   LEFT JOIN {history} s USING (schema, "table")
  WHERE s.shape IS DISTINCT FROM now.shape::text OR s.relation <> now.relation
-ON CONFLICT (schema, "table") DO UPDATE SET relation = EXCLUDED.relation, shape = EXCLUDED.shape"""
+ON CONFLICT (schema, "table") DO UPDATE
+   SET relation = EXCLUDED.relation, shape = EXCLUDED.shape, rewritten_by = EXCLUDED.rewritten_by"""
+
+_CURRENT: Final = "pg_current_xact_id()::text::numeric % 4294967296"
+
+# Rows came or went without a message: with a partition that is not empty, by a TRUNCATE of one, which is not sent, or
+# with a table that is sent under another's name from now on.
+_MOVED: Final = """(s.relation = now.relation AND (
+         s.shape::jsonb->'within' IS DISTINCT FROM now.shape->'within'
+         OR EXISTS (
+            SELECT FROM jsonb_to_recordset(s.shape::jsonb->'leaves') AS was(relation oid, file oid)
+             WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(now.shape->'leaves') AS l(relation oid, file oid)
+                                WHERE l.relation = was.relation AND l.file = was.file))
+         OR EXISTS (
+            SELECT FROM jsonb_to_recordset(now.shape->'leaves') AS l(relation oid)
+             WHERE pg_relation_size(l.relation) > 0
+               AND NOT EXISTS (SELECT FROM jsonb_to_recordset(s.shape::jsonb->'leaves') AS was(relation oid)
+                                WHERE was.relation = l.relation))))"""
+
+_KINDS: Final = ("r", "p")
+# Who is about to write a row of the history has a newer shape for it than anybody else sees.
+_FREE: Final = """SELECT schema, "table" FROM {history} WHERE shape::jsonb->>'kind' = ANY({kinds})
+   FOR UPDATE SKIP LOCKED"""
+_APART: Final = """ AND c.relkind = ANY({kinds}) AND (
+       (n.nspname, c.relname) IN (SELECT * FROM unnest({schemas}::text[], {tables}::text[]))
+       OR NOT EXISTS (SELECT FROM {history} h WHERE h.schema = n.nspname AND h."table" = c.relname))"""
 
 _COMMANDED: Final = """
           UNION SELECT objid FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table'"""
@@ -59,7 +85,7 @@ EXCEPTION WHEN OTHERS THEN
 END""",
     "note_rewrite": """BEGIN
   IF pg_event_trigger_table_rewrite_reason() & 6 <> 0 THEN
-    UPDATE {history} SET rewritten_by = pg_current_xact_id()::text::numeric % 4294967296
+    UPDATE {history} SET rewritten_by = {current}
      WHERE relation = pg_event_trigger_table_rewrite_oid();
   END IF;
 EXCEPTION WHEN OTHERS THEN
@@ -84,15 +110,33 @@ def keep(connection: Connection, source: SourceSettings) -> str | None:
     Every change of a published table's schema is then written down in the transaction that makes it.
     """
     missing = [each for each in _triggers(source) if not _stands(connection, source, each)]
+    lacking = None
     try:
         with connection.transaction():
             for each in missing:
                 _put(connection, each)
-            # behind the triggers: what changes from here on is noted, and this is what it is compared with
-            connection.execute(_filled(_NOTE, source, commanded=sql.SQL("")))
     except psycopg.errors.InsufficientPrivilege as error:
-        return str(error).strip().partition("\n")[0]
-    return None
+        lacking = str(error).strip().partition("\n")[0]
+    # behind the triggers: what changes from here on is noted, and this is what it is compared with
+    _note(connection, source, _KINDS)
+    return lacking
+
+
+def note_partitions(connection: Connection, source: SourceSettings) -> None:
+    """Write down which partitions have other files than the history says: no trigger hears of a TRUNCATE of one, and
+    Postgres sends none (manual, "CREATE PUBLICATION", publish_via_partition_root).
+    """
+    _note(connection, source, ("p",))
+
+
+def _note(connection: Connection, source: SourceSettings, kinds: Sequence[str]) -> None:
+    of_kinds = sql.Literal(list(kinds))
+    with connection.transaction():
+        free = connection.execute(_filled(_FREE, source, kinds=of_kinds)).fetchall()
+        if free or kinds == _KINDS:
+            schemas, tables = (sql.Literal([row[at] for row in free]) for at in range(2))
+            apart = _filled(_APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
+            connection.execute(_filled(_NOTE, source, commanded=sql.SQL(""), apart=apart))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +151,7 @@ class _Trigger:
 
 def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
     for function, event in TRIGGERS.items():
-        note = _filled(_NOTE, source, commanded=sql.SQL(_COMMANDED))
+        note = _filled(_NOTE, source, commanded=sql.SQL(_COMMANDED), apart=sql.SQL(""))
         body = _filled(_FUNCTIONS[function], source, note=note).as_string()
         # event triggers are the database's, and in no schema
         name = f"{source.heartbeat_schema[:40]}_{function}"
@@ -142,4 +186,6 @@ def _filled(text: str, source: SourceSettings, **further: sql.Composable) -> sql
     schema = source.heartbeat_schema
     names = {"history": HISTORY, "pipelines": PIPELINES}
     identifiers = {key: sql.Identifier(schema, name) for key, name in names.items()}
-    return sql.SQL(text).format(**identifiers, own=sql.Literal(schema), shapes=sql.SQL(SHAPES), **further)
+    parts = {"shapes": SHAPES, "moved": _MOVED, "current": _CURRENT}
+    own = {name: sql.SQL(part) for name, part in parts.items()}
+    return sql.SQL(text).format(**identifiers, **own, own=sql.Literal(schema), **further)

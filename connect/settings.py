@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from cdc.core.schema_change import Policy
+from cdc.core.selection import Selection
 from cdc.core.settings import Settings, all_refused
 from cdc.core.table import TableName
 
@@ -54,7 +55,8 @@ class SourceSettings(Settings):
     publication: str = Field(default="", max_length=63)
     """The publication; `cdc_<pipeline>` where it is left out."""
     tables: list[str] = Field(min_length=1)
-    """Tables to follow, as `schema.table`; one without a key needs REPLICA IDENTITY FULL."""
+    """Tables to follow, as `schema.table`; one without a key needs REPLICA IDENTITY FULL. A `*` stands for any
+    characters, and a table that is made later and is named so joins by itself; `!schema.table` takes tables out."""
     on_schema_change: Policy = Policy.EVOLVE
     """What is done when a table's schema changes: `evolve`, go along with all of it; `additive`, with columns that come
     and are null in the rows that are there; `stop`, follow that table no further."""
@@ -65,6 +67,11 @@ class SourceSettings(Settings):
     heartbeat_seconds: int = Field(default=10, ge=1)
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""
+
+    @property
+    def selection(self) -> Selection:
+        """The tables to follow."""
+        return Selection.of(self.tables)
 
     def policy(self, table: TableName) -> Policy:
         """What is done when this table's schema changes."""

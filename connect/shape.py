@@ -38,7 +38,22 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
                                    AND t.typname NOT IN ('int2vector', 'oidvector')
                                   THEN t.typelem::bigint ELSE 0 END) ORDER BY t.oid), '[]')
                 FROM used JOIN pg_type t USING (oid) JOIN pg_namespace tn ON tn.oid = t.typnamespace)
-    ) AS shape
+    ) || CASE c.relkind WHEN 'p' THEN jsonb_build_object('leaves', (
+              SELECT coalesce(jsonb_agg(jsonb_build_object(
+                         'schema', ln.nspname, 'table', l.relname, 'relation', l.oid::bigint, 'kind', l.relkind,
+                         'persistence', l.relpersistence, 'identity', l.relreplident,
+                         'file', pg_relation_filenode(l.oid)::bigint) ORDER BY l.oid), '[]')
+                FROM pg_partition_tree(c.oid) AS leaf
+                JOIN pg_class l ON l.oid = leaf.relid
+                JOIN pg_namespace ln ON ln.oid = l.relnamespace
+               WHERE leaf.isleaf))
+         ELSE '{}' END
+      || CASE WHEN c.relispartition THEN jsonb_build_object('within', (
+              SELECT jsonb_agg(jsonb_build_object('schema', an.nspname, 'table', a.relname) ORDER BY a.oid)
+                FROM pg_partition_ancestors(c.oid) AS ancestor
+                JOIN pg_class a ON a.oid = ancestor.relid AND a.oid <> c.oid
+                JOIN pg_namespace an ON an.oid = a.relnamespace))
+         ELSE '{}' END AS shape
   FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN pg_index i ON i.indrelid = c.oid
@@ -60,8 +75,27 @@ class Attribute(msgspec.Struct, frozen=True):
     fills_old_rows: bool
 
 
+class Leaf(msgspec.Struct, frozen=True):
+    """A partition that has rows of its own, in the file of this number."""
+
+    schema: str
+    table: str
+    relation: int
+    kind: str
+    persistence: str
+    identity: str
+    file: int | None
+
+    @property
+    def name(self) -> TableName:
+        return TableName(self.schema, self.table)
+
+
 class Shape(msgspec.Struct, frozen=True):
-    """A relation: `identity` is its replica identity, `key` the columns of the index that this rests on."""
+    """A relation: `identity` is its replica identity, `key` the columns of the index that this rests on.
+
+    `leaves`: those of a partitioned one. `within`: of a partition, the tables that it is a part of.
+    """
 
     kind: str
     persistence: str
@@ -71,6 +105,8 @@ class Shape(msgspec.Struct, frozen=True):
     key_primary: bool
     columns: tuple[Attribute, ...]
     types: tuple[PgType, ...]
+    leaves: tuple[Leaf, ...] = ()
+    within: tuple[TableName, ...] = ()
 
 
 def read(text: str) -> Shape:

@@ -20,12 +20,6 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
     """
     check_apart(change_topic, log.prefix, [*tables, beats, history])
     retention = log.retention_hours * HOUR_MS
-    # the broker's own bound is 1 MB
-    large = {"max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
-    changes = [
-        Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, _kept(retention) | large)
-        for table in tables
-    ]
     # one partition: with three, ENDs came before their BEGINs and in another order than the commits (seen)
     ordering = Topic(
         transaction_topic(log.prefix), 1, log.replication_factor, _kept(retention * TRANSACTION_RETENTION_FACTOR)
@@ -34,7 +28,19 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
     shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _kept(retention))
     # heartbeats are read as they come: an hour of them is enough
     beating = [change_topic(log.prefix, beats), *heartbeat_topics(log.prefix)]
-    return [ordering, shapes, *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating), *changes]
+    return [
+        ordering,
+        shapes,
+        *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating),
+        *of_tables(log, tables),
+    ]
+
+
+def of_tables(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
+    """The change topics of these tables."""
+    # the broker's own bound is 1 MB
+    config = {**_kept(log.retention_hours * HOUR_MS), "max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
+    return [Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, config) for table in tables]
 
 
 def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:

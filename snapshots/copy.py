@@ -15,7 +15,7 @@ from cdc.columns.tasks import in_tasks
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
 from snapshots import rows
-from snapshots.ranges import PageRange, page_ranges
+from snapshots.ranges import PageRange, Pages, page_ranges
 
 Job = Callable[[], list[Row]]
 Watch = Callable[[Job], list[Row]]
@@ -50,7 +50,7 @@ def copy_table(
     spark: SparkSession,
     source: SnapshotSource,
     table: Table,
-    pages: int,
+    pages: Pages,
     write: Writer,
     watch: Watch = run_unwatched,
 ) -> list[CopiedFile]:
@@ -69,16 +69,17 @@ class CopyTask:
 
     source: SnapshotSource
     table: Table
-    pages: PageRange
+    pages: Sequence[PageRange]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The range as record batches of the table's Arrow schema; raises like `rows.batches`."""
-        return rows.batches(self.table, self.pages, self.source.conninfo, self.source.snapshot)
+        """The ranges as record batches of the table's Arrow schema; raises like `rows.batches`."""
+        for each in self.pages:
+            yield from rows.batches(self.table, each, self.source.conninfo, self.source.snapshot)
 
 
-def copy_tasks(source: SnapshotSource, table: Table, pages: int, parallel: int) -> list[CopyTask]:
-    """One task a range of pages; together they read the table once."""
-    return [CopyTask(source, table, each) for each in page_ranges(table.name, pages, parallel)]
+def copy_tasks(source: SnapshotSource, table: Table, pages: Pages, parallel: int) -> list[CopyTask]:
+    """One task a share of the pages; together they read the table once."""
+    return [CopyTask(source, table, each) for each in page_ranges(pages, parallel)]
 
 
 _COPIED = "path string, bytes long, rows long, statistics string"

@@ -1,6 +1,8 @@
 """A table cut into ranges of pages, so that many tasks read it at once."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from psycopg import sql
 
@@ -10,11 +12,15 @@ PAGES_A_RANGE = 16_384
 """128 MiB: what one task reads and one file holds."""
 
 
+Pages = Mapping[TableName, int]
+"""How many pages each part of a table has: itself, or its partitions."""
+
+
 @dataclass(frozen=True, slots=True)
 class PageRange:
-    """Pages `start` up to `stop` of a table, or to its end where `stop` is None."""
+    """Pages `start` up to `stop` of a part of a table, or to its end where `stop` is None."""
 
-    table: TableName
+    part: TableName
     start: int
     stop: int | None
 
@@ -30,8 +36,24 @@ class PageRange:
         return sql.SQL(" AND ").join(bounds)
 
 
-def page_ranges(table: TableName, pages: int, parallel: int) -> list[PageRange]:
-    """Ranges that tile the table: enough for `parallel` tasks, none above 128 MiB; the last is open-ended."""
-    wanted = max(-(-pages // PAGES_A_RANGE), min(parallel, pages), 1)
-    bounds = [pages * n // wanted for n in range(wanted)]
-    return [PageRange(table, start, stop) for start, stop in zip(bounds, [*bounds[1:], None], strict=True)]
+def page_ranges(pages: Pages, parallel: int) -> list[tuple[PageRange, ...]]:
+    """Ranges that tile the table, in shares: enough for `parallel` tasks, none above 128 MiB.
+
+    A share lies in one part of the table or in several; the last range of each part is open-ended.
+    """
+    total = sum(pages.values())
+    wanted = max(-(-total // PAGES_A_RANGE), min(parallel, total), 1)
+    bounds = [total * n // wanted for n in range(wanted + 1)]
+    # a part without pages has no rows, unless it is the only one and nobody knows its size
+    shares = [tuple(_within(pages, low, high)) for low, high in pairwise(bounds)]
+    return shares if total else [tuple(PageRange(part, 0, None) for part in pages)]
+
+
+def _within(pages: Pages, low: int, high: int) -> Iterator[PageRange]:
+    """What lies between two places of all parts' pages, counted one behind the other."""
+    first = 0
+    for part, count in pages.items():
+        start, stop = max(low - first, 0), min(high - first, count)
+        if start < stop:
+            yield PageRange(part, start, stop if stop < count else None)
+        first += count

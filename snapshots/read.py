@@ -13,6 +13,7 @@ from cdc.columns.table_copy import RowsTask
 from cdc.columns.tasks import in_tasks
 from cdc.core.table import Table
 from snapshots.copy import CopyTask, SnapshotSource, copy_tasks
+from snapshots.ranges import Pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class SourceRows:
     ranges: Sequence[CopyTask]
 
     @classmethod
-    def at(cls, spark: SparkSession, source: SnapshotSource, table: Table, pages: int) -> Self:
+    def at(cls, spark: SparkSession, source: SnapshotSource, table: Table, pages: Pages) -> Self:
         return cls(spark, table, copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism))
 
     def frame(self) -> DataFrame:

@@ -44,7 +44,7 @@ def query(table: Table, pages: PageRange) -> sql.Composed:
     """The SELECT of some pages: the marks of a block, and the columns in the order in which they are sent."""
     marks = [sql.SQL("NULL::int")] * block.MARKS
     columns = [form(column).selected.format(sql.Identifier(column.name)) for column in columns_sent(table)]
-    name = sql.Identifier(table.name.schema, table.name.table)
+    name = sql.Identifier(pages.part.schema, pages.part.table)
     return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join([*marks, *columns]), name, pages.where)
 
 

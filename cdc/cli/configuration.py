@@ -51,7 +51,7 @@ def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it."""
     run = Invocation.of(context)
     settings = run.settings
-    tables, followers = len(settings.tables), ", ".join(settings.followers)
+    tables, followers = len(settings.source.tables), ", ".join(settings.followers)
     output.data(f"{run.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
 
 

@@ -71,8 +71,8 @@ def _named(settings: "PipelineSettings", names: "Sequence[str]") -> "list[TableN
 
     found = [TableName.parse(name) for name in names]
     for name in found:
-        if name not in settings.tables:
-            raise ConfigurationError(f"{name} is not in source.tables", "name it there, or correct --again")
+        if name not in settings.selection:
+            raise ConfigurationError(f"{name} is none of source.tables", "name it there, or correct --again")
     return found
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from cdc.config.file import schema
 from cdc.config.references import escape
-from cdc.config.settings import PIPELINE_NAME, table_finding
+from cdc.config.settings import PIPELINE_NAME, entry, table_finding
 from cdc.core.errors import ConfigurationError, PreconditionError, RefusedError
-from cdc.core.table import TableName
 
 SCHEMA_FILE = Path(".cdc", "cdc.schema.json")
 """Where the JSON Schema lies, beside the configuration file."""
@@ -101,14 +100,14 @@ def _parts(values: TemplateValues) -> dict[str, str]:
         **texts,
         **numbers,
         "password": _scalar(values.password),
-        "tables": table_lines(map(TableName.parse, values.tables)),
+        "tables": table_lines(map(entry, values.tables)),
         "capture": _capture(values),
     }
 
 
-def table_lines(names: Iterable[TableName]) -> str:
+def table_lines(entries: Iterable[str]) -> str:
     """The items of `source.tables`, as they stand in the file."""
-    return "\n".join(f"    - {_scalar(escape(str(name)))}" for name in names)
+    return "\n".join(f"    - {_scalar(escape(entry))}" for entry in entries)
 
 
 def _capture(values: TemplateValues) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from cdc.core.selection import BUT, Selection, is_exclusion
 from cdc.core.settings import Finding, Settings, all_refused
 from cdc.core.table import TableName
 from cdc.log.settings import LogSettings
@@ -58,9 +59,9 @@ class PipelineSettings(Settings):
     follow: FollowSettings = FollowSettings()
 
     @property
-    def tables(self) -> tuple[TableName, ...]:
-        """The tables to follow, in the configuration's order."""
-        return tuple(map(TableName.parse, self.source.tables))
+    def selection(self) -> Selection:
+        """The tables to follow."""
+        return self.source.selection
 
     @property
     def delta(self) -> tuple[str, DeltaSettings]:
@@ -87,7 +88,7 @@ class PipelineSettings(Settings):
         _refuse([*_table_findings(source.tables, source.heartbeat_schema), *_policy_findings(source)])
         name = _pipeline_name(info)
         names = {"slot": source.slot or f"cdc_{name}", "publication": source.publication or f"cdc_{name}"}
-        tables = [str(TableName.parse(text)) for text in source.tables]
+        tables = [entry(text.strip()) for text in source.tables]
         return source.model_copy(update={**names, "tables": tables})
 
     @field_validator("log", mode="after")
@@ -110,13 +111,16 @@ class PipelineSettings(Settings):
         return complete
 
 
+def entry(text: str) -> str:
+    """An entry of `source.tables` with its schema."""
+    return f"{BUT if is_exclusion(text) else ''}{TableName.parse(text.removeprefix(BUT))}"
+
+
 def table_finding(text: str) -> str | None:
-    """Why `text` cannot be a table's name, or None."""
-    name = TableName.parse(text)
+    """Why `text` cannot be the name of a table, or of some, or None."""
+    name = TableName.parse(text.strip().removeprefix(BUT))
     if not name.schema.strip() or not name.table.strip():
         return f'"{text}" is not a table\'s name: schema.table'
-    if name.table == "*":
-        return f'"{text}" is a pattern; name each table'
     if max(len(part.encode()) for part in (name.schema, name.table)) > IDENTIFIER_BYTES:
         return f"a name in Postgres has at most {IDENTIFIER_BYTES} bytes"
     return None
@@ -134,29 +138,30 @@ def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
 
 
 def _policy_findings(source: SourceSettings) -> Iterable[Finding]:
-    followed = set(map(TableName.parse, source.tables))
     for name in source.on_schema_change_of:
-        if TableName.parse(name) not in followed:
+        if TableName.parse(name) not in source.selection:
             yield ("on_schema_change_of", name), "is none of source.tables"
 
 
 def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Finding]:
-    seen: set[TableName] = set()
+    seen: set[str] = set()
     findings: list[Finding] = []
     for index, text in enumerate(tables):
-        name = TableName.parse(text)
-        finding = table_finding(text) or _misplaced(name, seen, heartbeat_schema)
+        named = entry(text.strip())
+        finding = table_finding(text) or _misplaced(named, seen, heartbeat_schema)
         if finding:
             findings.append((("tables", index), finding))
-        seen.add(name)
+        seen.add(named)
+    if tables and all(is_exclusion(text.strip()) for text in tables):
+        findings.append((("tables",), "only says which tables are not followed"))
     return findings
 
 
-def _misplaced(name: TableName, seen: set[TableName], heartbeat_schema: str) -> str | None:
-    if name in seen:
-        return f"{name} is there twice"
-    if name.schema == heartbeat_schema:
-        return f"{name} lies in the toolkit's own schema, '{heartbeat_schema}' (heartbeat_schema)"
+def _misplaced(named: str, seen: set[str], heartbeat_schema: str) -> str | None:
+    if named in seen:
+        return f"{named} is there twice"
+    if TableName.parse(named).schema == heartbeat_schema:
+        return f"{named} lies in the toolkit's own schema, '{heartbeat_schema}' (heartbeat_schema)"
     return None
 
 

@@ -6,7 +6,6 @@ from pydantic import Field, SecretStr
 
 from cdc.core.settings import Settings
 
-
 FRAME_BYTES: Final = 64 * 1024
 """What a message needs beyond its key and value."""
 

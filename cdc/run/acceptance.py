@@ -1,6 +1,6 @@
 """Which of the named tables can be followed, and every reason against the others, before anything is made."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 from psycopg import Connection
@@ -8,6 +8,7 @@ from psycopg import Connection
 from cdc.config.init import table_lines
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
+from cdc.core.selection import BUT
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, latest_topic, sharing
 from connect import catalog, connector, readiness
@@ -26,6 +27,17 @@ def accepted(
     Raises TablesRefusedError with every reason of every table that cannot be followed; it offers the `source.tables`
     that would be accepted.
     """
+    tables, refusals = judged(connection, settings, names, exact_text=exact_text)
+    if refusals:
+        raise TablesRefusedError(chain.from_iterable(refusals.values()), _offer(settings, names, refusals))
+    return tables
+
+
+def judged(
+    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], *, exact_text: bool
+) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
+    """Those of the tables that are there and fit to be sent, and what each of those is refused for that cannot be
+    followed."""
     examined = catalog.examine(connection, names)
     there = [name for name in names if name not in examined.missing]
     further: list[Refusals] = [
@@ -37,9 +49,7 @@ def accepted(
     refusals = {
         name: [*examined.refusals.get(name, ()), *(found[name] for found in further if name in found)] for name in names
     }
-    if any(refusals.values()):
-        raise TablesRefusedError(chain.from_iterable(refusals.values()), _offer(refusals))
-    return list(examined.tables)
+    return list(examined.tables), {name: found for name, found in refusals.items() if found}
 
 
 def _unsendable(tables: Iterable[Table]) -> Refusals:
@@ -67,7 +77,9 @@ def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table]) -
     return refusals
 
 
-def _offer(refusals: Mapping[TableName, Sequence[PreconditionError]]) -> str:
+def _offer(settings: PipelineSettings, names: Sequence[TableName], refused: Collection[TableName]) -> str:
     """The block of the configuration that would be accepted; nothing where no table would."""
-    fit = [name for name, found in refusals.items() if not found]
+    fit = [str(name) for name in names if name not in refused]
+    if settings.selection.has_patterns:
+        fit = [*settings.source.tables, *(f"{BUT}{name}" for name in refused)]
     return f"these would be accepted:\nsource:\n  tables:\n{table_lines(fit)}" if fit else ""

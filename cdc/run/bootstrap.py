@@ -28,6 +28,7 @@ from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
 from cdc.run.progress import SPARKS_ROWS, Bars
+from cdc.run.selected import in_source
 from connect import connector, publication, readiness, registration, schema_history, slot, source, topics
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
@@ -70,19 +71,20 @@ def bootstrap(
         readiness.check(connection, settings.source)
         if connector.CONNECTOR_CLASS not in client.plugins():
             raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
-        tables = accepted(connection, settings, settings.tables, exact_text=connector.EXACT_TEXT in client.extensions())
+        names = in_source(connection, settings)
+        tables = accepted(connection, settings, names, exact_text=connector.EXACT_TEXT in client.extensions())
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
         stands = _prepare(settings, connection, tables, say)
         with lease(settings, "bootstrap"):
             # asked under the lease: another bootstrap may have finished the copies a moment ago
-            spark = None if _is_whole(settings) and not again else start_spark()
-            return _fill(Work(settings, connection, client, spark, settings.tables, stands, say, bars), tables, again)
+            spark = None if _is_whole(settings, names) and not again else start_spark()
+            return _fill(Work(settings, connection, client, spark, names, stands, say, bars), tables, again)
 
 
 def _leave_out(work: Work, follower: DeltaFollower) -> None:
     """Release the tables that are followed and named no more; their changes are not captured any longer."""
-    left_out = [name for name in follower.bookmarks() if name not in work.settings.tables]
+    left_out = [name for name in follower.bookmarks() if name not in work.captured]
     if left_out:
         # whoever follows the lake would go on to put them into cuts
         with lease(work.settings, work.settings.delta[0]):
@@ -92,13 +94,13 @@ def _leave_out(work: Work, follower: DeltaFollower) -> None:
         work.say(f"{told}: left out; what the followers hold of it stays, and is copied anew when it is named again")
 
 
-def _is_whole(settings: PipelineSettings) -> bool:
+def _is_whole(settings: PipelineSettings, names: Sequence[TableName]) -> bool:
     """Has every table its copy, in the lake and in the followers behind it? Then Spark has nothing to do."""
     lake = delta_follower(settings)
     fed = fed_followers(None, settings).items()
     if lake.position() is None:
         return False
-    whole = set(settings.tables) <= set(lake.bookmarks())
+    whole = set(names) <= set(lake.bookmarks())
     return whole and not any(lacking(follower, feed_of(settings, name, None)) for name, follower in fed)
 
 
@@ -165,7 +167,7 @@ def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName]) -> Ou
 
 def _copy_missing(work: Work, follower: DeltaFollower) -> dict[TableName, int]:
     has = follower.bookmarks()
-    missing = [name for name in work.settings.tables if name not in has]
+    missing = [name for name in work.captured if name not in has]
     found = slot.state(work.connection, work.registration.slot)
     # copies, and no slot: what changed since they were made is nowhere any more
     if has:

@@ -13,6 +13,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.renewal import Renewal
 from cdc.run.schema_check import changed, unseen
+from cdc.run.selected import came
 from cdc.run.stops import Stops
 from connect import slot, source
 from connect.connector import broken
@@ -54,8 +55,9 @@ class CaptureWatch:
         return failed if changed or (self._target is not None and not self._reached(self._target)) else None
 
     def _check_schema(self) -> None:
-        """Have tables stopped that have changed."""
+        """Have tables stopped that have changed, and those copied that came."""
         self._stop(unseen(self._settings))
+        self._renewal.want(came(self._settings))
 
     def _stop(self, found: Mapping[TableName, CdcError]) -> None:
         self._stops.put({name: failure.what for name, failure in found.items()})

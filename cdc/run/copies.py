@@ -20,7 +20,7 @@ from connect.rest import ConnectClient
 from sinks.lake.copied_files import CopyWriter
 from sinks.lake.follower import DeltaFollower
 from snapshots.copy import SnapshotSource, copy_table
-from snapshots.keeper import Filenodes, Kept, TableRewritten, filenodes, kept
+from snapshots.keeper import Kept, TableRewritten, files, kept
 
 STARTS = 5
 """How often a copy starts over when a table is rewritten under it."""
@@ -94,7 +94,7 @@ def _snapshot(
     """
     names = [table.name for table in tables]
     # before the slot: a table that is rewritten in between has another file than the snapshot knows
-    before: Filenodes = filenodes(work.connection, names)
+    before = files(work.connection, names)
     src = work.settings.source
     with (
         slot.created(src, slot_name, temporary=temporary) as snapshot,

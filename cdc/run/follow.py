@@ -29,6 +29,7 @@ from cdc.run.progress import SaidBars
 from cdc.run.renewal import Renewal, copy_again, renewed
 from cdc.run.schema_changes import SchemaChanges
 from cdc.run.schema_check import unseen
+from cdc.run.selected import came
 from cdc.run.stops import Stops
 from cdc.run.streams import Query, Runner, Stream
 from cdc.run.upkeep import kept_up
@@ -114,6 +115,7 @@ def _check_source(settings: PipelineSettings, say: Say, stops: Stops, renewal: R
     try:
         check_history(settings)
         stops.put({name: failure.what for name, failure in unseen(settings).items()})
+        renewal.want(came(settings))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
 

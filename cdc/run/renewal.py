@@ -4,7 +4,7 @@ The new copy takes the old one's place in one commit, on its own LSN; who reads 
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn
-from cdc.core.table import TableName
-from cdc.run.acceptance import accepted
+from cdc.core.table import Table, TableName
+from cdc.log.clients.topics import Admin
+from cdc.run.acceptance import judged
 from cdc.run.copies import Work, later_copy, start_capture, started_over
 from cdc.run.failures import ours
 from cdc.run.pipeline import delta_follower, lease
 from cdc.run.progress import Bars
-from connect import connector, publication, registration, source
+from cdc.run.selected import followed, joining
+from connect import connector, publication, registration, source, topics
 from connect.rest import ConnectClient
 
 LAST_COPY_SECONDS = 60.0
@@ -76,8 +78,8 @@ class Renewal:
                     continue
             outcome = _outcome(copy, names)
             with self._changed:
-                self._refused = names - outcome.copied
-                self._wanted -= outcome.copied
+                self._refused = names - outcome.copied - outcome.void
+                self._wanted -= outcome.copied | outcome.void
                 self._copied |= outcome.copied
             if outcome.failure and str(outcome.failure) != said:
                 said = str(outcome.failure)
@@ -102,9 +104,10 @@ def renewed(renewal: Renewal, copy: Copy, say: Callable[[str], None]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The tables that were copied, and what kept others from it."""
+    """The tables that were copied, those that nobody wants any more, and what kept others from being copied."""
 
     copied: frozenset[TableName]
+    void: frozenset[TableName]
     failure: CdcError | None
 
 
@@ -112,9 +115,9 @@ def _outcome(copy: Copy, names: Collection[TableName]) -> Outcome:
     try:
         return copy(names)
     except CdcError as error:
-        return Outcome(frozenset(), error)
+        return Outcome(frozenset(), frozenset(), error)
     except Exception as error:  # noqa: BLE001 - a thread that ends in silence looks like a copy that takes long
-        return Outcome(frozenset(), ours("the copy", error))
+        return Outcome(frozenset(), frozenset(), ours("the copy", error))
 
 
 def copy_again(
@@ -132,35 +135,43 @@ def copy_again(
         ConnectClient(settings.connect.url) as client,
         closing(delta_follower(settings)) as follower,
     ):
-        fit, failure = _fit(connection, client, settings, names)
+        known = follower.bookmarks()
+        # a table that was made, and is gone before anybody copied it
+        void = frozenset(names) - {*known, *settings.selection.names} - joining(connection, settings, follower)
+        captured = sorted({*followed(settings, follower), *names} - void)
+        fit, failure = _fit(connection, client, settings, captured, [name for name in names if name not in void])
         if not fit:
-            return Outcome(frozenset(), failure)
+            return Outcome(frozenset(), void, failure)
         stands = registration.registered(connection, src, settings.pipeline.name)
         assert stands is not None
         # one that was made again is not in it any more
-        publication.publish(connection, src.publication, fit)
-        work = Work(settings, connection, client, spark, settings.tables, stands, say, bars)
+        publication.publish(connection, src.publication, [table.name for table in fit])
+        with Admin(settings.log) as admin:
+            topics.ensure(admin, topics.of_tables(settings.log, [table.name for table in fit]))
+        follower.prepare(fit)
+        work = Work(settings, connection, client, spark, captured, stands, say, bars)
         if connector.failure(client, settings.connect.connector):
             # at a row from before the change, perhaps: it goes on behind what these tables have in the log by now
-            start_capture(replace(work, captured=[name for name in settings.tables if name not in names]))
+            start_capture(replace(work, captured=[name for name in captured if name not in names]))
         start_capture(work)
-        copied = started_over(work, later_copy, follower, fit)
+        copied = started_over(work, later_copy, follower, [table.name for table in fit])
         # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat
         registration.beat(connection, src, settings.pipeline.name, "copied again")
     for name, rows in copied.items():
-        say(f"{name} is copied again: {rows:,} rows")
-    return Outcome(frozenset(copied), failure)
+        say(f"{name} is copied again: {rows:,} rows" if name in known else f"{name} joins: {rows:,} rows are copied")
+    return Outcome(frozenset(copied), void, failure)
 
 
 def _fit(
-    connection: Connection, client: ConnectClient, settings: PipelineSettings, names: Collection[TableName]
-) -> tuple[list[TableName], CdcError | None]:
-    """Those of these tables that can be followed, and what the first of the others is refused for."""
-    fit, failure, exact_text = list[TableName](), None, connector.EXACT_TEXT in client.extensions()
-    for name in sorted(names):
-        try:
-            accepted(connection, settings, [name], exact_text=exact_text)
-            fit.append(name)
-        except CdcError as error:
-            failure = failure or error
-    return fit, failure
+    connection: Connection,
+    client: ConnectClient,
+    settings: PipelineSettings,
+    captured: Sequence[TableName],
+    wanted: Collection[TableName],
+) -> tuple[list[Table], CdcError | None]:
+    """Those of the wanted tables that can be followed, beside all others, and what the first of the rest is refused
+    for."""
+    exact_text = connector.EXACT_TEXT in client.extensions()
+    tables, refusals = judged(connection, settings, captured, exact_text=exact_text)
+    fit = [table for table in tables if table.name in wanted and table.name not in refusals]
+    return fit, next((found[0] for name, found in refusals.items() if name in wanted), None)

@@ -8,7 +8,7 @@ import numpy as np
 from cdc.columns.changes import Changes, Op
 from cdc.columns.ends import Ends
 from cdc.core.position import Lsn, Offsets
-from cdc.core.schema_change import Altered, Policy, SchemaChange, Unchanged, Widened, judged
+from cdc.core.schema_change import Altered, Policy, SchemaChange, Unchanged, Widened, differences, judged
 from cdc.core.table import Table, TableName
 from cdc.log.runs import RunReader
 from connect.catalog import described
@@ -108,5 +108,7 @@ def meant(followed: Table, noted: Noted) -> SchemaChange:
     now = described(followed.name, noted.shape)
     if not isinstance(now, Table):
         return Altered(now[0].what)
+    if noted.rewritten and (noted.shape.leaves or noted.shape.within) and not differences(followed, now):
+        return Altered("a partition with rows came or went, or was emptied or rewritten")
     filled = [column.name for column in noted.shape.columns if column.fills_old_rows]
     return judged(followed, now, filled=filled, rewritten=noted.rewritten)

@@ -13,7 +13,7 @@ from sinks.lake.stopped import again
 
 def followed(settings: PipelineSettings) -> list[Table]:
     """The tables that the lake has, of those that are named."""
-    return [table for table in delta_follower(settings).tables() if table.name in settings.tables]
+    return [table for table in delta_follower(settings).tables() if table.name in settings.selection]
 
 
 def check_followed(settings: PipelineSettings, tables: Sequence[Table]) -> None:
@@ -25,8 +25,12 @@ def check_followed(settings: PipelineSettings, tables: Sequence[Table]) -> None:
 
 
 def unseen(settings: PipelineSettings) -> dict[TableName, CdcError]:
-    """What `changed` finds where no event triggers keep the history, which else tells it in its place."""
+    """What `changed` finds where no event triggers keep the history, which else tells it in its place.
+
+    What they do not hear of is written into it before.
+    """
     with source.connected(settings.source) as connection:
+        schema_history.note_partitions(connection, settings.source)
         kept = schema_history.is_kept(connection, settings.source)
     return {} if kept else changed(settings)
 

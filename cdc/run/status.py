@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from psycopg import Connection, sql
 
@@ -19,6 +19,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in
 from cdc.run.pipeline import delta_follower, lake_of
+from cdc.run.selected import followed
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
@@ -27,6 +28,13 @@ from sinks.lake.feed import LakeFeed
 
 EXACT_BELOW = 1_000_000
 """Tables that the planner thinks smaller are counted, larger ones estimated unless asked otherwise."""
+# reltuples is -1 where nobody has analysed a table yet: such a one is counted
+_ESTIMATE: Final = """
+SELECT (SELECT CASE WHEN min(c.reltuples) < 0 THEN -1 ELSE coalesce(sum(c.reltuples), 0) END
+          FROM pg_class c
+         WHERE c.oid = named.oid AND named.relkind <> 'p'
+            OR c.oid IN (SELECT relid FROM pg_partition_tree(named.oid) WHERE isleaf))::bigint, named.relkind = 'p'
+  FROM pg_class named WHERE named.oid = to_regclass(%s)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +117,12 @@ class Collector:
         self._fed = fed
         self._problems: list[CdcError] = []
         self._silent: dict[str, str] = {}
+        self._tables: Sequence[TableName] = ()
 
     def collect(self) -> Status:
         """Everything, as it stands now."""
+        lake = delta_follower(self._settings)
+        self._tables = self._asked(partial(followed, self._settings, lake)) or self._settings.selection.names
         lsn, rows, state = self._asked(self._source) or (None, {}, None)
         cut = self._asked(Cuts(lake_of(self._settings)).last)
         fed = self._asked(self._fed) or {}
@@ -122,8 +133,7 @@ class Collector:
         counts = {name: self._counts(name, each) for name, each in fed.items()} | {
             self._settings.delta[0]: self._held(cut)
         }
-        behind = _Behind(self._settings, lsn, ends)
-        lake = delta_follower(self._settings)
+        behind = _Behind(self._tables, lsn, ends)
         for stop in self._asked(lake.stopped) or ():
             self._note(PreconditionError(str(stop), stop.remedy))
         for name, (keys, letters) in (self._asked(lake.held) or {}).items():
@@ -157,7 +167,7 @@ class Collector:
     def _source(self) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
         settings = self._settings
         with source.connected(settings.source) as connection:
-            rows = {str(table): _source_rows(connection, table, exact=self._exact) for table in settings.tables}
+            rows = {str(table): _source_rows(connection, table, exact=self._exact) for table in self._tables}
             state = slot.state(connection, settings.source.slot)
             self._asked(partial(slot.check_kept, state))
             return source.current_lsn(connection), rows, state
@@ -185,13 +195,12 @@ class Collector:
             return ends_in(reader, topic, start, end)
 
     def _held(self, cut: Cut | None) -> dict[str, int | None]:
-        tables = self._settings.tables
-        return {str(table): self._asked(partial(_lake_rows, self._settings, table, cut)) for table in tables}
+        return {str(table): self._asked(partial(_lake_rows, self._settings, table, cut)) for table in self._tables}
 
     def _counts(self, name: str, follower: FedFollower) -> dict[str, int | None]:
         return {
             str(table): self._asked(partial(follower.count, table, exact=self._exact))
-            for table in self._settings.tables
+            for table in self._tables
             if self._settings.holds(name, table)
         }
 
@@ -200,7 +209,7 @@ class Collector:
 class _Behind:
     """What a position is measured by."""
 
-    settings: PipelineSettings
+    tables: Sequence[TableName]
     lsn: Lsn | None
     ends: Ends
 
@@ -208,7 +217,7 @@ class _Behind:
         """How far this position is behind; None where position or source are not known."""
         if self.lsn is None or position is None:
             return None
-        tables = set(map(str, self.settings.tables))
+        tables = set(map(str, self.tables))
         unapplied = self.ends.where(self.ends.offset > position.end_offset)
         changes = sum(unapplied.counts(tables).values())
         waiting = next((end for end in unapplied.values() if tables & end.counts.keys()), None)
@@ -219,12 +228,12 @@ class _Behind:
 
 def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> int | None:
     name = sql.Identifier(table.schema, table.table)
-    estimate = sql.SQL("SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass({})")
-    found = connection.execute(estimate.format(sql.Literal(name.as_string(connection)))).fetchone()
-    # reltuples is -1 where nobody has analysed the table yet: such a one is counted
+    found = connection.execute(_ESTIMATE, (name.as_string(connection),)).fetchone()
     if found is None or (found[0] > EXACT_BELOW and not exact):
         return None if found is None else int(found[0])
-    counted = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name)).fetchone()
+    # of a partitioned table all, of another those that are its own
+    counting = sql.SQL("SELECT count(*) FROM {}" if found[1] else "SELECT count(*) FROM ONLY {}")
+    counted = connection.execute(counting.format(name)).fetchone()
     return int(counted[0]) if counted else None
 
 

@@ -29,12 +29,13 @@ from cdc.run.arrival import check_attended, wait
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import check_followed
+from cdc.run.selected import followed
 from connect import catalog, registration, slot, source
 from connect.catalog import TablesRefusedError
 from sinks.lake.feed import LakeFeed
 from sinks.lake.stopped import Stop
 from snapshots.copy import SnapshotSource
-from snapshots.keeper import Kept, filenodes, kept
+from snapshots.keeper import Kept, files, kept
 from snapshots.read import SourceRows
 
 MOVED = "moved"
@@ -118,7 +119,7 @@ def verify(
         spark = start_spark()
         followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
         compared = [table.name for table in tables]
-        before = filenodes(connection, compared)
+        before = files(connection, compared)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
             source.connected(src, autocommit=False) as keeping,
@@ -148,8 +149,9 @@ def verify(
 
 def _described(connection: Connection, settings: PipelineSettings) -> Sequence[Table]:
     """The source's tables, but for those that are stopped and cannot be followed any more."""
-    examined = catalog.examine(connection, settings.tables)
-    stopped = {stop.name for stop in delta_follower(settings).stopped()}
+    lake = delta_follower(settings)
+    examined = catalog.examine(connection, followed(settings, lake))
+    stopped = {stop.name for stop in lake.stopped()}
     refused = [each for name, found in examined.refusals.items() if name not in stopped for each in found]
     if refused:
         raise TablesRefusedError(refused)

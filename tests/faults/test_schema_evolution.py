@@ -101,7 +101,7 @@ def changed(pipeline: Pipeline, names: dict[str, tuple[str, ...]]) -> None:
 def ids(pipeline: Pipeline) -> dict[str, str]:
     """The lake's tables by their ids: one that was copied again has another."""
     lake = lake_of(pipeline.settings)
-    logs = {name.table: layout.owned(lake, name) for name in pipeline.settings.tables}
+    logs = {name.table: layout.owned(lake, name) for name in pipeline.settings.selection.names}
     return {name: log.state.table_id for name, log in logs.items() if log}
 
 

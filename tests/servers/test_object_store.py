@@ -85,7 +85,7 @@ def check_readers(pipeline: Pipeline, server: S3Server) -> None:
     own, options = lake_of(pipeline.settings), delta_rs_options(server.access)
     cut = Cuts(own).last()
     assert cut is not None
-    for name in pipeline.settings.tables:
+    for name in pipeline.settings.selection.names:
         where, version = own.folder(name), cut.versions[str(name)]
         key = "id" if str(name) == ORDERS else "order_id"
         source = pipeline.connection.execute(f"SELECT count(*), sum({key}) FROM {name}".encode()).fetchone()

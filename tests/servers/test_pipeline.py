@@ -65,7 +65,7 @@ def test_verification_names_what_differs(make_pipeline: MakePipeline, spark: Spa
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id = 9")
     caught_up(pipeline, spark)
     found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, most=10)
-    verdict = found.followers["lake"][pipeline.settings.tables[0]].comparison
+    verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.differing, verdict.missing, verdict.extra) == (1, 1, 0)
     assert {(key.key["id"], key.kind, key.columns) for key in verdict.keys} == {
@@ -79,7 +79,7 @@ def test_rows_decide_where_digests_differ(make_pipeline: MakePipeline, spark: Sp
     booted(pipeline, spark)
     with patch("cdc.run.verify.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
         found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, most=10)
-    verdict = found.followers["lake"][pipeline.settings.tables[0]].comparison
+    verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.equal, verdict.source_rows, verdict.follower_rows) == (True, 2000, 2000)
 

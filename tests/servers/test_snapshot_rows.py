@@ -66,7 +66,8 @@ def snapshot(pipeline: Pipeline) -> "Iterator[tuple[str, psycopg.Connection[Any]
 def read(pipeline: Pipeline, table: Table, taken: str, ranges: int) -> pa.Table:
     found = [
         batch
-        for pages in page_ranges(table.name, 5_000, ranges)
+        for share in page_ranges({table.name: 5_000}, ranges)
+        for pages in share
         for batch in rows.batches(table, pages, source.conninfo(pipeline.settings.source), taken)
     ]
     return pa.Table.from_batches(found)

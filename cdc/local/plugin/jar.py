@@ -22,7 +22,7 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def converter(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], cache: Path) -> Path:
-    """The jar with the converters for Debezium and for Connect, by the `compiler`'s jars and against those of `class_path`.
+    """The jar with the converters for Debezium and Connect, by the `compiler`'s jars and against those of `class_path`.
 
     Compiled once for each text of its sources and set of jars. Raises PreconditionError when it cannot be compiled.
     """

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from cdc.log.clients.connection import REQUEST_SECONDS, Connection
@@ -76,7 +77,7 @@ class Admin:
                 _done(gone, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
-def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
     return {name: entry.value for name, entry in entries.items()}
 
 

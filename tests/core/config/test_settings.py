@@ -62,7 +62,7 @@ def test_names_that_are_given_stay() -> None:
 
 def test_tables_are_parsed_and_trimmed() -> None:
     settings = with_tables(" orders ", "sales.Lines")
-    assert settings.tables == (TableName("public", "orders"), TableName("sales", "Lines"))
+    assert settings.selection.names == (TableName("public", "orders"), TableName("sales", "Lines"))
     assert settings.source.tables == ["public.orders", "sales.Lines"]
 
 
@@ -72,7 +72,9 @@ def test_tables_are_parsed_and_trimmed() -> None:
         (["orders", "public.orders"], "public.orders is there twice"),
         (["cdc.heartbeat"], "cdc.heartbeat lies in the toolkit's own schema"),
         (["public."], '"public." is not a table\'s name: schema.table'),
-        (["public.*"], '"public.*" is a pattern; name each table'),
+        (["!public.old"], "only says which tables are not followed"),
+        (["public.*", "!public. "], '"!public. " is not a table\'s name: schema.table'),
+        (["public.*", "*"], "public.* is there twice"),
         (["public." + "é" * 32], "a name in Postgres has at most 63 bytes"),
     ],
 )
@@ -83,7 +85,7 @@ def test_tables_that_are_refused(tables: list[str], sentence: str) -> None:
 
 
 def test_another_heartbeat_schema() -> None:
-    assert with_tables("cdc.orders", heartbeat_schema="beat").tables == (TableName("cdc", "orders"),)
+    assert with_tables("cdc.orders", heartbeat_schema="beat").selection.names == (TableName("cdc", "orders"),)
 
 
 @pytest.mark.parametrize(

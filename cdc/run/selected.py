@@ -1,0 +1,45 @@
+"""The tables that the settings name: those of the source, and those that are followed already."""
+
+from collections.abc import Sequence
+
+from psycopg import Connection
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.run.pipeline import delta_follower
+from connect import catalog, source
+from sinks.lake.follower import DeltaFollower
+
+
+def in_source(connection: Connection, settings: PipelineSettings) -> Sequence[TableName]:
+    """All tables that are to be followed; patterns are looked up in the source. Raises PreconditionError for none."""
+    selection = settings.selection
+    there = catalog.tables_of(connection, settings.source.heartbeat_schema) if selection.has_patterns else ()
+    found = selection.found_in(there)
+    if not found:
+        raise PreconditionError(
+            f"no table of the source is named by {', '.join(selection.entries)}", "correct source.tables"
+        )
+    return found
+
+
+def followed(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[TableName]:
+    """The tables that the lake follows or is to follow, as far as that can be known without the source."""
+    selection = settings.selection
+    return selection.found_in(lake.bookmarks() if selection.has_patterns else ())
+
+
+def came(settings: PipelineSettings) -> set[TableName]:
+    """Asks the source for tables that patterns name and that were made since."""
+    if not settings.selection.has_patterns:
+        return set()
+    with source.connected(settings.source) as connection:
+        return joining(connection, settings, delta_follower(settings))
+
+
+def joining(connection: Connection, settings: PipelineSettings, lake: DeltaFollower) -> set[TableName]:
+    """The tables that patterns name and that nobody has copied yet: they were made since."""
+    if not settings.selection.has_patterns:
+        return set()
+    return set(in_source(connection, settings)) - set(settings.selection.names) - lake.bookmarks().keys()

@@ -1,0 +1,45 @@
+"""Which tables entries name: one by one, by patterns, and but for some."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.core.selection import Selection
+from cdc.core.table import TableName
+
+THERE = [TableName(*text.split(".", 1)) for text in ("a.x", "a.y", "a.xy", "b.x", "b.old_x", "public.x", "a.x.y")]
+
+
+def found(*entries: str) -> list[str]:
+    return [str(name) for name in Selection.of(entries).found_in(THERE)]
+
+
+def test_what_is_named() -> None:
+    assert found("b.x", "a.x") == ["b.x", "a.x"]
+    # not there, and named all the same
+    assert found("c.z") == ["c.z"]
+    assert found("a.*") == ["a.x", "a.x.y", "a.xy", "a.y"]
+    assert found("a.y", "a.x*") == ["a.y", "a.x", "a.x.y", "a.xy"]
+    assert found("*.x") == ["a.x", "b.x", "public.x"]
+    assert found("*") == ["public.x"]
+    assert found("*.*", "!*.x", "!b.*") == ["a.x.y", "a.xy", "a.y"]
+    # whoever names a table wants it
+    assert found("b.old_x", "b.*", "!*.old_*") == ["b.old_x", "b.x"]
+    # characters that mean something elsewhere mean themselves
+    assert found("a.[xy]", "a.x?") == ["a.[xy]", "a.x?"]
+
+
+def test_only_patterns_name_what_nobody_has_thought_of() -> None:
+    assert not Selection.of(["a.x", "!b.*"]).has_patterns
+    assert Selection.of(["a.x", "b.*"]).has_patterns
+
+
+PART = st.text("ab*", min_size=1, max_size=5)
+NAME = st.text("ab", min_size=1, max_size=5)
+
+
+@given(PART, PART, NAME, NAME)
+def test_a_star_is_any_text(schema: str, table: str, of_schema: str, name: str) -> None:
+    matches = all(re.fullmatch(part.replace("*", "[ab]*"), text) for part, text in ((schema, of_schema), (table, name)))
+    assert (TableName(of_schema, name) in Selection.of([f"{schema}.{table}"])) == matches

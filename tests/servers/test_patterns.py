@@ -1,0 +1,58 @@
+"""Tables that are named by patterns: those that are made later join by themselves, on the real parts."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.table import TableName
+from cdc.run.pipeline import delta_follower
+from connect.catalog import TablesRefusedError
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import booted, caught_up, following, verified
+
+pytestmark = pytest.mark.timeout(900)
+
+MADE = (
+    "CREATE SCHEMA sales",
+    "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
+    "CREATE TABLE sales.old_orders (id int PRIMARY KEY)",
+    "CREATE TABLE sales.log (line text)",
+    "CREATE TABLE elsewhere (id int PRIMARY KEY)",
+    "INSERT INTO sales.orders VALUES (1, 1)",
+    "INSERT INTO sales.old_orders VALUES (1)",
+)
+
+
+def names(pipeline: Pipeline) -> list[str]:
+    return [str(name) for name in delta_follower(pipeline.settings).bookmarks()]
+
+
+def test_what_is_made_later_joins(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*"))
+    with pytest.raises(TablesRefusedError, match=r"sales\.log has no primary key") as refused:
+        booted(pipeline, spark)
+    assert refused.value.offer.endswith('  tables:\n    - "sales.*"\n    - "!sales.old_*"\n    - "!sales.log"')
+    pipeline.configure('    - "!sales.old_*"\n', '    - "!sales.old_*"\n    - "!sales.log"\n')
+    booted(pipeline, spark)
+    assert names(pipeline) == ["sales.orders"]
+    pipeline.run("CREATE TABLE sales.items (id int PRIMARY KEY, n int)", "INSERT INTO sales.items VALUES (1, 1)")
+    # with no row yet, and one that is gone before anybody has copied it
+    pipeline.run("CREATE TABLE sales.empty (id int PRIMARY KEY)", "CREATE TABLE sales.gone (id int PRIMARY KEY)")
+    pipeline.run("DROP TABLE sales.gone", "CREATE TABLE sales.old_items (id int PRIMARY KEY)")
+    caught_up(pipeline, spark)
+    assert names(pipeline) == ["sales.empty", "sales.items", "sales.orders"]
+    assert verified(pipeline, spark).equal
+    with following(pipeline, spark) as running:
+        pipeline.run(
+            "CREATE TABLE sales.parts (id int, n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
+            "CREATE TABLE sales.part_1 PARTITION OF sales.parts FOR VALUES IN (1)",
+            "INSERT INTO sales.parts VALUES (1, 1)",
+            "CREATE TABLE sales.unfit (id int)",
+        )
+        running.wait_for("sales.parts joins: 1 rows are copied")
+        running.wait_for("not copied again yet: sales.unfit has no primary key")
+        pipeline.run("ALTER TABLE sales.unfit ADD PRIMARY KEY (id)", "INSERT INTO sales.unfit VALUES (1)")
+        running.wait_for("sales.unfit joins: 1 rows are copied")
+        pipeline.run("UPDATE sales.orders SET n = 2", "INSERT INTO sales.empty VALUES (7)", "DELETE FROM sales.unfit")
+        assert verified(pipeline, spark).equal
+    assert not booted(pipeline, spark).changed
+    assert TableName("sales", "part_1") not in delta_follower(pipeline.settings).bookmarks()
