@@ -1,21 +1,24 @@
 """Very many histories, a thousand of them in one table at a time: its key begins with the number of the history.
 
 What shrinks to a small example is `test_fold.py`; this is about what comes up once in a hundred thousand times. So many
-are played in CI; `CDC_TEST_HISTORIES=1000000 pytest tests/columns/test_many_histories.py` plays more.
+are played in CI, a column coming on the way; `CDC_TEST_HISTORIES=1000000 pytest tests/columns/test_many_histories.py` plays more.
 """
 
 import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
 
 from cdc.columns.fold import fold
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
+from cdc.core.model import apply
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.columns.model_changes import applied, as_columns
-from tests.core.histories import VERBS, Sent, Step, play
+from tests.core.histories import Sent, play, random_steps
 
 TOGETHER = 1000
 HISTORIES = int(os.environ.get("CDC_TEST_HISTORIES", "100_000"))
@@ -24,24 +27,9 @@ TABLE = Table(
     (*(Column(name, Kind.INTEGER) for name in ("history", "id", "small")), Column("big", Kind.TEXT)),
     ("history", "id"),
 )
+WIDENED = replace(TABLE, columns=(*TABLE.columns, Column("later", Kind.INTEGER, added=True)))
+"""The table once a column came that is null in the rows that were there."""
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
-
-
-def steps(random: Random) -> list[list[Step]]:
-    """The steps of a history's transactions; many come to nothing, since Postgres would refuse them."""
-    return [[_step(random) for _ in range(random.randint(1, 5))] for _ in range(random.randint(1, 6))]
-
-
-def _step(random: Random) -> Step:
-    big = random.choice((None, "", "x", "yz"))
-    return Step(
-        random.choice(VERBS),
-        random.randrange(5),
-        random.randrange(5),
-        random.randrange(100),
-        big,
-        random.random() < 0.5,
-    )
 
 
 def numbered(number: int, row: SentRow) -> SentRow:
@@ -77,6 +65,13 @@ def together(histories: dict[int, list[Sent]]) -> list[Change]:
     return changes
 
 
+def widened(change: Change, since: int) -> Change:
+    """The change as it is sent once the column is there: every row that is sent has a value in it."""
+    if change.place.rank > since and isinstance(change, Insert | Update):
+        return replace(change, row={**change.row, "later": change.place.rank})
+    return change
+
+
 def rows_of(number: int, rows: dict[Key, Row]) -> Iterator[tuple[Key, Row]]:
     for key, row in rows.items():
         yield (number, *key), {"history": number, **row}
@@ -87,18 +82,25 @@ def test_many_histories_end_as_postgres_has_them() -> None:
     random, kinds = Random(20261122), Counter[str]()
     for first in range(0, HISTORIES, TOGETHER):
         numbers = range(first, min(first + TOGETHER, HISTORIES))
-        histories = {number: play(COPY, steps(random)) for number in numbers}
-        changes = together(histories)
-        rows = dict(pair for number in numbers for pair in rows_of(number, COPY))
-        # two batches, cut anywhere, each in any order and with what came twice
-        cut = random.randrange(8)
-        for batch in ([c for c in changes if c.place.rank <= cut], [c for c in changes if c.place.rank > cut]):
+        histories = {number: play(COPY, random_steps(random)) for number in numbers}
+        # a column comes at one place, two batches are cut at another
+        since, cut = random.randrange(8), random.randrange(8)
+        changes = [widened(change, since) for change in together(histories)]
+        copied = dict(pair for number in numbers for pair in rows_of(number, COPY))
+        rows = copied
+        for low, high in pairwise(sorted({-1, since, cut, 8})):
+            batch = [change for change in changes if low < change.place.rank <= high]
+            table = WIDENED if low >= since else TABLE
+            # in any order, and with what came twice
             shuffled = [*batch, *batch[::7]]
             random.shuffle(shuffled)
-            columns = as_columns(TABLE, shuffled)
-            rows = applied(TABLE, rows, fold(columns, columns.tx_id))
+            columns = as_columns(table, shuffled)
+            rows = applied(table, rows, fold(columns, columns.tx_id))
         ends = {number: history[-1].rows if history else COPY for number, history in histories.items()}
-        assert rows == dict(pair for number in numbers for pair in rows_of(number, ends[number]))
+        later = {key: row.get("later") for key, row in apply(copied, changes).items()}
+        found = {key: (row.get("later"), {n: row[n] for n in TABLE.column_names}) for key, row in rows.items()}
+        expected = dict(pair for number in numbers for pair in rows_of(number, ends[number]))
+        assert found == {key: (later[key], row) for key, row in expected.items()}
         kinds.update(type(change).__name__ for change in changes)
         kinds["unsent"] += sum(isinstance(c, Update) and c.row["big"] is UNCHANGED for c in changes)
     # the random histories are of what they are meant to be of
