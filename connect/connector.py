@@ -19,6 +19,8 @@ STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 EXACT_TEXT, BOUNDED_JSON = "cdc.connect.ExactText", "cdc.connect.BoundedJson"
+OWN_TOPICS = "cdc.connect.OwnTopics"
+"""In the same jar as the others, and of a kind that Connect does not list."""
 
 
 def placeholder(pipeline: str) -> str:
@@ -80,6 +82,7 @@ def configuration(
         **(_exact_text(registration) if EXACT_TEXT in captured.plugins else {}),
         **_throughput(capture),
         **_bounds(captured),
+        **_topics(captured),
         # KIP-618: records and offsets in one transaction; with it off, a kill -9 sends thousands of transactions again
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
@@ -155,6 +158,15 @@ def _bounds(captured: Captured) -> dict[str, str]:
         return bounds
     converters = {"key.converter": BOUNDED_JSON, "value.converter": BOUNDED_JSON}
     return bounds | converters | {"value.converter.max.bytes": str(captured.max_row_bytes)}
+
+
+def _topics(captured: Captured) -> dict[str, str]:
+    return {"topic.naming.strategy": OWN_TOPICS} if has_own_topics(captured.plugins) else {}
+
+
+def has_own_topics(plugins: Set[str]) -> bool:
+    """Whether Connect can give every table a topic of its own, by the classes on its plugin path."""
+    return BOUNDED_JSON in plugins
 
 
 def _throughput(capture: CaptureSettings) -> dict[str, str]:

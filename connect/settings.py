@@ -62,7 +62,7 @@ class SourceSettings(Settings):
     and are null in the rows that are there; `stop`, follow that table no further."""
     on_schema_change_of: dict[str, Policy] = Field(default_factory=dict)
     """The same for some of the tables, by `schema.table`."""
-    heartbeat_schema: str = Field(default="cdc", min_length=1, max_length=63)
+    heartbeat_schema: str = Field(default="cdc", pattern=r"^[a-zA-Z0-9_-]{1,63}$")
     """The schema of the toolkit's own table, whose rows keep an idle slot moving."""
     heartbeat_seconds: int = Field(default=10, ge=1)
     slot_timeout_seconds: int = Field(default=60, ge=1)

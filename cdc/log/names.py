@@ -1,5 +1,6 @@
 """How the topics of a pipeline are named."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 
@@ -8,16 +9,35 @@ from cdc.core.table import TableName
 
 TopicOf = Callable[[str, TableName], str]
 """Names a table's topic, behind a pipeline's prefix."""
-_FOREIGN = re.compile(r"[^a-zA-Z0-9._-]")
+_PLAIN, _DIGESTED = re.compile(r"[a-zA-Z0-9_-]+"), re.compile(r".*-[0-9a-f]{16}")
+_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST = 40
+"""Characters of each part of a name that has a digest: a topic's name has at most 249."""
+
+
+def is_plain(table: TableName) -> bool:
+    """Is the table's name one of a topic as it stands? Such a topic has the name that Debezium itself would give it."""
+    return bool(
+        _PLAIN.fullmatch(table.schema) and _PLAIN.fullmatch(table.table) and not _DIGESTED.fullmatch(table.table)
+    )
 
 
 def change_topic(prefix: str, table: TableName) -> str:
-    """Where every change of a table goes; Debezium's own name for it, its characters replaced as Debezium does."""
-    return _FOREIGN.sub("_", f"{prefix}.{table.schema}.{table.table}")
+    """Where every change of a table goes (`cdc/local/plugin/OwnTopics.java`, which has to say the same)."""
+    return f"{prefix}.{_unique(table)}"
+
+
+def _unique(table: TableName) -> str:
+    """No two tables have the same: a name that topics cannot have is shortened, and gets a digest behind it."""
+    if is_plain(table):
+        return str(table)
+    digest = hashlib.sha256(f"{table.schema}\0{table.table}".encode()).hexdigest()[:16]
+    schema, name = (_FOREIGN.sub("_", part)[:_LONGEST] for part in (table.schema, table.table))
+    return f"{schema}.{name}-{digest}"
 
 
 def check_apart(topic_of: TopicOf, prefix: str, names: Iterable[TableName]) -> None:
-    """Raises PreconditionError when two tables would share a topic: topics know fewer characters than Postgres."""
+    """Raises PreconditionError when two tables would share a topic."""
     for refusal in sharing(prefix, names, topic_of).values():
         raise refusal
 
@@ -49,7 +69,7 @@ def heartbeat_topics(prefix: str) -> list[str]:
 
 def latest_topic(prefix: str, table: TableName) -> str:
     """The compacted topic that holds the newest row of every key."""
-    return _FOREIGN.sub("_", f"{prefix}.latest.{table.schema}.{table.table}")
+    return f"{prefix}.latest.{_unique(table)}"
 
 
 def positions_topic(prefix: str) -> str:

@@ -1,6 +1,6 @@
 """Which of the named tables can be followed, and every reason against the others, before anything is made."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import chain
 
 from psycopg import Connection
@@ -10,31 +10,32 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.selection import BUT
 from cdc.core.table import Table, TableName
-from cdc.log.names import change_topic, latest_topic, sharing
+from cdc.log.names import change_topic, is_plain, latest_topic, sharing
 from connect import catalog, connector, readiness
 from connect.catalog import TablesRefusedError
 from connect.types import is_sent_whole
 from sinks import registry
 
+_PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"
 Refusals = Mapping[TableName, PreconditionError]
 
 
 def accepted(
-    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], *, exact_text: bool
+    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], plugins: Set[str]
 ) -> list[Table]:
-    """Tables as the source has them; `exact_text`: whether Kafka Connect has our converter.
+    """Tables as the source has them; `plugins`: the classes that Kafka Connect has, ours among them or not.
 
     Raises TablesRefusedError with every reason of every table that cannot be followed; it offers the `source.tables`
     that would be accepted.
     """
-    tables, refusals = judged(connection, settings, names, exact_text=exact_text)
+    tables, refusals = judged(connection, settings, names, plugins)
     if refusals:
         raise TablesRefusedError(chain.from_iterable(refusals.values()), _offer(settings, names, refusals))
     return tables
 
 
 def judged(
-    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], *, exact_text: bool
+    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], plugins: Set[str]
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
     """Those of the tables that are there and fit to be sent, and what each of those is refused for that cannot be
     followed."""
@@ -43,7 +44,8 @@ def judged(
     further: list[Refusals] = [
         readiness.unreadable(connection, settings.source, there),
         sharing(settings.log.prefix, there, change_topic, latest_topic),
-        {} if exact_text else _unsendable(examined.tables),
+        {} if connector.EXACT_TEXT in plugins else _unsendable(examined.tables),
+        {} if connector.has_own_topics(plugins) else _without_topic(there),
         *(_unfit(settings, name, examined.tables) for name in settings.followers),
     ]
     refusals = {
@@ -59,11 +61,17 @@ def _unsendable(tables: Iterable[Table]) -> Refusals:
         name: PreconditionError(
             f"{name}: Kafka Connect lacks {connector.EXACT_TEXT}, without which Debezium cannot send column"
             f" {', '.join(columns)} whole",
-            "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again",
+            _PLUGIN,
         )
         for name, columns in lacking.items()
         if columns
     }
+
+
+def _without_topic(names: Iterable[TableName]) -> Refusals:
+    """The tables whose topics Debezium alone would give a name that another may have, too."""
+    lacking = f"Kafka Connect lacks {connector.OWN_TOPICS}, which makes a topic's name of it that no other table has"
+    return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
 
 
 def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table]) -> Refusals:

@@ -72,7 +72,7 @@ def bootstrap(
         if connector.CONNECTOR_CLASS not in client.plugins():
             raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
         names = in_source(connection, settings)
-        tables = accepted(connection, settings, names, exact_text=connector.EXACT_TEXT in client.extensions())
+        tables = accepted(connection, settings, names, client.extensions())
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
         stands = _prepare(settings, connection, tables, say)

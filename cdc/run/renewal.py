@@ -171,7 +171,6 @@ def _fit(
 ) -> tuple[list[Table], CdcError | None]:
     """Those of the wanted tables that can be followed, beside all others, and what the first of the rest is refused
     for."""
-    exact_text = connector.EXACT_TEXT in client.extensions()
-    tables, refusals = judged(connection, settings, captured, exact_text=exact_text)
+    tables, refusals = judged(connection, settings, captured, client.extensions())
     fit = [table for table in tables if table.name in wanted and table.name not in refusals]
     return fit, next((found[0] for name, found in refusals.items() if name in wanted), None)

@@ -1,7 +1,8 @@
 """Very many histories, a thousand of them in one table at a time: its key begins with the number of the history.
 
 What shrinks to a small example is `test_fold.py`; this is about what comes up once in a hundred thousand times. So many
-are played in CI, a column coming on the way; `CDC_TEST_HISTORIES=1000000 pytest tests/columns/test_many_histories.py` plays more.
+are played in CI, a column coming on the way; `CDC_TEST_HISTORIES=1000000 pytest tests/columns/test_many_histories.py`
+plays more.
 """
 
 import os

@@ -1,6 +1,7 @@
 """Odd names are followed; values and tables that cannot be are told, before anything wrong is held."""
 
 import pytest
+from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
@@ -26,6 +27,39 @@ def test_odd_names_are_followed(make_pipeline: MakePipeline, spark: SparkSession
     )
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
+
+
+ODD = (
+    ("public", "things"),
+    ("public", "Things"),
+    ("PUBLIC", "things"),
+    ("public", "the things"),
+    ("public", "the$things"),
+    ("public", "the.things"),
+    ("public", 'the"things'),
+    ("public", "the'things"),
+    ("public", "the`things"),
+    ("public", "select"),
+    ("public", "ü" * 31 + "x"),
+    ("public", "ü" * 31 + "y"),
+    ("public", "🐘"),
+    ("public", "%s {0} \\ ,;:*?"),
+    ("order by", "a/b"),
+)
+
+
+def test_names_that_differ_little_have_rows_of_their_own(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    each = [sql.Identifier(schema, table).as_string() for schema, table in ODD]
+    made = [f"CREATE TABLE {name} (id int PRIMARY KEY, of text)" for name in each]
+    filled = [f"INSERT INTO {name} VALUES (1, 'copied {n}')" for n, name in enumerate(each)]
+    schemas = ('CREATE SCHEMA "PUBLIC"', 'CREATE SCHEMA "order by"')
+    pipeline = make_pipeline(*schemas, *made, *filled, tables=tuple(f"{schema}.{table}" for schema, table in ODD))
+    booted(pipeline, spark)
+    pipeline.run(*(f"INSERT INTO {name} VALUES (2, 'streamed {n}')" for n, name in enumerate(each)))
+    caught_up(pipeline, spark)
+    report = verified(pipeline, spark)
+    assert report.equal
+    assert {len(tables) for tables in report.followers.values()} == {len(ODD)}
 
 
 @pytest.mark.parametrize(
