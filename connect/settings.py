@@ -10,30 +10,55 @@ from cdc.core.settings import Settings, all_refused
 from cdc.core.table import TableName
 
 DECIDED = frozenset(
-    {"connector.class", "tasks.max", "topic.prefix", "plugin.name", "slot.name", "slot.drop.on.stop", "snapshot.mode"}
-    | {"publication.name", "publication.autocreate.mode", "table.include.list", "offset.mismatch.strategy"}
-    | {"lsn.flush.mode", "heartbeat.action.query", "provide.transaction.metadata", "skipped.operations"}
-    | {"tombstones.on.delete", "unavailable.value.placeholder", "decimal.handling.mode", "time.precision.mode"}
-    | {"interval.handling.mode", "hstore.handling.mode", "binary.handling.mode", "include.unknown.datatypes"}
-    | {"event.processing.failure.handling.mode", "converters", "driver.options", "exactly.once.support"}
-    | {
-        "transaction.boundary",
-        "header.converter",
-        "key.converter",
-        "value.converter",
-        "transforms",
+    [
+        "binary.handling.mode",
+        "column.exclude.list",
         "column.include.list",
-    }
-    | {"column.include.list", "column.exclude.list", "table.exclude.list", "schema.include.list", "schema.exclude.list"}
-    | {"header.converter.schemas.enable", "key.converter.schemas.enable", "value.converter.schemas.enable"}
-    | {"key.converter.replace.null.with.default", "value.converter.replace.null.with.default"}
-    | {
-        "message.key.columns",
+        "connector.class",
+        "converters",
+        "decimal.handling.mode",
+        "driver.options",
+        "event.processing.failure.handling.mode",
+        "exactly.once.support",
         "field.name.adjustment.mode",
-        "schema.name.adjustment.mode",
-        "topic.naming.strategy",
+        "header.converter",
+        "header.converter.schemas.enable",
+        "heartbeat.action.query",
+        "hstore.handling.mode",
+        "include.unknown.datatypes",
+        "interval.handling.mode",
+        "key.converter",
+        "key.converter.replace.null.with.default",
+        "key.converter.schemas.enable",
+        "lsn.flush.mode",
+        "message.key.columns",
+        "offset.mismatch.strategy",
+        "plugin.name",
         "post.processors",
-    }
+        "provide.transaction.metadata",
+        "publication.autocreate.mode",
+        "publication.name",
+        "schema.exclude.list",
+        "schema.include.list",
+        "schema.name.adjustment.mode",
+        "skipped.operations",
+        "slot.drop.on.stop",
+        "slot.name",
+        "snapshot.mode",
+        "table.exclude.list",
+        "table.include.list",
+        "tasks.max",
+        "time.precision.mode",
+        "tombstones.on.delete",
+        "topic.naming.strategy",
+        "topic.prefix",
+        "transaction.boundary",
+        "transforms",
+        "unavailable.value.placeholder",
+        "value.converter",
+        "value.converter.replace.null.with.default",
+        "value.converter.schemas.enable",
+    ]
 )
 """Settings of the connector on which decoding and order rest: with another value followers would stop, or differ."""
 

@@ -10,8 +10,9 @@ from cdc.core.table import TableName
 from connect.types import PgType
 
 # In `key`, those of INCLUDE, which stand behind the others in indkey, are left out. System columns have numbers below
-# 1, and dropped ones stay in the catalog. `types`: those of the columns, what a domain restricts, and what an array
-# holds; int2vector and oidvector are arrays that are written apart.
+# 1, and dropped ones stay in the catalog. Of a partitioned table only the parts have rows that a default may stand in.
+# `types`: those of the columns, what a domain restricts, and what an array holds; int2vector and oidvector are arrays
+# that are written apart.
 SHAPES: Final = """
 SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS relation, jsonb_build_object(
     'kind', c.relkind, 'persistence', c.relpersistence, 'identity', c.relreplident,
@@ -22,7 +23,11 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
              WHERE k.n <= i.indnkeyatts),
     'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object(
                     'name', a.attname, 'number', a.attnum, 'type', a.atttypid::bigint, 'modifier', a.atttypmod,
-                    'is_generated', a.attgenerated <> '', 'fills_old_rows', a.atthasmissing) ORDER BY a.attnum), '[]')
+                    'is_generated', a.attgenerated <> '',
+                    'fills_old_rows', a.atthasmissing OR (c.relkind = 'p' AND EXISTS (
+                        SELECT FROM pg_partition_tree(c.oid) AS leaf
+                          JOIN pg_attribute own ON own.attrelid = leaf.relid AND own.attname = a.attname
+                         WHERE leaf.isleaf AND own.atthasmissing))) ORDER BY a.attnum), '[]')
                   FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
     'types', (WITH RECURSIVE used(oid) AS (
                   SELECT a.atttypid FROM pg_attribute a

@@ -78,15 +78,18 @@ class TableChanges:
     messages: Messages | None = None
     at: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def later(self, after: int, ranks: "Ranks") -> "TableChanges":
+    def later(self, after: int, ends: Ends) -> "TableChanges":
         """Those of transactions whose END is behind an offset."""
         late = self.ranks > after
         kept = np.flatnonzero(late)
         changes = self.changes if late.all() else self.changes.take(kept)
         at = self.at[kept] if self.messages is not None else self.at
+        return TableChanges(changes, self.ranks[kept], self._refused_behind(after, ends), self.messages, at)
+
+    def _refused_behind(self, after: int, ends: Ends) -> Sequence[RefusedMessage]:
         # what is older than a copy may have had any columns
-        refused = [each for each in self.refused if ranks.is_behind(each.tx_id, after)]
-        return TableChanges(changes, self.ranks[kept], refused, self.messages, at)
+        ranks = Ranks.of(ends) if self.refused else None
+        return [each for each in self.refused if ranks and ranks.is_behind(each.tx_id, after)]
 
     def without(self, held: Held) -> "TableChanges":
         """Those that need not wait; what waits is with the refused."""
@@ -116,7 +119,7 @@ class DecodedBatch:
         return TableEffect((fold if table.key else fold_rows)(own.changes, own.ranks))
 
     def _part(self, table: Table, after: int, held: Held) -> TableChanges:
-        return self.changes[table.name].later(after, Ranks.of(self.ends)).without(held)
+        return self.changes[table.name].later(after, self.ends).without(held)
 
 
 @dataclass(frozen=True, slots=True)

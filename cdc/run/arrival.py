@@ -1,17 +1,20 @@
 """Has a follower everything that committed up to an LSN, and is anybody bringing it there?"""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_in
 from cdc.run.pipeline import attended, delta_follower
 from cdc.run.selected import followed
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.stopped import Stop
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 120.0
@@ -57,6 +60,39 @@ def wait(settings: PipelineSettings, name: str, where: Where, lsn: Lsn, patience
                 "is `cdc follow` running?",
             )
         time.sleep(POLL_SECONDS)
+
+
+def wait_for_tables(settings: PipelineSettings, followers: Mapping[str, Where], patience: float | None) -> list[Stop]:
+    """Wait until each follower has all of its tables as they were copied last, but for those that are stopped, which it
+    gives. A copy that replaces another takes part only once it has caught up.
+
+    Raises PreconditionError as `wait` does.
+    """
+    longest = PATIENCE_SECONDS if patience is None else patience
+    deadline = time.monotonic() + longest
+    while True:
+        # first where they stand: a cut that comes behind it has more tables, never fewer
+        positions = {name: where() for name, where in followers.items()}
+        lake = delta_follower(settings)
+        lacking = {name: _lacking(settings, lake, name, at) for name, at in positions.items()}
+        name, tables = next(((name, found) for name, found in lacking.items() if found), ("", []))
+        if not tables:
+            return lake.stopped()
+        if time.monotonic() > deadline or (patience is None and not attended(settings, name)):
+            raise PreconditionError(
+                f"follower {name} does not have {', '.join(map(str, tables))} as copied last",
+                "run `cdc follow` until it has",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _lacking(
+    settings: PipelineSettings, lake: DeltaFollower, name: str, position: Position | None
+) -> Sequence[TableName]:
+    if position is None:
+        return []
+    absent = lake.joining() if name == settings.delta[0] else lake.absent(position)
+    return sorted(table for table in absent if settings.holds(name, table))
 
 
 def _has(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:

@@ -4,9 +4,10 @@ The new copy takes the old one's place in one commit, on its own LSN; who reads 
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from psycopg import Connection
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.run.acceptance import judged
+from cdc.run.beside import beside
 from cdc.run.copies import Work, later_copy, start_capture, started_over
 from cdc.run.failures import ours
 from cdc.run.pipeline import delta_follower, lease
@@ -88,18 +90,10 @@ class Renewal:
                 done.wait(AGAIN_SECONDS)
 
 
-@contextmanager
-def renewed(renewal: Renewal, copy: Copy, say: Callable[[str], None]) -> Iterator[None]:
+def renewed(renewal: Renewal, copy: Copy, say: Callable[[str], None]) -> AbstractContextManager[None]:
     """What is wanted is copied for as long as the context lasts."""
-    done = threading.Event()
-    thread = threading.Thread(target=renewal.run, args=(copy, say, done), name="renewal", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        # a copy at hand is broken off with the process, and made again by the next
-        thread.join(LAST_COPY_SECONDS)
+    # a copy that takes longer than that is broken off with the process, and made again by the next
+    return beside(partial(renewal.run, copy, say), "renewal", LAST_COPY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

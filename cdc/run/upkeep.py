@@ -2,13 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 
 from deltalake.exceptions import DeltaError
 
 from cdc.core.errors import CdcError
 from cdc.core.position import Position
+from cdc.run.beside import beside
 from cdc.run.failures import ours
 from sinks.lake.follower import DeltaFollower
 
@@ -20,18 +22,10 @@ Needs = Callable[[], Sequence[Position] | None]
 """Where the followers behind the lake stand; None while one does not answer."""
 
 
-@contextmanager
-def kept_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None]) -> Iterator[None]:
+def kept_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None]) -> AbstractContextManager[None]:
     """The lake is put in order now and then for as long as the context lasts."""
-    ended = threading.Event()
-    thread = threading.Thread(target=_keep_up, args=(follower, needs, say, ended), name="upkeep", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        # a round at hand comes to its end: whoever leaves closes the tables that it works on
-        thread.join()
+    # a round at hand comes to its end: whoever leaves closes the tables that it works on
+    return beside(partial(_keep_up, follower, needs, say), "upkeep")
 
 
 def _keep_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None], ended: threading.Event) -> None:

@@ -25,7 +25,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
-from cdc.run.arrival import check_attended, wait
+from cdc.run.arrival import check_attended, wait, wait_for_tables
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import check_followed
@@ -135,7 +135,7 @@ def verify(
             truth = _Truth(spark, readers, keeper, lsn, since, most, held)
             reached = {name: wait(settings, name, each.position, lsn, patience) for name, each in followers.items()}
             # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
-            stopped = delta_follower(settings).stopped()
+            stopped = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience)
             going = [table for table in tables if table.name not in {stop.name for stop in stopped}]
             check_followed(settings, going)
             found = {

@@ -140,7 +140,8 @@ class DeltaFollower:
         # tables, cut, bell: a cut names what is there. Killed in between, some tables are ahead of the last cut, and
         # the next run reaches as far as `furthest` says: no cut shows them ahead of others
         self._intake.apply(batch, standings, position.end_offset)
-        going = {name: standing for name, standing in standings.items() if name in self._standings.going()}
+        # without those that this batch has stopped
+        going = self._standings.going(standings)
         self._cuts.add(self._cut(going, position, batch.ends.last.committed_ms), before)
         self._recent.ring()
 
@@ -157,13 +158,19 @@ class DeltaFollower:
         part = self._taking_part(self._cuts.last())
         return {name: standing.bookmark for name, standing in self._standings.going().items() if name not in part}
 
+    def absent(self, position: Position) -> set[TableName]:
+        """The tables that are not in the cut at this position as they were copied last."""
+        cut = self._cuts.at(position.end_offset)
+        return {name for name, s in self._standings.going().items() if cut is None or not s.is_in(cut)}
+
     def adopt(self, names: Iterable[TableName]) -> None:
         """Let these tables take part: they have caught up with the position."""
         self._adopted |= set(names)
 
     def catch_up(self, batch: ChangeBatch) -> None:
         """Apply a batch from before the position to the joining tables only; no cut comes of it."""
-        standings = {name: s for name, s in self._standings.all().items() if name in self.joining()}
+        joining = self.joining()
+        standings = {name: s for name, s in self._standings.all().items() if name in joining}
         self._intake.apply(batch, standings, int(batch.ends.offset[-1]))
 
     def maintain(self, needed: Iterable[Position]) -> None:
@@ -199,11 +206,12 @@ class DeltaFollower:
             live.save_index(everything=True)
 
     def _taking_part(self, last: Cut | None) -> dict[TableName, Standing]:
-        standings, going = self._standings.all(), self._standings.going()
+        standings = self._standings.all()
+        going = self._standings.going(standings)
         if last is None:
             return going
         for name in map(TableName.parse, last.versions):
-            if name not in standings and name in self._standings.listed:
+            if name not in standings and self._standings.is_listed(name):
                 raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
         passed = last.position.lsn
         return {

@@ -87,15 +87,9 @@ class Intake:
         """The tables that can be applied. What is not is kept, before anything of the batch is applied: its keys are
         held, where it has any; else the table is stopped, or everything is."""
         refused = {s.table.name: batch.refused(s.table, s.applied(batch.ends), held) for s, held in work}
-        ids = {standing.table.name: standing.live.state.table_id for standing, _ in work}
-        ranks = Ranks.of(batch.ends)
-        self._dead_letters.add(
-            [
-                DeadLetter(ids[name], name, each, ranks.place(each.tx_id))
-                for name, found in refused.items()
-                for each in found[:MOST]
-            ]
-        )
+        if not any(refused.values()):
+            return list(work)
+        self._keep(batch, {s.live.state.table_id: (s.table.name, refused[s.table.name]) for s, _ in work})
         reasons = {
             s.table.name: _told(refused[s.table.name]) for s, _ in work if not _holds(s.table, refused[s.table.name])
         }
@@ -106,6 +100,16 @@ class Intake:
         self._stop_all(reasons)
         self._touched |= {name for name, found in refused.items() if found}
         return [(standing, held) for standing, held in work if standing.table.name not in reasons]
+
+    def _keep(self, batch: ChangeBatch, refused: Mapping[str, tuple[TableName, Sequence[RefusedMessage]]]) -> None:
+        ranks = Ranks.of(batch.ends)
+        self._dead_letters.add(
+            [
+                DeadLetter(id, name, each, ranks.place(each.tx_id))
+                for id, (name, found) in refused.items()
+                for each in found[:MOST]
+            ]
+        )
 
     def _apply_table(self, batch: ChangeBatch, standing: Standing, held: Held, version: int) -> None:
         effect = batch.effect(standing.table, standing.applied(batch.ends), held)

@@ -54,10 +54,9 @@ class Standings:
         self._stopped = StoppedTables(lake)
         self._tables: dict[TableName, LiveTable] = {}
 
-    @property
-    def listed(self) -> Sequence[TableName]:
-        """The lake's tables, with or without a copy."""
-        return self._table_list.names()
+    def is_listed(self, name: TableName) -> bool:
+        """Is it one of the lake's tables, with or without a copy?"""
+        return name in self._table_list.names()
 
     def add(self, names: Sequence[TableName]) -> None:
         """List tables whose copies are still to be made."""
@@ -76,10 +75,11 @@ class Standings:
         """The tables that were looked at so far; safe beside the thread that opens others."""
         return list(self._tables.items())
 
-    def going(self) -> dict[TableName, Standing]:
-        """The tables that are not stopped."""
+    def going(self, among: Mapping[TableName, Standing] | None = None) -> dict[TableName, Standing]:
+        """The tables that are not stopped; `among`: of these only, which nobody has to look up again."""
         stops = self._stopped.by_id()
-        return {name: s for name, s in self.all().items() if s.live.state.table_id not in stops}
+        standings = self.all() if among is None else among
+        return {name: s for name, s in standings.items() if s.live.state.table_id not in stops}
 
     def all(self) -> dict[TableName, Standing]:
         """All tables that have a copy."""

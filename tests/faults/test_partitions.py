@@ -58,6 +58,7 @@ COPIED = {
     "taken_off": ('ALTER TABLE {t} DETACH PARTITION "{t} B"', 'UPDATE "{t} B" SET n = -1'),
     "dropped_part": ("DROP TABLE {t}_a_high",),
     "emptied_part": ("TRUNCATE {t}_a_low", "INSERT INTO {t} VALUES ('b', 7000, 1)"),
+    "filled": ("ALTER TABLE {t} ADD COLUMN e int DEFAULT 7", "UPDATE {t} SET n = n + 1 WHERE id % 3 = 0"),
     "other_type": ("ALTER TABLE {t} ALTER n TYPE text USING 'number ' || n",),
 }
 CASES = {**FOLLOWED, **COPIED}

@@ -84,7 +84,9 @@ class Player:
     played: dict[tuple[str, int], list[list[Step]]] = field(default_factory=dict)
     further: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in TABLES})
     """The columns of each table that came on the way."""
-    made: int = 0
+    numbered: int = 0
+    made: list[str] = field(default_factory=list)
+    """The schema changes that Postgres took."""
 
     def play(self, phase: int) -> None:
         """A share of all histories, side by side, up to three in one transaction of Postgres."""
@@ -129,9 +131,10 @@ class Player:
         old = self.random.choice(further) if further else ""
         if "{old}" in chosen and not old:
             return
-        self.made += 1
-        new = f"further{self.made}"
-        if self._try(name, chosen.format(t=name, new=new, old=old)):
+        self.numbered += 1
+        new = f"further{self.numbered}"
+        if self._try(name, text := chosen.format(t=name, new=new, old=old)):
+            self.made.append(text)
             if "DROP COLUMN" in chosen or "RENAME" in chosen:
                 further.remove(old)
             if "{new}" in chosen:
@@ -179,7 +182,7 @@ def in_source(pipeline: Pipeline, name: str) -> dict[tuple[int, int], str | None
     return {(history, number): big for history, number, big in rows}
 
 
-def settled(pipeline: Pipeline, spark: SparkSession) -> None:
+def settled(pipeline: Pipeline, spark: SparkSession, made: list[str]) -> None:
     """All followers are equal to the source, those tables among them that had to be copied again."""
     report = verified(pipeline, spark)
     if report.stopped:
@@ -192,7 +195,7 @@ def settled(pipeline: Pipeline, spark: SparkSession) -> None:
         for table, verdict in tables.items()
         if not (verdict.comparison and verdict.comparison.equal)
     }
-    assert differing == {}, SEED
+    assert differing == {}, (SEED, made)
 
 
 def test_the_models_histories_against_postgres(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -207,8 +210,8 @@ def test_the_models_histories_against_postgres(make_pipeline: MakePipeline, spar
     with following(pipeline, spark):
         for phase in range(PHASES):
             player.play(phase)
-            settled(pipeline, spark)
+            settled(pipeline, spark, player.made)
     for name in KEYED:
         assert in_source(pipeline, name) == player.expected(name), (name, SEED)
     # schemas did change, and rows were moved, left alone and taken away
-    assert player.made > PHASES
+    assert len(player.made) > PHASES
