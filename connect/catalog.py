@@ -1,5 +1,6 @@
 """Tables as Postgres's catalog describes them, read into `cdc.core.table.Table`."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,6 +18,7 @@ SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.rel
  WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't' AND n.nspname <> %s
    AND NOT starts_with(n.nspname, 'pg_') AND n.nspname <> 'information_schema' AND strpos(n.nspname, '.') = 0
  ORDER BY 1, 2"""
+_AWKWARD = re.compile(r'[`"\\\x00-\x1f]')
 _IDENTITIES = {"d": "DEFAULT", "f": "FULL", "i": "an index", "n": "NOTHING"}
 
 
@@ -158,11 +160,13 @@ def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[Precon
 
 
 def _name_refusals(name: TableName, columns: Sequence[str]) -> Iterator[PreconditionError]:
-    """Debezium takes no two columns that differ by case only, Delta's merge no backtick."""
+    """Debezium takes no two columns that differ by case only, Delta's merge no backtick, and JSON writes some
+    characters otherwise than they are."""
     lowered = [column.lower() for column in columns]
     for column in columns:
-        if "`" in column or lowered.count(column.lower()) > 1:
+        if _AWKWARD.search(column) or lowered.count(column.lower()) > 1:
             yield PreconditionError(
-                f"column {column} of {name} has a backtick in its name, or another differs from it by case only",
+                f"column {column!r} of {name} has a backtick, a double quote, a backslash or a control character in its"
+                " name, or another differs from it by case only",
                 "rename it, or leave the table out",
             )

@@ -262,7 +262,14 @@ def broken(client: ConnectClient, name: str) -> PreconditionError | None:
     reason = failure(client, name)
     if reason is None:
         return None
-    return PreconditionError(f"connector {name} failed: {reason}", "mend the cause; `cdc bootstrap` starts it again")
+    return PreconditionError(f"connector {name} failed: {reason}", _remedy(reason))
+
+
+def _remedy(reason: str) -> str:
+    if "differ only by case" in reason:
+        # also once it is undone: what was written meanwhile is in the slot, and Debezium reads that table first
+        return "Debezium cannot pass this: take another pipeline.name, and with it a new copy"
+    return "mend the cause; `cdc bootstrap` starts it again"
 
 
 def _telling_line(trace: str) -> str:

@@ -11,8 +11,8 @@ from connect.types import PgType
 
 # In `key`, those of INCLUDE, which stand behind the others in indkey, are left out. System columns have numbers below
 # 1, and dropped ones stay in the catalog. Of a partitioned table only the parts have rows that a default may stand in.
-# `types`: those of the columns, what a domain restricts, and what an array holds; int2vector and oidvector are arrays
-# that are written apart.
+# `types`: those of the columns, what a domain restricts, what an array holds and what a composite has; int2vector and
+# oidvector are arrays that are written apart.
 SHAPES: Final = """
 SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS relation, jsonb_build_object(
     'kind', c.relkind, 'persistence', c.relpersistence, 'identity', c.relreplident,
@@ -33,7 +33,9 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
                   SELECT a.atttypid FROM pg_attribute a
                    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
                 UNION
-                  SELECT part FROM used JOIN pg_type t USING (oid), unnest(ARRAY[t.typbasetype, t.typelem]) AS part
+                  SELECT part FROM used JOIN pg_type t USING (oid), unnest(ARRAY[t.typbasetype, t.typelem] || ARRAY(
+                         SELECT atttypid FROM pg_attribute
+                          WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped)) AS part
                    WHERE part <> 0
               )
               SELECT coalesce(jsonb_agg(jsonb_build_object(
@@ -41,7 +43,14 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
                   'modifier', t.typtypmod, 'base', CASE t.typtype WHEN 'd' THEN t.typbasetype::bigint ELSE 0 END,
                   'element', CASE WHEN t.typcategory = 'A' AND t.typtype = 'b'
                                    AND t.typname NOT IN ('int2vector', 'oidvector')
-                                  THEN t.typelem::bigint ELSE 0 END) ORDER BY t.oid), '[]')
+                                  THEN t.typelem::bigint ELSE 0 END)
+                  || CASE t.typtype WHEN 'e' THEN jsonb_build_object('labels', (
+                         SELECT jsonb_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_enum e
+                          WHERE e.enumtypid = t.oid))
+                     WHEN 'c' THEN jsonb_build_object('attributes', (
+                         SELECT jsonb_agg(jsonb_build_array(atttypid::bigint, atttypmod) ORDER BY attnum)
+                           FROM pg_attribute WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped))
+                     ELSE '{}' END ORDER BY t.oid), '[]')
                 FROM used JOIN pg_type t USING (oid) JOIN pg_namespace tn ON tn.oid = t.typnamespace)
     ) || CASE c.relkind WHEN 'p' THEN jsonb_build_object('leaves', (
               SELECT coalesce(jsonb_agg(jsonb_build_object(
@@ -99,7 +108,8 @@ class Leaf(msgspec.Struct, frozen=True):
 class Shape(msgspec.Struct, frozen=True):
     """A relation: `identity` is its replica identity, `key` the columns of the index that this rests on.
 
-    `leaves`: those of a partitioned one. `within`: of a partition, the tables that it is a part of.
+    `leaves`: those of a partitioned one. `within`: of a partition, the tables that it is a part of. `publications`:
+    those of our pipelines that have it, where that was noted.
     """
 
     kind: str
@@ -112,6 +122,7 @@ class Shape(msgspec.Struct, frozen=True):
     types: tuple[PgType, ...]
     leaves: tuple[Leaf, ...] = ()
     within: tuple[TableName, ...] = ()
+    publications: tuple[str, ...] | None = None
 
 
 def read(text: str) -> Shape:

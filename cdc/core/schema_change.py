@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from cdc.core.table import Column, Table
 
+REWRITTEN = "its rows were rewritten"
+
 
 class Policy(StrEnum):
     """How far followers go along: with all, with columns that come, or with nothing."""
@@ -49,7 +51,7 @@ def judged(followed: Table, now: Table, *, filled: Collection[str] = (), rewritt
     """
     came = now.columns[len(followed.columns) :]
     if rewritten:
-        return Altered(", ".join(differences(followed, now)) or "its rows were rewritten")
+        return Altered(", ".join(differences(followed, now)) or REWRITTEN)
     if not differences(followed, now):
         return Unchanged()
     if differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):

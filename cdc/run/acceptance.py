@@ -74,6 +74,12 @@ def _without_topic(names: Iterable[TableName]) -> Refusals:
     return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
 
 
+def unfit(settings: PipelineSettings, table: Table) -> PreconditionError | None:
+    """Why some follower cannot hold the table, which is one of its own."""
+    found = (_unfit(settings, name, [table]).get(table.name) for name in settings.followers)
+    return next(filter(None, found), None)
+
+
 def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table]) -> Refusals:
     """The tables that one follower cannot hold."""
     refusals: dict[TableName, PreconditionError] = {}

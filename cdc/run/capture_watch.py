@@ -12,7 +12,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.renewal import Renewal
-from cdc.run.schema_check import changed, unseen
+from cdc.run.schema_check import changed, followed, unseen
 from cdc.run.selected import came
 from cdc.run.stops import Stops
 from connect import slot, source
@@ -71,8 +71,13 @@ class CaptureWatch:
         if failed:
             # Debezium reads a row by the types that its table has now, and fails at one from before another type: the
             # tables that have changed are copied again, and the capture starts without their rows until then
-            self._stop(changed(self._settings, also_widened=False))
+            self._stop(changed(self._settings, also_widened=False) or self._told_of(failed))
             raise failed
+
+    def _told_of(self, failed: CdcError) -> dict[TableName, CdcError]:
+        """The tables that a failure names: the capture may have met what has been undone since."""
+        names = [table.name for table in followed(self._settings) if f"{table.name}'" in failed.what]
+        return {name: CdcError(f"the capture failed at it ({failed.what})") for name in names}
 
     @staticmethod
     def _asked(check: Callable[[], None]) -> CdcError | None:

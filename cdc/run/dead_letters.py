@@ -1,6 +1,7 @@
 """`cdc dead-letters`: messages that are not applied, looked at, applied after all, or given up."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ import msgspec
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower, lease
 from connect.connector import placeholder
@@ -93,7 +94,8 @@ def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> Replayed:
     """Apply the letters of these tables, of all where none is named, whose keys can be read by now."""
     with lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
-        return _replayed(settings, follower, _named(follower.letters(), tables), {})
+        letters = [letter for letter in follower.letters() if not tables or letter.table in tables]
+        return _replayed(settings, follower, letters, {})
 
 
 def drop(settings: PipelineSettings, places: Sequence[str]) -> Replayed:
@@ -109,28 +111,25 @@ def drop(settings: PipelineSettings, places: Sequence[str]) -> Replayed:
         for letter in chosen:
             if letter.message.key is not None:
                 given_up.setdefault(letter.table, set()).add(letter.message.key)
-        return _replayed(settings, follower, given_up, given_up)
-
-
-def _named(letters: Iterable[DeadLetter], tables: Sequence[TableName]) -> list[TableName]:
-    return sorted({letter.table for letter in letters if not tables or letter.table in tables})
+        return _replayed(settings, follower, [letter for letter in chosen if letter.table in given_up], given_up)
 
 
 def _replayed(
     settings: PipelineSettings,
     follower: DeltaFollower,
-    tables: Iterable[TableName],
+    letters: Sequence[DeadLetter],
     given_up: dict[TableName, set[bytes]],
 ) -> Replayed:
-    stopped = {stop.name: stop for stop in follower.stopped()}
+    applied, stay = 0, dict[tuple[TableName, bytes], str]()
+    # those of a stopped table wait for the copy of it
+    for stop in follower.stopped():
+        own = [letter.message.key for letter in letters if letter.table == stop.name]
+        stay |= {(stop.name, key or b""): str(stop) for key in own}
     described = {table.name: table for table in follower.tables()}
-    applied, stay = 0, list[tuple[TableName, bytes, str]]()
-    for name in tables:
-        if name in stopped:
-            raise PreconditionError(str(stopped[name]), stopped[name].remedy)
-        decoder = Decoder(described[name], placeholder(settings.pipeline.name))
-        found = follower.replay(name, decoder, given_up.get(name, ()))
-        applied += len(found.letters)
-        stay += [(name, key, reason) for key, reason in found.stay.items()]
-    follower.close()
-    return Replayed(applied, tuple(stay))
+    with closing(follower):
+        for name in sorted({letter.table for letter in letters} & described.keys()):
+            decoder = Decoder(described[name], placeholder(settings.pipeline.name))
+            found = follower.replay(name, decoder, given_up.get(name, ()))
+            applied += len(found.letters)
+            stay |= {(name, key): reason for key, reason in found.stay.items()}
+    return Replayed(applied, tuple((name, key, reason) for (name, key), reason in stay.items()))

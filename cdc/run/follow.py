@@ -18,6 +18,7 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
+from cdc.run.acceptance import unfit
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.collector import seldom
 from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream
@@ -211,7 +212,7 @@ class _Following:
         # no table of the source: the lake's own may lack columns that a newer version of ours has
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
-        schema = SchemaChanges(follower, small, s.source)
+        schema = SchemaChanges(follower, small, s.source, partial(unfit, s))
         watched = Watched(reached, self._say, self._told.stops, self._told.renewal)
         stream = LakeStream(follower, readers, schema, s.log, s.delta[1], watched)
         return Query(self.spark, s.delta[0], s.follow.trigger_seconds, stream)

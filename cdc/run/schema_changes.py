@@ -1,14 +1,16 @@
 """Schema changes as the lake's stream meets them: what one means is settled before what came behind it is applied."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cdc.columns.changes import Changes, Op
 from cdc.columns.ends import Ends
+from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Offsets
-from cdc.core.schema_change import Altered, Policy, SchemaChange, Unchanged, Widened, differences, judged
+from cdc.core.schema_change import REWRITTEN, Altered, Policy, SchemaChange, Unchanged, Widened, differences, judged
 from cdc.core.table import Table, TableName
 from cdc.log.runs import RunReader
 from connect.catalog import described
@@ -18,12 +20,14 @@ from connect.shape import Shape, read
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.stopped import Stop
 
+Unfit = Callable[[Table], PreconditionError | None]
+"""Says why some follower cannot hold a table."""
 GONE = "it was dropped or renamed"
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a transaction left of a table: its shape, None where only its rows changed; `gone`, and then no shape."""
+    """What a transaction wrote of a table: its shape, None where only its rows changed; `gone`, and then no shape."""
 
     shape: Shape | None
     gone: bool
@@ -33,10 +37,11 @@ class Noted:
 class SchemaChanges:
     """Reads the schema history for one lake, and has its follower go along as the policy says."""
 
-    def __init__(self, follower: DeltaFollower, reader: RunReader, source: SourceSettings) -> None:
+    def __init__(self, follower: DeltaFollower, reader: RunReader, source: SourceSettings, unfit: Unfit) -> None:
         self._follower = follower
         self._reader = reader
         self._source = source
+        self._unfit = unfit
         self._history = history_of(source)
 
     @property
@@ -51,11 +56,16 @@ class SchemaChanges:
         read = self._reader.read(run, [self._history], start)
         noted = noted_in(read.batch.changes[self._history.name].changes, end.tx_id)
         found = {
-            table.name: meant(table, noted[table.name])
+            table.name: self._held(meant(table, noted[table.name], self._source.publication))
             for table in self._follower.lacking(end.lsn)
             if table.name in noted
         }
         return self._gone_along(found, end.lsn), read.next_offsets
+
+    def _held(self, change: SchemaChange) -> SchemaChange:
+        """The same, unless some follower cannot hold what the table would become."""
+        refusal = self._unfit(change.table) if isinstance(change, Widened) else None
+        return Altered(refusal.what) if refusal else change
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[Stop]:
         """Stop tables whose schema has changed, to be copied again where their policy is to go along."""
@@ -82,29 +92,53 @@ class SchemaChanges:
         return self.stop({name: f"its schema has changed: {told}" for name, told in reasons.items()})
 
 
-def noted_in(changes: Changes, tx_id: int) -> dict[TableName, Noted]:
-    """What a transaction's changes of the history say of each table."""
-    found: dict[TableName, Noted] = {}
+def noted_in(changes: Changes, tx_id: int) -> dict[TableName, list[Noted]]:
+    """What a transaction's changes of the history say of each table, in their order."""
+    found = defaultdict[TableName, list[Noted]](list)
     for at in np.argsort(changes.total_order, kind="stable").tolist():
-        gone = changes.op[at] == Op.DELETE
+        gone = bool(changes.op[at] == Op.DELETE)
         row = (changes.key_columns if gone else changes.rows).slice(at, 1).to_pylist()[0]
-        name = TableName(row["schema"], row["table"])
-        before = found.get(name)
-        rewritten = not gone and row["rewritten_by"] == tx_id
-        found[name] = Noted(
-            read(row["shape"]) if not gone and row["shape"] else None,
-            bool(gone),
-            rewritten or (before is not None and (before.rewritten or before.gone)),
+        shape = None if gone or not row["shape"] else read(row["shape"])
+        found[TableName(row["schema"], row["table"])].append(
+            Noted(shape, gone, not gone and row["rewritten_by"] == tx_id)
         )
-    return found
+    return dict(found)
 
 
-def meant(followed: Table, noted: Noted) -> SchemaChange:
-    """What it means for who follows the table."""
+def meant(followed: Table, noted: Sequence[Noted], publication: str) -> SchemaChange:
+    """What it means for who follows the table.
+
+    Every shape counts, the last one and those before it in the transaction: rows may have been changed in between,
+    under names and types that they do not have any more.
+    """
+    table, told = followed, list[str]()
+    for each in noted:
+        match _meant(table, each, publication):
+            case Altered(why):
+                # what is noted of rows comes before what is noted of columns, which says more
+                return Altered((why == REWRITTEN and ", ".join(_differences(followed, noted))) or why)
+            case Widened(wider, came):
+                table = wider
+                told.append(came)
+            case Unchanged():
+                pass
+    return Widened(table, ", ".join(told)) if told else Unchanged()
+
+
+def _differences(followed: Table, noted: Sequence[Noted]) -> Sequence[str]:
+    """How the table differs by the last shape that was noted of it."""
+    shapes = [each.shape for each in noted if each.shape]
+    now = described(followed.name, shapes[-1]) if shapes else followed
+    return differences(followed, now) if isinstance(now, Table) else ()
+
+
+def _meant(followed: Table, noted: Noted, publication: str) -> SchemaChange:
     if noted.gone:
         return Altered(GONE)
     if noted.shape is None:
-        return Altered("its rows were rewritten") if noted.rewritten else Unchanged()
+        return Altered(REWRITTEN) if noted.rewritten else Unchanged()
+    if noted.shape.publications is not None and publication not in noted.shape.publications:
+        return Altered(f"it was taken out of publication {publication}")
     now = described(followed.name, noted.shape)
     if not isinstance(now, Table):
         return Altered(now[0].what)

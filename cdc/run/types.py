@@ -11,7 +11,7 @@ from sinks.lake.layout import delta_type
 from sinks.search.layout import field_mapping
 
 EXACT: Final = "exact"
-AS_WRITTEN: Final = "exact, as the text that Postgres writes"
+AS_WRITTEN: Final = "exact, as the text that Postgres writes; of regclass and its kin, the name at that time"
 WITHIN: Final[Mapping[Kind, str]] = {
     Kind.DECIMAL: "exact; NaN is refused",
     Kind.NUMERIC: "exact, all digits, NaN and infinities too",

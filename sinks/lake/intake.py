@@ -74,7 +74,7 @@ class Intake:
         reasons = {}
         for name, error in failures:
             if isinstance(error, DivergenceError) and self._settings.on_refusal == "hold":
-                reasons[name] = error.what
+                reasons[name] = error.what.removeprefix(f"{name}: ")
             elif error:
                 raise error
         self._stop_all(reasons)

@@ -35,6 +35,12 @@ WIDENED = {
         " (5, '2024-01-01'); COMMIT",
         LARGE,
     ),
+    "another_value": (
+        "CREATE TYPE {t}_e AS ENUM ('a', 'b')",
+        "ALTER TABLE {t} ADD COLUMN e {t}_e, ADD COLUMN f {t}_e[]",
+        "ALTER TYPE {t}_e ADD VALUE 'n' BEFORE 'b'",
+        "UPDATE {t} SET e = 'n', f = '{{n,a}}' WHERE id = 1",
+    ),
     "twice": (
         "ALTER TABLE {t} ADD COLUMN e int",
         LARGE,
@@ -65,6 +71,41 @@ COPIED = {
     "other_key": (
         "ALTER TABLE {t} ALTER c SET NOT NULL, DROP CONSTRAINT {t}_pkey, ADD PRIMARY KEY (id, c)",
         "INSERT INTO {t} (id, c) VALUES (1, 'another')",
+    ),
+    "computed_no_more": (
+        "ALTER TABLE {t} ADD COLUMN e int GENERATED ALWAYS AS (a * 2) STORED",
+        "ALTER TABLE {t} ALTER e DROP EXPRESSION",
+        "INSERT INTO {t} (id, e) VALUES (4, 99)",
+    ),
+    "came_twice": (
+        "BEGIN; ALTER TABLE {t} ADD COLUMN e int; INSERT INTO {t} (id, e) VALUES (4, 5); ALTER TABLE {t} DROP COLUMN e;"
+        " ALTER TABLE {t} ADD COLUMN e int; COMMIT",
+    ),
+    "renamed_and_back": (
+        "BEGIN; ALTER TABLE {t} RENAME c TO z; ALTER TABLE {t} RENAME d TO c; UPDATE {t} SET c = 'c of d', z = 'was c';"
+        " ALTER TABLE {t} RENAME c TO d; ALTER TABLE {t} RENAME z TO c; COMMIT",
+    ),
+    "clustered": (
+        "BEGIN; ALTER TABLE {t} ADD COLUMN e int DEFAULT 7; CLUSTER {t} USING {t}_pkey;"
+        " CREATE INDEX ON {t} (e); COMMIT",
+    ),
+    "another_label": (
+        "CREATE TYPE {t}_e AS ENUM ('a', 'b')",
+        "ALTER TABLE {t} ADD COLUMN e {t}_e",
+        "UPDATE {t} SET e = 'a' WHERE id = 1",
+        "ALTER TYPE {t}_e RENAME VALUE 'a' TO 'z'",
+        "ALTER TYPE {t}_e ADD VALUE 'n' BEFORE 'b'",
+    ),
+    "another_part": (
+        "CREATE TYPE {t}_c AS (x int)",
+        "ALTER TABLE {t} ADD COLUMN e {t}_c[]",
+        "UPDATE {t} SET e = ARRAY[ROW(1)::{t}_c] WHERE id = 1",
+        "ALTER TYPE {t}_c ADD ATTRIBUTE y int",
+    ),
+    "taken_out": (
+        "DO $$ BEGIN EXECUTE (SELECT format('ALTER PUBLICATION %I DROP TABLE {t}', pubname) FROM pg_publication_tables"
+        " WHERE tablename = '{t}'); END $$",
+        LARGE,
     ),
     "made_again": (
         "DROP TABLE {t}",

@@ -1,0 +1,101 @@
+"""What is written into the schema history and when, as SQL: `{…}` are filled in by `filled`."""
+
+from typing import Final
+
+from psycopg import sql
+
+from connect.registration import HISTORY, PIPELINES
+from connect.settings import SourceSettings
+from connect.shape import SHAPES
+
+KINDS: Final = ("r", "p")
+"""Tables and partitioned ones, as pg_class calls them."""
+
+# Only what differs is touched: a row that is written is locked until its transaction ends, and other tables' commands
+# shall not wait for that. What was published and is not any more is looked at once more.
+NOTE: Final = """WITH sent AS MATERIALIZED (
+    SELECT p.pubname, g.relid FROM {pipelines} l JOIN pg_publication p ON p.pubname = l.publication
+     CROSS JOIN LATERAL pg_get_publication_tables(p.pubname::text) AS g)
+INSERT INTO {history} (schema, "table", relation, shape, rewritten_by)
+SELECT now.schema, now."table", now.relation, now.shape::text,
+       CASE WHEN {moved} THEN {current} ELSE coalesce(s.rewritten_by, 0) END
+  FROM (SELECT found.schema, found."table", found.relation, found.shape || jsonb_build_object('publications', (
+               SELECT coalesce(jsonb_agg(sent.pubname ORDER BY sent.pubname), '[]')
+                 FROM sent WHERE sent.relid = found.relation::oid)) AS shape
+          FROM ({shapes} WHERE n.nspname <> {own} AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND (
+                    c.oid IN (SELECT relid FROM sent)
+                    OR c.oid IN (SELECT relation::oid FROM {history} WHERE shape::jsonb->'publications' <> '[]')
+                ){apart}) AS found) AS now
+  LEFT JOIN {history} s USING (schema, "table")
+ WHERE s.shape IS DISTINCT FROM now.shape::text OR s.relation <> now.relation
+ON CONFLICT (schema, "table") DO UPDATE
+   SET relation = EXCLUDED.relation, shape = EXCLUDED.shape, rewritten_by = EXCLUDED.rewritten_by"""
+
+_CURRENT: Final = "pg_current_xact_id()::text::numeric % 4294967296"
+
+# Rows, or what stands for their values, are others without a message: a partition that is not empty came or went, one
+# was emptied, which is not sent; the table is sent under another's name from now on, or is not any more; a column is
+# computed no more, and keeps what it had; a value of an enum has another name; a composite type has other parts.
+_MOVED: Final = """(s.relation = now.relation AND (
+         s.shape::jsonb->'within' IS DISTINCT FROM now.shape->'within'
+         OR EXISTS (
+            SELECT FROM jsonb_to_recordset(s.shape::jsonb->'leaves') AS was(relation oid, file oid)
+             WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(now.shape->'leaves') AS l(relation oid, file oid)
+                                WHERE l.relation = was.relation AND l.file = was.file))
+         OR EXISTS (
+            SELECT FROM jsonb_to_recordset(now.shape->'leaves') AS l(relation oid)
+             WHERE pg_relation_size(l.relation) > 0
+               AND NOT EXISTS (SELECT FROM jsonb_to_recordset(s.shape::jsonb->'leaves') AS was(relation oid)
+                                WHERE was.relation = l.relation))
+         OR EXISTS (
+            SELECT FROM jsonb_to_recordset(s.shape::jsonb->'columns') AS was(number int, is_generated bool)
+              JOIN jsonb_to_recordset(now.shape->'columns') AS c(number int, is_generated bool) USING (number)
+             WHERE was.is_generated AND NOT c.is_generated)
+         OR EXISTS (
+            SELECT FROM jsonb_to_recordset(s.shape::jsonb->'types') AS was(oid oid, labels jsonb, attributes jsonb)
+              JOIN jsonb_to_recordset(now.shape->'types') AS t(oid oid, labels jsonb, attributes jsonb) USING (oid)
+             WHERE NOT t.labels @> was.labels OR t.attributes <> was.attributes)))"""
+
+# Who is about to write a row of the history has a newer shape for it than anybody else sees.
+FREE: Final = """SELECT schema, "table" FROM {history} WHERE shape::jsonb->>'kind' = ANY({kinds})
+   FOR UPDATE SKIP LOCKED"""
+APART: Final = """ AND c.relkind = ANY({kinds}) AND (
+                    (n.nspname, c.relname) IN (SELECT * FROM unnest({schemas}::text[], {tables}::text[]))
+                    OR NOT EXISTS (SELECT FROM {history} h WHERE h.schema = n.nspname AND h."table" = c.relname))"""
+
+# A failure here is a warning, never the failure of somebody's command; but for one that whoever asked for such an
+# isolation has to expect, and to try again: with a warning only, what he did would be known to nobody. Reasons for a
+# rewrite: 2 is a default, 4 a type; persistence (1) and access method (8) leave values as they are.
+FUNCTIONS: Final = {
+    "note_shapes": """BEGIN
+  IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands())
+     AND NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE schema_name IS DISTINCT FROM 'pg_temp') THEN
+    RETURN;
+  END IF;
+  DELETE FROM {history} s WHERE NOT EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.oid = s.relation::oid AND n.nspname = s.schema AND c.relname = s."table");
+  {note};
+EXCEPTION
+  WHEN serialization_failure OR deadlock_detected THEN RAISE;
+  WHEN OTHERS THEN RAISE WARNING 'cdc: a change of a table''s schema was not noted: %', SQLERRM;
+END""",
+    "note_rewrite": """BEGIN
+  IF pg_event_trigger_table_rewrite_reason() & 6 <> 0 THEN
+    UPDATE {history} SET rewritten_by = {current} WHERE relation = pg_event_trigger_table_rewrite_oid();
+  END IF;
+EXCEPTION
+  WHEN serialization_failure OR deadlock_detected THEN RAISE;
+  WHEN OTHERS THEN RAISE WARNING 'cdc: a change of a table''s rows was not noted: %', SQLERRM;
+END""",
+}
+
+
+def filled(text: str, source: SourceSettings, **further: sql.Composable) -> sql.Composed:
+    """A text of these with the names of the toolkit's tables, and whatever else it leaves open."""
+    schema = source.heartbeat_schema
+    names = {"history": HISTORY, "pipelines": PIPELINES}
+    identifiers = {key: sql.Identifier(schema, name) for key, name in names.items()}
+    parts = {"shapes": SHAPES, "moved": _MOVED, "current": _CURRENT}
+    own = {name: sql.SQL(part) for name, part in parts.items()}
+    return sql.SQL(text).format(**identifiers, **own, own=sql.Literal(schema), **further)
