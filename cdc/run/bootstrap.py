@@ -34,9 +34,6 @@ from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
 from sinks.lake.follower import DeltaFollower
 
-STARTS = 5
-"""How often a copy starts over when a table is rewritten under it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -224,7 +224,7 @@ class _Version:
         return pa.concat_tables([arrow_schema(self.table).empty_table(), *chain.from_iterable(parts)])
 
     def _rows(self, found: pa.Table) -> pa.Table:
-        return shaped(found, self.table)
+        return shaped(found, arrow_schema(self.table))
 
 
 def _whole(version: _Version, table: Table) -> FeedRows:

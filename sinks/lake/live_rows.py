@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.arrow_types import shaped
+from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.tasks import in_tasks
 from cdc.core.table import Table
@@ -46,12 +46,12 @@ def live_rows(storage: Storage, share: Share, table: Table) -> Iterator[pa.Table
     groups = share.groups(file.num_row_groups)
     if not groups:
         return
-    gone = _gone(storage, share.file)
+    gone, schema = _gone(storage, share.file), arrow_schema(table)
     start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
     # group by group: they are bounded in bytes, and what was read of several would be kept until the last
     batches = (file.iter_batches(PART_ROWS, [group], list(table.column_names)) for group in groups)
     for batch in chain.from_iterable(batches):
-        yield _without(shaped(pa.Table.from_batches([batch]), table), gone, start)
+        yield _without(shaped(pa.Table.from_batches([batch]), schema), gone, start)
         start += len(batch)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from cdc.columns.arrow_types import shaped
+from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.key_bits import KeyBits
 from cdc.columns.row_bits import bits_from, row_bits
 from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
@@ -131,14 +131,14 @@ class LiveTable:
 
     def rows_of(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
         """These columns of the rows that keys have, in the order of the keys; None when one of them has no row."""
-        wanted = Table(self.table.name, tuple(c for c in self.table.columns if c.name in columns), ())
+        schema = pa.schema([field for field in arrow_schema(self.table) if field.name in columns])
         hits = self._index.find(keys)
         hits = hits.take(self.live(hits.places))
         paths, parts, asked = self._index.paths(), [], []
         for number in np.unique(hits.files):
             here = hits.files == number
             found = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
-            parts.append(shaped(found, wanted))
+            parts.append(shaped(found, schema))
             asked.append(hits.asked[here])
         places = np.concatenate(asked) if asked else np.empty(0, np.int64)
         # it sorts, which brings the rows into the order of the keys
@@ -209,7 +209,7 @@ class LiveTable:
 
     def _keys(self, path: str) -> KeyBits:
         found = data_files.read(self.storage, path, bits_from(self.table))
-        return row_bits(found if self.table.key else shaped(found, self.table), self.table)
+        return row_bits(found if self.table.key else shaped(found, arrow_schema(self.table)), self.table)
 
 
 def _counted(rows: KeyBits) -> tuple[KeyBits, npt.NDArray[np.int64]]:

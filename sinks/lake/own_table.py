@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdc.columns.arrow_types import shaped
 from cdc.core.errors import RefusedError
 from sinks.lake import data_files, layout
 from sinks.lake.delta_log import Conflict, DeltaLog
@@ -151,11 +152,7 @@ class OwnTable:
     def _read(self, file: DataFile) -> pa.Table:
         there = pq.ParquetFile(self._storage.open(file.path))
         found = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
-        columns = [
-            found[field.name].cast(field.type) if field.name in found.column_names else pa.nulls(len(found), field.type)
-            for field in self._schema
-        ]
-        return pa.Table.from_arrays(columns, schema=self._schema)
+        return shaped(found, self._schema)
 
     def _packed(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         return pa.Table.from_pylist([dict(row) for row in rows], self._schema)
