@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import MappingProxyType
 
-from psycopg import Connection
+from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
@@ -18,6 +19,10 @@ SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.rel
  WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't' AND n.nspname <> %s
    AND NOT starts_with(n.nspname, 'pg_') AND n.nspname <> 'information_schema' AND strpos(n.nspname, '.') = 0
  ORDER BY 1, 2"""
+Key = tuple[str, ...]
+Keys = Mapping[TableName, Key]
+"""Keys that the user has named for tables that have none."""
+NO_KEYS: Keys = MappingProxyType({})
 _AWKWARD = re.compile(r'[`"\\\x00-\x1f]')
 _IDENTITIES = {"d": "DEFAULT", "f": "FULL", "i": "an index", "n": "NOTHING"}
 
@@ -47,22 +52,22 @@ class Examined:
     missing: Set[TableName]
 
 
-def describe(connection: Connection, names: Sequence[TableName]) -> list[Table]:
-    """Read the tables, in the order of `names`.
+def describe(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> list[Table]:
+    """Read the tables, in the order of `names`; `keys`: those of tables for which the user has named one.
 
     Raises TablesRefusedError for those that are not there or cannot be followed: what is wrong and what to do.
     """
-    examined = examine(connection, names)
+    examined = examine(connection, names, keys)
     if examined.refusals:
         raise TablesRefusedError(chain.from_iterable(examined.refusals.values()))
     return list(examined.tables)
 
 
-def examine(connection: Connection, names: Sequence[TableName]) -> Examined:
+def examine(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> Examined:
     """Read the tables, and find all that keeps any of them from being followed."""
     found = shapes(connection, names)
     each = {
-        name: _sent_as_another(name, found[name], names) or described(name, found[name])
+        name: _sent_as_another(name, found[name], names) or described(name, found[name], keys.get(name, ()))
         if name in found
         else _missing(name)
         for name in names
@@ -92,13 +97,17 @@ def _sent_as_another(name: TableName, shape: Shape, names: Sequence[TableName]) 
     ]
 
 
-def described(name: TableName, shape: Shape) -> Table | list[PreconditionError]:
-    """The table of a shape, or all that keeps it from being followed."""
+def described(name: TableName, shape: Shape, named_key: Sequence[str] = ()) -> Table | list[PreconditionError]:
+    """The table of a shape, or all that keeps it from being followed; `named_key`: the one that the user has named."""
     # Postgres sends no generated columns (manual, "Generated Column Replication"): followers have the others
     own = [column for column in shape.columns if not column.is_generated]
-    key, known = _key(shape), {found.oid: found for found in shape.types}
+    key, known = tuple(named_key) or _key(shape), {found.oid: found for found in shape.types}
     columns = [replace(types.column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
-    refusals = [*_relation_refusals(name, shape), *_name_refusals(name, [column.name for column in columns])]
+    refusals = [
+        *_relation_refusals(name, shape),
+        *_name_refusals(name, [column.name for column in columns]),
+        *_key_refusals(name, shape, named_key),
+    ]
     return refusals or Table(name, tuple(types.in_key(c) if c.name in key else c for c in columns), key)
 
 
@@ -110,10 +119,28 @@ def _key(shape: Shape) -> tuple[str, ...]:
     return shape.key if shape.key_immediate else ()
 
 
-def other_keys(connection: Connection, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
+def other_keys(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> dict[TableName, Key]:
     """The keys of those of these tables whose key is not their primary one, which Debezium would take."""
     found = shapes(connection, names).items()
-    return {name: key for name, shape in found if (key := _key(shape)) and not shape.key_primary}
+    others: dict[TableName, Key] = {name: key for name, s in found if (key := _key(s)) and not s.key_primary}
+    return others | {name: keys[name] for name in names if name in keys}
+
+
+def shared_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
+    """Those of the named keys that several rows have."""
+    return {name: _shared(name, key) for name, key in keys.items() if _is_shared(connection, name, key)}
+
+
+def _is_shared(connection: Connection, name: TableName, key: Key) -> bool:
+    table, columns = sql.Identifier(name.schema, name.table), sql.SQL(", ").join(map(sql.Identifier, key))
+    query = sql.SQL("SELECT FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(table, columns)
+    return connection.execute(query).fetchone() is not None
+
+
+def _shared(name: TableName, key: Key) -> PreconditionError:
+    return PreconditionError(
+        f"{name}: source.keys names ({', '.join(key)}), which several rows have", "name further columns"
+    )
 
 
 def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
@@ -141,6 +168,23 @@ def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionEr
         yield PreconditionError(
             f"{name} has {what}, and no other replica identity",
             "add a primary key, or ALTER TABLE … REPLICA IDENTITY FULL",
+        )
+
+
+def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> Iterator[PreconditionError]:
+    """What keeps the key that the user has named from telling rows apart."""
+    if not named_key:
+        return
+    if shape.identity != "f":
+        yield PreconditionError(
+            f"{name} is followed by source.keys, and the log does not have its whole rows",
+            "ALTER TABLE … REPLICA IDENTITY FULL",
+        )
+    fit = {column.name for column in shape.columns if column.not_null and not column.is_generated}
+    if unfit := [column for column in named_key if column not in fit]:
+        yield PreconditionError(
+            f"{name}: source.keys names {', '.join(unfit)}, which it does not have, or which may be null",
+            "ALTER TABLE … SET NOT NULL, or name other columns",
         )
 
 

@@ -1,6 +1,7 @@
 """The `source` and `connect` blocks: the Postgres that leads, and the Kafka Connect that captures it."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -82,6 +83,9 @@ class SourceSettings(Settings):
     tables: list[str] = Field(min_length=1)
     """Tables to follow, as `schema.table`; one without a key needs REPLICA IDENTITY FULL. A `*` stands for any
     characters, and a table that is made later and is named so joins by itself; `!schema.table` takes tables out."""
+    keys: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(default_factory=dict)
+    """For tables without a key, by `schema.table`: columns that no two rows have alike. Such a table needs REPLICA
+    IDENTITY FULL, and is followed by all like one that has this key."""
     on_schema_change: Policy = Policy.EVOLVE
     """What is done when a table's schema changes: `evolve`, go along with all of it; `additive`, with columns that come
     and are null in the rows that are there; `stop`, follow that table no further."""
@@ -97,6 +101,11 @@ class SourceSettings(Settings):
     def selection(self) -> Selection:
         """The tables to follow."""
         return Selection.of(self.tables)
+
+    @property
+    def named_keys(self) -> Mapping[TableName, tuple[str, ...]]:
+        """The keys that are named for tables without one."""
+        return {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
 
     def policy(self, table: TableName) -> Policy:
         """What is done when this table's schema changes."""

@@ -23,6 +23,7 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
              WHERE k.n <= i.indnkeyatts),
     'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object(
                     'name', a.attname, 'number', a.attnum, 'type', a.atttypid::bigint, 'modifier', a.atttypmod,
+                    'not_null', a.attnotnull,
                     'is_generated', a.attgenerated <> '',
                     'fills_old_rows', a.atthasmissing OR (c.relkind = 'p' AND EXISTS (
                         SELECT FROM pg_partition_tree(c.oid) AS leaf
@@ -87,6 +88,7 @@ class Attribute(msgspec.Struct, frozen=True):
     modifier: int
     is_generated: bool
     fills_old_rows: bool
+    not_null: bool = False
 
 
 class Leaf(msgspec.Struct, frozen=True):

@@ -138,9 +138,10 @@ def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
 
 
 def _policy_findings(source: SourceSettings) -> Iterable[Finding]:
-    for name in source.on_schema_change_of:
-        if TableName.parse(name) not in source.selection:
-            yield ("on_schema_change_of", name), "is none of source.tables"
+    for block, names in (("on_schema_change_of", source.on_schema_change_of), ("keys", source.keys)):
+        for name in names:
+            if TableName.parse(name) not in source.selection:
+                yield (block, name), "is none of source.tables"
 
 
 def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Finding]:

@@ -39,9 +39,12 @@ def judged(
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
     """Those of the tables that are there and fit to be sent, and what each of those is refused for that cannot be
     followed."""
-    examined = catalog.examine(connection, names)
+    keys = {name: key for name, key in settings.source.named_keys.items() if name in names}
+    examined = catalog.examine(connection, names, keys)
     there = [name for name in names if name not in examined.missing]
+    fit = {table.name for table in examined.tables}
     further: list[Refusals] = [
+        catalog.shared_keys(connection, {name: key for name, key in keys.items() if name in fit}),
         readiness.unreadable(connection, settings.source, there),
         sharing(settings.log.prefix, there, change_topic, latest_topic),
         {} if connector.EXACT_TEXT in plugins else _unsendable(examined.tables),

@@ -49,7 +49,7 @@ def started_over(
     """Copy tables as they are now, anew when their schema changes before their copy has begun; gives their rows."""
     for left in reversed(range(STARTS)):
         try:
-            return copy(work, follower, catalog.describe(work.connection, names))
+            return copy(work, follower, catalog.describe(work.connection, names, work.settings.source.named_keys))
         except TableRewritten as rewritten:
             if not left:
                 raise
@@ -102,7 +102,7 @@ def _snapshot(
         kept(keeping, snapshot.name, names, before) as keeper,
     ):
         # the history tells of changes behind the snapshot only
-        if catalog.examine(keeping, names).tables != list(tables):
+        if catalog.examine(keeping, names, src.named_keys).tables != list(tables):
             raise TableRewritten("a table's columns changed while its copy began", "start again")
         yield keeper, snapshot.bookmark
 
@@ -110,7 +110,7 @@ def _snapshot(
 def start_capture(work: Work) -> None:
     """Start the connector, or give it the new list of tables, and see a row go through it."""
     s = work.settings
-    keys = catalog.other_keys(work.connection, work.captured)
+    keys = catalog.other_keys(work.connection, work.captured, s.source.named_keys)
     captured = connector.Captured(work.captured, keys, s.log.max_row_bytes, work.client.extensions())
     config = connector.configuration(work.connection, s.source, s.connect, work.registration, captured)
     done = connector.start(work.client, s.connect.connector, config)

@@ -56,7 +56,7 @@ class SchemaChanges:
         read = self._reader.read(run, [self._history], start)
         noted = noted_in(read.batch.changes[self._history.name].changes, end.tx_id)
         found = {
-            table.name: self._held(meant(table, noted[table.name], self._source.publication))
+            table.name: self._held(meant(table, noted[table.name], self._source))
             for table in self._follower.lacking(end.lsn)
             if table.name in noted
         }
@@ -105,7 +105,7 @@ def noted_in(changes: Changes, tx_id: int) -> dict[TableName, list[Noted]]:
     return dict(found)
 
 
-def meant(followed: Table, noted: Sequence[Noted], publication: str) -> SchemaChange:
+def meant(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> SchemaChange:
     """What it means for who follows the table.
 
     Every shape counts, the last one and those before it in the transaction: rows may have been changed in between,
@@ -113,10 +113,10 @@ def meant(followed: Table, noted: Sequence[Noted], publication: str) -> SchemaCh
     """
     table, told = followed, list[str]()
     for each in noted:
-        match _meant(table, each, publication):
+        match _meant(table, each, source):
             case Altered(why):
                 # what is noted of rows comes before what is noted of columns, which says more
-                return Altered((why == REWRITTEN and ", ".join(_differences(followed, noted))) or why)
+                return Altered((why == REWRITTEN and ", ".join(_differences(followed, noted, source))) or why)
             case Widened(wider, came):
                 table = wider
                 told.append(came)
@@ -125,24 +125,28 @@ def meant(followed: Table, noted: Sequence[Noted], publication: str) -> SchemaCh
     return Widened(table, ", ".join(told)) if told else Unchanged()
 
 
-def _differences(followed: Table, noted: Sequence[Noted]) -> Sequence[str]:
+def _differences(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> Sequence[str]:
     """How the table differs by the last shape that was noted of it."""
     shapes = [each.shape for each in noted if each.shape]
-    now = described(followed.name, shapes[-1]) if shapes else followed
+    now = _described(followed.name, shapes[-1], source) if shapes else followed
     return differences(followed, now) if isinstance(now, Table) else ()
 
 
-def _meant(followed: Table, noted: Noted, publication: str) -> SchemaChange:
+def _meant(followed: Table, noted: Noted, source: SourceSettings) -> SchemaChange:
     if noted.gone:
         return Altered(GONE)
     if noted.shape is None:
         return Altered(REWRITTEN) if noted.rewritten else Unchanged()
-    if noted.shape.publications is not None and publication not in noted.shape.publications:
-        return Altered(f"it was taken out of publication {publication}")
-    now = described(followed.name, noted.shape)
+    if noted.shape.publications is not None and source.publication not in noted.shape.publications:
+        return Altered(f"it was taken out of publication {source.publication}")
+    now = _described(followed.name, noted.shape, source)
     if not isinstance(now, Table):
         return Altered(now[0].what)
     if noted.rewritten and (noted.shape.leaves or noted.shape.within) and not differences(followed, now):
         return Altered("a partition with rows came or went, or was emptied or rewritten")
     filled = [column.name for column in noted.shape.columns if column.fills_old_rows]
     return judged(followed, now, filled=filled, rewritten=noted.rewritten)
+
+
+def _described(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:
+    return described(name, shape, source.named_keys.get(name, ()))

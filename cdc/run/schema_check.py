@@ -48,7 +48,7 @@ def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[Ta
         return {}
     with source.connected(settings.source) as connection:
         sent = publication.published(connection, settings.source.publication) or set()
-        examined = catalog.examine(connection, [table.name for table in tables])
+        examined = catalog.examine(connection, [table.name for table in tables], settings.source.named_keys)
     now = {table.name: table for table in examined.tables}
     found = {
         was.name: _unsent(was.name, sent) or difference(was, now[was.name])

@@ -150,7 +150,7 @@ def verify(
 def _described(connection: Connection, settings: PipelineSettings) -> Sequence[Table]:
     """The source's tables, but for those that are stopped and cannot be followed any more."""
     lake = delta_follower(settings)
-    examined = catalog.examine(connection, followed(settings, lake))
+    examined = catalog.examine(connection, followed(settings, lake), settings.source.named_keys)
     stopped = {stop.name for stop in lake.stopped()}
     refused = [each for name, found in examined.refusals.items() if name not in stopped for each in found]
     if refused:

@@ -92,7 +92,8 @@ class LiveTable:
         if len(there.asked) and (count := int(self.live(there.places).sum())):
             raise DivergenceError(
                 f"{self.table.name}: {count} rows were inserted whose keys ({', '.join(self.table.key)}) the lake has"
-                " already; its key was another one for a while, or something else has written to the lake",
+                " already; its key was another one for a while, or tells no rows apart, or something else has written"
+                " to the lake",
                 "see `cdc verify`, then bootstrap the table again",
             )
         return self._vectors_with(hits)

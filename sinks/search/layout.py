@@ -147,7 +147,7 @@ def check_table(table: Table) -> None:
     if not table.key:
         raise PreconditionError(
             f"{table.name} has no primary key, and a search index needs one",
-            "give it one, or name it under leave_out of this follower",
+            "give it one, name one under source.keys, or the table under leave_out of this follower",
         )
     reserved = sorted(_RESERVED & set(table.column_names))
     if reserved:

@@ -3,7 +3,10 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.core.errors import PreconditionError
+from cdc.run.acceptance import judged
 from cdc.run.verify import Report
+from connect import source
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, verified
 
@@ -77,3 +80,52 @@ def test_keys_that_are_not_primary(make_pipeline: MakePipeline, spark: SparkSess
     pipeline.run(*OTHER_CHANGES)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
+
+
+NAMED = (
+    "CREATE TABLE events (place text NOT NULL, number int NOT NULL, body text, at timestamptz)",
+    "ALTER TABLE events ALTER body SET STORAGE EXTERNAL, REPLICA IDENTITY FULL",
+    "INSERT INTO events SELECT 'p' || g % 3, g, repeat('x', g * 100), NULL FROM generate_series(1, 60) g",
+)
+NAMED_CHANGES = (
+    "UPDATE events SET at = now() WHERE number % 2 = 0",
+    # another key, with and without the long value
+    "UPDATE events SET number = -number WHERE number < 20",
+    "UPDATE events SET place = 'q', body = 'other' WHERE number > 50",
+    "DELETE FROM events WHERE number = 30",
+    "BEGIN; DELETE FROM events WHERE number = 31; INSERT INTO events VALUES ('p1', 31, 'again', now()); COMMIT",
+    "ALTER TABLE events ADD COLUMN more int",
+    "UPDATE events SET more = 1 WHERE number = 40",
+)
+
+
+def test_a_key_that_the_user_names(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*NAMED, tables=("public.events",))
+    pipeline.configure("  on_schema_change:", "  keys: {public.events: [place, number]}\n  on_schema_change:")
+    booted(pipeline, spark)
+    pipeline.run(*NAMED_CHANGES)
+    caught_up(pipeline, spark)
+    report = verified(pipeline, spark)
+    assert report.equal
+    assert compared(report) == {name: ["public.events"] for name in ("lake", "search", "latest")}
+    # what the user has promised does not hold
+    pipeline.run("INSERT INTO events SELECT * FROM events WHERE number = 40")
+    with pytest.raises(PreconditionError, match=r"public\.events .*1 rows were inserted whose keys \(place, number\)"):
+        caught_up(pipeline, spark)
+
+
+@pytest.mark.parametrize(
+    ("key", "statement", "told"),
+    [
+        ("number", "SELECT 1", "source.keys names (number), which several rows have"),
+        ("place, at", "SELECT 1", "source.keys names at, which it does not have, or which may be null"),
+        ("place, number", "ALTER TABLE events REPLICA IDENTITY NOTHING", "the log does not have its whole rows"),
+    ],
+)
+def test_a_key_that_does_not_tell_rows_apart(make_pipeline: MakePipeline, key: str, statement: str, told: str) -> None:
+    pipeline = make_pipeline(*NAMED, "INSERT INTO events VALUES ('p', 1)", statement, tables=("public.events",))
+    pipeline.configure("  on_schema_change:", f"  keys: {{public.events: [{key}]}}\n  on_schema_change:")
+    settings = pipeline.settings
+    with source.connected(settings.source) as connection:
+        _, refusals = judged(connection, settings, settings.selection.names, set())
+    assert any(told in str(refusal) for found in refusals.values() for refusal in found)
