@@ -126,13 +126,14 @@ def test_a_table_that_cannot_be_followed(
 def test_tables_that_would_share_a_topic(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pipeline.run('CREATE TABLE "odd things" (id int PRIMARY KEY)', "CREATE TABLE odd_things (id int PRIMARY KEY)")
-    pipeline.configure("- public.things", "- public.odd things\n    - public.odd_things")
+    pipeline.run("CREATE SCHEMA a", "CREATE SCHEMA a_b")
+    pipeline.run("CREATE TABLE a.b_c (id int PRIMARY KEY)", "CREATE TABLE a_b.c (id int PRIMARY KEY)")
+    pipeline.configure("- public.things", "- a.b_c\n    - a_b.c")
     ended = ends(pipeline, monkeypatch, capsys)
     assert ended.code == 3
     error, *offer = ended.lines
-    assert error.startswith("error: public.odd things and public.odd_things would share the topic")
-    assert offer == ["these would be accepted:", "source:", "  tables:", '    - "public.odd things"']
+    assert error.startswith("error: a.b_c and a_b.c would share the topic")
+    assert offer == ["these would be accepted:", "source:", "  tables:", "    - a.b_c"]
     assert nothing_was_made(pipeline)
 
 
@@ -143,11 +144,15 @@ def test_all_that_keeps_tables_from_being_followed_is_told_at_once(
         "CREATE TABLE keyless (spans int4range, tags text[])",
         'CREATE TABLE documents (id int PRIMARY KEY, _source text, "two words" text)',
         'CREATE TABLE "true" (id int PRIMARY KEY)',
-        "CREATE TABLE odd_things (id interval PRIMARY KEY)",
-        'CREATE TABLE "odd things" (id numeric PRIMARY KEY)',
+        "CREATE SCHEMA odd",
+        "CREATE SCHEMA odd_odd",
+        "CREATE TABLE odd.odd_things (id interval PRIMARY KEY)",
+        "CREATE TABLE odd_odd.things (id numeric PRIMARY KEY)",
+        'CREATE TABLE "odd things" (id int PRIMARY KEY)',
     )
-    named = ("gone", "keyless", "documents", "odd_things", "odd things", "true")
-    pipeline.configure("- public.things", "\n    - ".join(["- public.things", *(f"public.{name}" for name in named)]))
+    named = ("public.gone", "public.keyless", "public.documents", "odd.odd_things", "odd_odd.things", "public.true")
+    names = ["- public.things", *named, '"public.odd things"']
+    pipeline.configure("- public.things", "\n    - ".join(names))
     ended = ends(pipeline, monkeypatch, capsys)
     assert ended.code == 3
     assert ended.lines == [
@@ -155,14 +160,15 @@ def test_all_that_keeps_tables_from_being_followed_is_told_at_once(
         "error: public.keyless has no primary key, and no other replica identity → add a primary key, or ALTER TABLE …"
         " REPLICA IDENTITY FULL",
         "error: public.documents: OpenSearch keeps the name _source for itself → rename the column, or leave it out",
-        f"error: public.odd_things and public.odd things would share the topic {pipeline.settings.log.prefix}"
-        ".public.odd_things → leave one out, or rename it",
+        f"error: odd.odd_things and odd_odd.things would share the topic {pipeline.settings.log.prefix}"
+        ".odd_odd.things → leave one out, or rename it",
         "these would be accepted:",
         "source:",
         "  tables:",
         "    - public.things",
-        "    - public.odd_things",
+        "    - odd.odd_things",
         "    - public.true",
+        '    - "public.odd things"',
     ]
     assert nothing_was_made(pipeline)
 
