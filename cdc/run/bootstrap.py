@@ -70,6 +70,8 @@ def bootstrap(
             raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
         names = in_source(connection, settings)
         tables = accepted(connection, settings, names, client.extensions())
+        for unbounded in readiness.unbounded_intervals(connection, tables):
+            say(str(unbounded))
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
         stands = _prepare(settings, connection, tables, say)
