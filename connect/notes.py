@@ -12,10 +12,11 @@ KINDS: Final = ("r", "p")
 """Tables and partitioned ones, as pg_class calls them."""
 
 # Only what differs is touched: a row that is written is locked until its transaction ends, and other tables' commands
-# shall not wait for that. What was published and is not any more is looked at once more.
+# shall not wait for that. Nor for tables: whatever would lock another one than the command's own is asked otherwise,
+# `pg_get_publication_tables` and `pg_partition_tree` among them. What was published and is not is looked at once more.
 NOTE: Final = """WITH sent AS MATERIALIZED (
-    SELECT p.pubname, g.relid FROM {pipelines} l JOIN pg_publication p ON p.pubname = l.publication
-     CROSS JOIN LATERAL pg_get_publication_tables(p.pubname::text) AS g)
+    SELECT p.pubname, r.prrelid AS relid FROM {pipelines} l JOIN pg_publication p ON p.pubname = l.publication
+      JOIN pg_publication_rel r ON r.prpubid = p.oid)
 INSERT INTO {history} (schema, "table", relation, shape, rewritten_by)
 SELECT now.schema, now."table", now.relation, now.shape::text,
        CASE WHEN {moved} THEN {current} ELSE coalesce(s.rewritten_by, 0) END
@@ -23,7 +24,7 @@ SELECT now.schema, now."table", now.relation, now.shape::text,
                SELECT coalesce(jsonb_agg(sent.pubname ORDER BY sent.pubname), '[]')
                  FROM sent WHERE sent.relid = found.relation::oid)) AS shape
           FROM ({shapes} WHERE n.nspname <> {own} AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND (
-                    c.oid IN (SELECT relid FROM sent)
+                    c.oid IN (SELECT relid FROM sent{commanded})
                     OR c.oid IN (SELECT relation::oid FROM {history} WHERE shape::jsonb->'publications' <> '[]')
                 ){apart}) AS found) AS now
   LEFT JOIN {history} s USING (schema, "table")
@@ -38,6 +39,7 @@ _CURRENT: Final = "pg_current_xact_id()::text::numeric % 4294967296"
 # computed no more, and keeps what it had; a value of an enum has another name; a composite type has other parts.
 _MOVED: Final = """(s.relation = now.relation AND (
          s.shape::jsonb->'within' IS DISTINCT FROM now.shape->'within'
+         OR NOT now.shape->'publications' @> coalesce(s.shape::jsonb->'publications', '[]')
          OR EXISTS (
             SELECT FROM jsonb_to_recordset(s.shape::jsonb->'leaves') AS was(relation oid, file oid)
              WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(now.shape->'leaves') AS l(relation oid, file oid)
@@ -55,6 +57,9 @@ _MOVED: Final = """(s.relation = now.relation AND (
             SELECT FROM jsonb_to_recordset(s.shape::jsonb->'types') AS was(oid oid, labels jsonb, attributes jsonb)
               JOIN jsonb_to_recordset(now.shape->'types') AS t(oid oid, labels jsonb, attributes jsonb) USING (oid)
              WHERE NOT t.labels @> was.labels OR t.attributes <> was.attributes)))"""
+
+COMMANDED: Final = """
+                              UNION SELECT objid FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table'"""
 
 # Who is about to write a row of the history has a newer shape for it than anybody else sees.
 FREE: Final = """SELECT schema, "table" FROM {history} WHERE shape::jsonb->>'kind' = ANY({kinds})

@@ -6,10 +6,12 @@ triggers write a table's new shape down in the transaction that changed it, so t
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import psycopg
+import stamina
 from psycopg import Connection, sql
 
 from cdc.core.table import Column, Kind, Table, TableName
@@ -18,6 +20,8 @@ from connect.notes import filled
 from connect.registration import HISTORY
 from connect.settings import SourceSettings
 
+NOTE_SECONDS: Final = 60.0
+"""How long is waited for tables that somebody has locked."""
 TRIGGERS: Final = {"note_shapes": "ddl_command_end", "note_rewrite": "table_rewrite"}
 """Functions, and the events that call them."""
 
@@ -54,7 +58,9 @@ def keep(connection: Connection, source: SourceSettings) -> str | None:
     except psycopg.errors.InsufficientPrivilege as error:
         lacking = str(error).strip().partition("\n")[0]
     # behind the triggers: what changes from here on is noted, and this is what it is compared with
-    _note(connection, source, notes.KINDS)
+    for attempt in stamina.retry_context(on=psycopg.errors.LockNotAvailable, timeout=NOTE_SECONDS):
+        with attempt:
+            _note(connection, source, notes.KINDS)
     return lacking
 
 
@@ -62,17 +68,21 @@ def note_partitions(connection: Connection, source: SourceSettings) -> None:
     """Write down which partitions have other files than the history says: no trigger hears of a TRUNCATE of one, and
     Postgres sends none (manual, "CREATE PUBLICATION", publish_via_partition_root).
     """
-    _note(connection, source, ("p",))
+    # whoever has a table locked notes what he does himself, or is seen the next time
+    with suppress(psycopg.errors.LockNotAvailable):
+        _note(connection, source, ("p",))
 
 
 def _note(connection: Connection, source: SourceSettings, kinds: Sequence[str]) -> None:
     of_kinds = sql.Literal(list(kinds))
     with connection.transaction():
+        # below a second, when Postgres looks for deadlocks: it is never somebody else's command that has to give way
+        connection.execute("SET LOCAL lock_timeout = '200ms'")
         free = connection.execute(filled(notes.FREE, source, kinds=of_kinds)).fetchall()
         if free or kinds == notes.KINDS:
             schemas, tables = (sql.Literal([row[at] for row in free]) for at in range(2))
             apart = filled(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
-            connection.execute(filled(notes.NOTE, source, apart=apart))
+            connection.execute(filled(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ class _Trigger:
 
 def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
     for function, event in TRIGGERS.items():
-        note = filled(notes.NOTE, source, apart=sql.SQL(""))
+        note = filled(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(notes.COMMANDED))
         body = filled(notes.FUNCTIONS[function], source, note=note).as_string()
         # event triggers are the database's, and in no schema
         name = f"{source.heartbeat_schema[:40]}_{function}"

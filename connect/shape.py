@@ -25,10 +25,10 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
                     'name', a.attname, 'number', a.attnum, 'type', a.atttypid::bigint, 'modifier', a.atttypmod,
                     'not_null', a.attnotnull,
                     'is_generated', a.attgenerated <> '',
-                    'fills_old_rows', a.atthasmissing OR (c.relkind = 'p' AND EXISTS (
-                        SELECT FROM pg_partition_tree(c.oid) AS leaf
-                          JOIN pg_attribute own ON own.attrelid = leaf.relid AND own.attname = a.attname
-                         WHERE leaf.isleaf AND own.atthasmissing))) ORDER BY a.attnum), '[]')
+                    'fills_old_rows', a.atthasmissing OR EXISTS (
+                        SELECT FROM pg_attribute own
+                         WHERE own.attrelid = ANY (leaf.oids) AND own.attname = a.attname AND own.atthasmissing))
+                    ORDER BY a.attnum), '[]')
                   FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
     'types', (WITH RECURSIVE used(oid) AS (
                   SELECT a.atttypid FROM pg_attribute a
@@ -58,10 +58,7 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
                          'schema', ln.nspname, 'table', l.relname, 'relation', l.oid::bigint, 'kind', l.relkind,
                          'persistence', l.relpersistence, 'identity', l.relreplident,
                          'file', pg_relation_filenode(l.oid)::bigint) ORDER BY l.oid), '[]')
-                FROM pg_partition_tree(c.oid) AS leaf
-                JOIN pg_class l ON l.oid = leaf.relid
-                JOIN pg_namespace ln ON ln.oid = l.relnamespace
-               WHERE leaf.isleaf))
+                FROM pg_class l JOIN pg_namespace ln ON ln.oid = l.relnamespace WHERE l.oid = ANY (leaf.oids)))
          ELSE '{}' END
       || CASE WHEN c.relispartition THEN jsonb_build_object('within', (
               SELECT jsonb_agg(jsonb_build_object('schema', an.nspname, 'table', a.relname) ORDER BY a.oid)
@@ -73,6 +70,11 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
   JOIN pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN pg_index i ON i.indrelid = c.oid
        AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
+ CROSS JOIN LATERAL (
+       WITH RECURSIVE tree(oid) AS (
+           SELECT c.oid WHERE c.relkind = 'p'
+           UNION ALL SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid)
+       SELECT coalesce(array_agg(oid), '{}') AS oids FROM tree JOIN pg_class USING (oid) WHERE relkind <> 'p') AS leaf
 """
 """A SELECT of all relations, by name, with their shapes; a condition may follow."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import Connection, sql
 
-from cdc.core.errors import CdcError
+from cdc.core.errors import TableRewritten
 from cdc.core.table import TableName
 from snapshots.ranges import Pages
 
@@ -36,10 +36,6 @@ _PARTS = """SELECT wanted.schema, wanted."table", n.nspname, c.relname, pg_relat
 _PAGES = "SELECT pg_relation_size({}::regclass)" + f" / {PAGE_BYTES}"
 # below 0 where nobody has analysed the table yet
 _ROWS = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = {}::regclass"
-
-
-class TableRewritten(CdcError):
-    """A table got a new file between the slot's snapshot and the lock: the copy has to start over."""
 
 
 @dataclass(frozen=True, slots=True)

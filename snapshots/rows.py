@@ -13,11 +13,13 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc.columns.arrow_types import arrow_schema
+from cdc.core.errors import TableRewritten
 from cdc.core.table import Column, Table
 from snapshots import block
 from snapshots.forms import form, made
 from snapshots.ranges import PageRange
 
+LOCK_WAIT: Final = "1s"
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """What is decoded at once stays in a processor's cache."""
 # the signature, flags and the length of an extension that is empty; a count of fields that is -1
@@ -97,7 +99,10 @@ async def _copied(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queu
         size, header = size + len(data), 0
 
     async with _reading(conninfo, snapshot) as connection:
-        await connection.copy_from_query(query, output=take, format="binary")
+        try:
+            await connection.copy_from_query(query, output=take, format="binary")
+        except asyncpg.LockNotAvailableError as error:
+            raise TableRewritten(f"somebody waits to alter a table that is read ({error})", "start again") from None
     rest = b"".join(parts)[:-_TRAILER_BYTES]
     await pieces.put([rest] if rest else [])
     await pieces.put([])
@@ -117,7 +122,10 @@ async def _reading(conninfo: str, snapshot: str) -> AsyncIterator[asyncpg.Connec
         password=asked.get("password"),
         database=asked["dbname"],
         timeout=float(asked.get("connect_timeout", 60)),
-        server_settings={name: asked[name] for name in ("application_name", "options") if name in asked},
+        server_settings={name: asked[name] for name in ("application_name", "options") if name in asked}
+        # who waits for the lock of an ALTER stands before us in the queue, and behind the session that keeps the
+        # snapshot, which waits for us: Postgres sees no deadlock in that (pg_dump's workers give way likewise)
+        | {"lock_timeout": LOCK_WAIT},
     )
     try:
         # the weakest isolation that may import a snapshot, and that before any query

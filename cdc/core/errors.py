@@ -56,6 +56,11 @@ class HistoryLostError(CdcError):
     exit_code = 7
 
 
+class TableRewritten(CdcError):
+    """A table got another file, or other columns, under its copy, or somebody waits to give it some: the copy has to
+    start over."""
+
+
 class RefusedError(CdcError):
     """The request is understood and not carried out."""
 

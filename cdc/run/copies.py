@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.feed import required
 from cdc.config.settings import PipelineSettings
+from cdc.core.errors import TableRewritten
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.run.failures import told
 from cdc.run.job_progress import watched
 from cdc.run.pipeline import lake_of
 from cdc.run.progress import SPARKS_ROWS, Bars
@@ -20,7 +22,7 @@ from connect.rest import ConnectClient
 from sinks.lake.copied_files import CopyWriter
 from sinks.lake.follower import DeltaFollower
 from snapshots.copy import SnapshotSource, copy_table
-from snapshots.keeper import Kept, TableRewritten, files, kept
+from snapshots.keeper import Kept, files, kept
 
 STARTS = 5
 """How often a copy starts over when a table is rewritten under it."""
@@ -131,7 +133,8 @@ def _copy(
         storage.make()
         with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
             watch = watched(spark, advance, rows[table.name])
-            files = copy_table(spark, readers, table, keeper.pages[table.name], CopyWriter(table, storage), watch)
+            with told(f"the copy of {table.name}"):
+                files = copy_table(spark, readers, table, keeper.pages[table.name], CopyWriter(table, storage), watch)
         # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
         follower.load(table, files, bookmark)
         copied[table.name] = sum(file.rows for file in files)

@@ -137,7 +137,8 @@ def _meant(followed: Table, noted: Noted, source: SourceSettings) -> SchemaChang
         return Altered(GONE)
     if noted.shape is None:
         return Altered(REWRITTEN) if noted.rewritten else Unchanged()
-    if noted.shape.publications is not None and source.publication not in noted.shape.publications:
+    taken_out = noted.shape.publications is not None and source.publication not in noted.shape.publications
+    if noted.rewritten and taken_out:
         return Altered(f"it was taken out of publication {source.publication}")
     now = _described(followed.name, noted.shape, source)
     if not isinstance(now, Table):

@@ -1,6 +1,7 @@
 """What COPY sends of real tables, decoded, against what Postgres says the same rows are."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,11 +11,13 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
+from cdc.core.errors import TableRewritten
 from cdc.core.table import Column, Kind, Table, TableName
 from connect import catalog, source
 from snapshots import rows
 from snapshots.ranges import page_ranges
 from tests.pipelines import MakePipeline, Pipeline
+from tests.waiting import until
 
 KINDS = {
     "flag": "boolean",
@@ -114,3 +117,19 @@ def test_a_query_that_fails_says_why(make_pipeline: MakePipeline) -> None:
         (table,) = catalog.describe(connection, [TableName("public", "things")])
         with pytest.raises(asyncpg.PostgresError, match="snapshot"):
             read(pipeline, table, "00000003-00000002-1", 1)
+
+
+def test_a_reader_gives_way_to_who_waits_to_alter_the_table(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline(
+        "CREATE TABLE things (id int PRIMARY KEY)", "INSERT INTO things VALUES (1)", tables=("public.things",)
+    )
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+    with ThreadPoolExecutor(1) as thread:
+        with snapshot(pipeline) as (taken, keeping):
+            (table,) = catalog.describe(keeping, [TableName("public", "things")])
+            keeping.execute("LOCK TABLE things IN ACCESS SHARE MODE")
+            altering = thread.submit(pipeline.run, "ALTER TABLE things ADD COLUMN n int")
+            until(lambda: keeping.execute(waits).fetchone() == (1,), "somebody waits to alter it")
+            with pytest.raises(TableRewritten, match="somebody waits to alter a table"):
+                read(pipeline, table, taken, 1)
+        altering.result()
