@@ -8,6 +8,7 @@ from psycopg import Connection, sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.settings import SourceSettings
+from connect.shape import shapes
 
 SENDERS: Final = 2
 FIRST_INFINITE_INTERVALS: Final = 170_000
@@ -28,8 +29,9 @@ def unreadable(
 ) -> dict[TableName, PreconditionError]:
     """What keeps the role from reading some of these tables, which are there."""
     found: dict[TableName, PreconditionError] = {}
-    for table in tables:
-        each = (_unreadable(connection, source, part) for part in _parts(connection, table))
+    for table, shape in shapes(connection, tables).items():
+        # partitions are read one by one
+        each = (_unreadable(connection, source, part) for part in (table, *(leaf.name for leaf in shape.leaves)))
         if refusal := next(filter(None, each), None):
             found[table] = refusal
     return found
@@ -90,16 +92,6 @@ def _role(connection: Connection, source: SourceSettings) -> None:
     if not may:
         alter = sql.SQL("ALTER ROLE {} REPLICATION").format(sql.Identifier(source.user)).as_string(connection)
         raise PreconditionError(f"role {source.user} has no right to replicate", alter)
-
-
-def _parts(connection: Connection, table: TableName) -> list[TableName]:
-    """The table, and its partitions, which are read one by one."""
-    leaves = connection.execute(
-        "SELECT n.nspname, c.relname FROM pg_partition_tree(%s::regclass) AS leaf JOIN pg_class c ON c.oid = leaf.relid"
-        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE leaf.isleaf AND leaf.level > 0 ORDER BY 1, 2",
-        (sql.Identifier(table.schema, table.table).as_string(connection),),
-    ).fetchall()
-    return [table, *(TableName(*leaf) for leaf in leaves)]
 
 
 def _unreadable(connection: Connection, source: SourceSettings, table: TableName) -> PreconditionError | None:

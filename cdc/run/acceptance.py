@@ -35,26 +35,34 @@ def accepted(
 
 
 def judged(
-    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], plugins: Set[str]
+    connection: Connection,
+    settings: PipelineSettings,
+    names: Sequence[TableName],
+    plugins: Set[str],
+    beside: Sequence[TableName] = (),
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
     """Those of the tables that are there and fit to be sent, and what each of those is refused for that cannot be
-    followed."""
+    followed.
+
+    `beside`: those that are captured already, which are not judged, and which the others must not collide with.
+    """
     keys = {name: key for name, key in settings.source.named_keys.items() if name in names}
-    examined = catalog.examine(connection, names, keys)
+    examined = catalog.examine(connection, [*names, *beside], keys)
+    tables = [table for table in examined.tables if table.name in names]
     there = [name for name in names if name not in examined.missing]
-    fit = {table.name for table in examined.tables}
+    fit = {table.name for table in tables}
     further: list[Refusals] = [
         catalog.shared_keys(connection, {name: key for name, key in keys.items() if name in fit}),
         readiness.unreadable(connection, settings.source, there),
-        sharing(settings.log.prefix, there, change_topic, latest_topic),
-        {} if connector.EXACT_TEXT in plugins else _unsendable(examined.tables),
+        sharing(settings.log.prefix, [*beside, *there], change_topic, latest_topic),
+        {} if connector.EXACT_TEXT in plugins else _unsendable(tables),
         {} if connector.has_own_topics(plugins) else _without_topic(there),
-        *(_unfit(settings, name, examined.tables) for name in settings.followers),
+        *(_unfit(settings, name, tables) for name in settings.followers),
     ]
     refusals = {
         name: [*examined.refusals.get(name, ()), *(found[name] for found in further if name in found)] for name in names
     }
-    return list(examined.tables), {name: found for name, found in refusals.items() if found}
+    return tables, {name: found for name, found in refusals.items() if found}
 
 
 def _unsendable(tables: Iterable[Table]) -> Refusals:

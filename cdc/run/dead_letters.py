@@ -120,11 +120,10 @@ def _replayed(
     letters: Sequence[DeadLetter],
     given_up: dict[TableName, set[bytes]],
 ) -> Replayed:
-    applied, stay = 0, dict[tuple[TableName, bytes], str]()
     # those of a stopped table wait for the copy of it
-    for stop in follower.stopped():
-        own = [letter.message.key for letter in letters if letter.table == stop.name]
-        stay |= {(stop.name, key or b""): str(stop) for key in own}
+    stopped = {stop.name: str(stop) for stop in follower.stopped()}
+    keys = [(letter.table, letter.message.key) for letter in letters if letter.table in stopped]
+    applied, stay = 0, {(name, key): stopped[name] for name, key in keys if key is not None}
     described = {table.name: table for table in follower.tables()}
     with closing(follower):
         for name in sorted({letter.table for letter in letters} & described.keys()):
