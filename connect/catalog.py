@@ -105,7 +105,7 @@ def described(name: TableName, shape: Shape, named_key: Sequence[str] = ()) -> T
     columns = [replace(types.column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
     refusals = [
         *_relation_refusals(name, shape),
-        *_name_refusals(name, [column.name for column in columns]),
+        *_name_refusals(name, shape),
         *_key_refusals(name, shape, named_key),
     ]
     return refusals or Table(name, tuple(types.in_key(c) if c.name in key else c for c in columns), key)
@@ -203,11 +203,11 @@ def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[Precon
         )
 
 
-def _name_refusals(name: TableName, columns: Sequence[str]) -> Iterator[PreconditionError]:
-    """Debezium takes no two columns that differ by case only, Delta's merge no backtick, and JSON writes some
-    characters otherwise than they are."""
-    lowered = [column.lower() for column in columns]
-    for column in columns:
+def _name_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
+    """Debezium takes no two columns that differ by case only, computed ones among them, Delta's merge no backtick, and
+    JSON writes some characters otherwise than they are."""
+    lowered = [column.name.lower() for column in shape.columns]
+    for column in (column.name for column in shape.columns if not column.is_generated):
         if _AWKWARD.search(column) or lowered.count(column.lower()) > 1:
             yield PreconditionError(
                 f"column {column!r} of {name} has a backtick, a double quote, a backslash or a control character in its"

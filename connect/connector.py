@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from psycopg import Connection
@@ -257,6 +257,12 @@ def failure(client: ConnectClient, name: str) -> str | None:
     return None
 
 
+def captures(client: ConnectClient, name: str, tables: Iterable[TableName]) -> bool:
+    """Is one of these tables among those that the connector is to send?"""
+    listed = (client.config(name) or {}).get("table.include.list", "").split(",")
+    return any(_exactly(table) in listed for table in tables)
+
+
 def broken(client: ConnectClient, name: str) -> PreconditionError | None:
     """What to tell of a connector that failed; None while it has not."""
     reason = failure(client, name)
@@ -267,8 +273,11 @@ def broken(client: ConnectClient, name: str) -> PreconditionError | None:
 
 def _remedy(reason: str) -> str:
     if "differ only by case" in reason:
-        # also once it is undone: what was written meanwhile is in the slot, and Debezium reads that table first
-        return "Debezium cannot pass this: take another pipeline.name, and with it a new copy"
+        # in the log it stays, also once it is undone, where no trigger has taken the table out in time
+        return (
+            "rename one of them; without event triggers Debezium cannot pass what is in the log: then only another"
+            " pipeline.name helps, and with it a new copy"
+        )
     return "mend the cause; `cdc bootstrap` starts it again"
 
 

@@ -11,12 +11,14 @@ from connect.shape import SHAPES
 KINDS: Final = ("r", "p")
 """Tables and partitioned ones, as pg_class calls them."""
 
+_SENT: Final = """(
+    SELECT p.pubname, r.prrelid AS relid FROM {pipelines} l JOIN pg_publication p ON p.pubname = l.publication
+      JOIN pg_publication_rel r ON r.prpubid = p.oid)"""
+
 # Only what differs is touched: a row that is written is locked until its transaction ends, and other tables' commands
 # shall not wait for that. Nor for tables: whatever would lock another one than the command's own is asked otherwise,
 # `pg_get_publication_tables` and `pg_partition_tree` among them. What was published and is not is looked at once more.
-NOTE: Final = """WITH sent AS MATERIALIZED (
-    SELECT p.pubname, r.prrelid AS relid FROM {pipelines} l JOIN pg_publication p ON p.pubname = l.publication
-      JOIN pg_publication_rel r ON r.prpubid = p.oid)
+NOTE: Final = """WITH sent AS MATERIALIZED {sent}
 INSERT INTO {history} (schema, "table", relation, shape, rewritten_by)
 SELECT now.schema, now."table", now.relation, now.shape::text,
        CASE WHEN {moved} THEN {current} ELSE coalesce(s.rewritten_by, 0) END
@@ -68,11 +70,17 @@ APART: Final = """ AND c.relkind = ANY({kinds}) AND (
                     (n.nspname, c.relname) IN (SELECT * FROM unnest({schemas}::text[], {tables}::text[]))
                     OR NOT EXISTS (SELECT FROM {history} h WHERE h.schema = n.nspname AND h."table" = c.relname))"""
 
+# Debezium ends at a table with such columns, in its description of it in the log, and when it starts.
+UNREADABLE: Final = """SELECT pubname, relid::regclass AS name INTO unreadable FROM {sent} AS sent WHERE EXISTS (
+    SELECT FROM pg_attribute a WHERE a.attrelid = sent.relid AND a.attnum > 0 AND NOT a.attisdropped
+     GROUP BY lower(a.attname) HAVING count(*) > 1)"""
+
 # A failure here is a warning, never the failure of somebody's command; but for one that whoever asked for such an
 # isolation has to expect, and to try again: with a warning only, what he did would be known to nobody. Reasons for a
 # rewrite: 2 is a default, 4 a type; persistence (1) and access method (8) leave values as they are.
 FUNCTIONS: Final = {
-    "note_shapes": """BEGIN
+    "note_shapes": """DECLARE unreadable record;
+BEGIN
   IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands())
      AND NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE schema_name IS DISTINCT FROM 'pg_temp') THEN
     RETURN;
@@ -80,6 +88,12 @@ FUNCTIONS: Final = {
   DELETE FROM {history} s WHERE NOT EXISTS (
     SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.oid = s.relation::oid AND n.nspname = s.schema AND c.relname = s."table");
+  LOOP
+    -- asked anew each time: what is executed here is an event that this function hears of, too
+    {unreadable} LIMIT 1;
+    EXIT WHEN NOT FOUND;
+    EXECUTE format('ALTER PUBLICATION %I DROP TABLE ONLY %s', unreadable.pubname, unreadable.name);
+  END LOOP;
   {note};
 EXCEPTION
   WHEN serialization_failure OR deadlock_detected THEN RAISE;
@@ -102,5 +116,5 @@ def filled(text: str, source: SourceSettings, **further: sql.Composable) -> sql.
     names = {"history": HISTORY, "pipelines": PIPELINES}
     identifiers = {key: sql.Identifier(schema, name) for key, name in names.items()}
     parts = {"shapes": SHAPES, "moved": _MOVED, "current": _CURRENT}
-    own = {name: sql.SQL(part) for name, part in parts.items()}
+    own = {"sent": sql.SQL(_SENT).format(**identifiers), **{name: sql.SQL(part) for name, part in parts.items()}}
     return sql.SQL(text).format(**identifiers, **own, own=sql.Literal(schema), **further)

@@ -96,9 +96,10 @@ class _Trigger:
 
 
 def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
+    unreadable = filled(notes.UNREADABLE, source)
     for function, event in TRIGGERS.items():
         note = filled(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(notes.COMMANDED))
-        body = filled(notes.FUNCTIONS[function], source, note=note).as_string()
+        body = filled(notes.FUNCTIONS[function], source, note=note, unreadable=unreadable).as_string()
         # event triggers are the database's, and in no schema
         name = f"{source.heartbeat_schema[:40]}_{function}"
         yield _Trigger(name, event, sql.Identifier(source.heartbeat_schema, function), body)

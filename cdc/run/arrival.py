@@ -12,7 +12,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_in
 from cdc.run.pipeline import attended, delta_follower
-from cdc.run.selected import followed
+from cdc.run.selected import followed_names
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.stopped import Stop
 
@@ -116,7 +116,9 @@ def _ahead(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Ahead:
     topic = transaction_topic(settings.log.prefix)
     with Reader(settings.log) as reader:
         ends = ends_in(reader, topic, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
-    lacking = sum(ends.where(ends.lsn <= lsn).counts(map(str, followed(settings, delta_follower(settings)))).values())
+    lacking = sum(
+        ends.where(ends.lsn <= lsn).counts(map(str, followed_names(settings, delta_follower(settings)))).values()
+    )
     # ENDs come in the order of their LSNs: one above it says that none up to it is still to come
     return _Ahead(lacking, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
 

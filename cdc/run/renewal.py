@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from psycopg import Connection
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
@@ -23,9 +22,10 @@ from cdc.run.copies import Work, later_copy, start_capture, started_over
 from cdc.run.failures import ours
 from cdc.run.pipeline import delta_follower, lease
 from cdc.run.progress import Bars
-from cdc.run.selected import followed, joining
+from cdc.run.selected import followed_names, joining
 from connect import connector, publication, registration, source, topics
 from connect.rest import ConnectClient
+from sinks.lake.follower import DeltaFollower
 
 LAST_COPY_SECONDS = 60.0
 AGAIN_SECONDS = 10.0
@@ -114,6 +114,21 @@ def _outcome(copy: Copy, names: Collection[TableName]) -> Outcome:
         return Outcome(frozenset(), frozenset(), ours("the copy", error))
 
 
+def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> dict[TableName, int]:
+    """Publish, capture and copy these tables beside the others; gives their rows."""
+    settings, names = work.settings, [table.name for table in tables]
+    # one that was made again is not in it any more
+    publication.publish(work.connection, settings.source.publication, names)
+    with Admin(settings.log) as admin:
+        topics.ensure(admin, topics.of_tables(settings.log, names))
+    follower.prepare(tables)
+    start_capture(work)
+    copied = started_over(work, later_copy, follower, names)
+    # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat
+    registration.beat(work.connection, settings.source, settings.pipeline.name, "copied again")
+    return copied
+
+
 def copy_again(
     settings: PipelineSettings,
     spark: SparkSession,
@@ -122,49 +137,31 @@ def copy_again(
     names: Collection[TableName],
 ) -> Outcome:
     """Copy these tables as they are in the source now. Raises CdcError with what keeps all of them from it."""
-    src = settings.source
     with (
         lease(settings, "bootstrap"),
-        source.connected(src) as connection,
+        source.connected(settings.source) as connection,
         ConnectClient(settings.connect.url) as client,
         closing(delta_follower(settings)) as follower,
     ):
         known = follower.bookmarks()
         # a table that was made, and is gone before anybody copied it
         void = frozenset(names) - {*known, *settings.selection.names} - joining(connection, settings, follower)
-        captured = sorted({*followed(settings, follower), *names} - void)
-        fit, failure = _fit(connection, client, settings, captured, [name for name in names if name not in void])
+        wanted = sorted(set(names) - void)
+        others = sorted({*followed_names(settings, follower)} - {*names})
+        tables, refusals = judged(connection, settings, wanted, client.extensions(), others)
+        failure = next((found[0] for found in refusals.values()), None)
+        fit = [table for table in tables if table.name not in refusals]
+        stands = registration.registered(connection, settings.source, settings.pipeline.name)
+        assert stands is not None
+        captured = sorted([*(table.name for table in fit), *others])
+        work = Work(settings, connection, client, spark, captured, stands, say, bars)
+        capture = settings.connect.connector
+        if connector.failure(client, capture) and connector.captures(client, capture, wanted):
+            # at one of these, perhaps, as it was or is: it goes on behind what they have in the log by now
+            start_capture(replace(work, captured=others))
         if not fit:
             return Outcome(frozenset(), void, failure)
-        stands = registration.registered(connection, src, settings.pipeline.name)
-        assert stands is not None
-        # one that was made again is not in it any more
-        publication.publish(connection, src.publication, [table.name for table in fit])
-        with Admin(settings.log) as admin:
-            topics.ensure(admin, topics.of_tables(settings.log, [table.name for table in fit]))
-        follower.prepare(fit)
-        work = Work(settings, connection, client, spark, captured, stands, say, bars)
-        if connector.failure(client, settings.connect.connector):
-            # at a row from before the change, perhaps: it goes on behind what these tables have in the log by now
-            start_capture(replace(work, captured=[name for name in captured if name not in names]))
-        start_capture(work)
-        copied = started_over(work, later_copy, follower, [table.name for table in fit])
-        # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat
-        registration.beat(connection, src, settings.pipeline.name, "copied again")
+        copied = _copied(work, follower, fit)
     for name, rows in copied.items():
         say(f"{name} is copied again: {rows:,} rows" if name in known else f"{name} joins: {rows:,} rows are copied")
     return Outcome(frozenset(copied), void, failure)
-
-
-def _fit(
-    connection: Connection,
-    client: ConnectClient,
-    settings: PipelineSettings,
-    captured: Sequence[TableName],
-    wanted: Collection[TableName],
-) -> tuple[list[Table], CdcError | None]:
-    """Those of the wanted tables that can be followed, beside all others, and what the first of the rest is refused
-    for."""
-    tables, refusals = judged(connection, settings, captured, client.extensions())
-    fit = [table for table in tables if table.name in wanted and table.name not in refusals]
-    return fit, next((found[0] for name, found in refusals.items() if name in wanted), None)

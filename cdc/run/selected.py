@@ -24,7 +24,7 @@ def in_source(connection: Connection, settings: PipelineSettings) -> Sequence[Ta
     return found
 
 
-def followed(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[TableName]:
+def followed_names(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[TableName]:
     """The tables that the lake follows or is to follow, as far as that can be known without the source."""
     selection = settings.selection
     return selection.found_in(lake.bookmarks() if selection.has_patterns else ())

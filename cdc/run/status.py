@@ -19,7 +19,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in
 from cdc.run.pipeline import delta_follower, lake_of
-from cdc.run.selected import followed
+from cdc.run.selected import followed_names
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
@@ -122,7 +122,7 @@ class Collector:
     def collect(self) -> Status:
         """Everything, as it stands now."""
         lake = delta_follower(self._settings)
-        self._tables = self._asked(partial(followed, self._settings, lake)) or self._settings.selection.names
+        self._tables = self._asked(partial(followed_names, self._settings, lake)) or self._settings.selection.names
         lsn, rows, state = self._asked(self._source) or (None, {}, None)
         cut = self._asked(Cuts(lake_of(self._settings)).last)
         fed = self._asked(self._fed) or {}

@@ -29,7 +29,7 @@ from cdc.run.arrival import check_attended, wait, wait_for_tables
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import check_followed
-from cdc.run.selected import followed
+from cdc.run.selected import followed_names
 from connect import catalog, registration, slot, source
 from connect.catalog import TablesRefusedError
 from sinks.lake.feed import LakeFeed
@@ -150,7 +150,7 @@ def verify(
 def _described(connection: Connection, settings: PipelineSettings) -> Sequence[Table]:
     """The source's tables, but for those that are stopped and cannot be followed any more."""
     lake = delta_follower(settings)
-    examined = catalog.examine(connection, followed(settings, lake), settings.source.named_keys)
+    examined = catalog.examine(connection, followed_names(settings, lake), settings.source.named_keys)
     stopped = {stop.name for stop in lake.stopped()}
     refused = [each for name, found in examined.refusals.items() if name not in stopped for each in found]
     if refused:

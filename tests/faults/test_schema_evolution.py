@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.run.pipeline import lake_of
+from cdc.run.pipeline import delta_follower, lake_of
 from connect.rest import ConnectClient
 from sinks.lake import layout
 from tests.pipelines import MakePipeline, Pipeline
@@ -101,6 +101,12 @@ COPIED = {
         "ALTER TABLE {t} ADD COLUMN e {t}_c[]",
         "UPDATE {t} SET e = ARRAY[ROW(1)::{t}_c] WHERE id = 1",
         "ALTER TYPE {t}_c ADD ATTRIBUTE y int",
+    ),
+    "by_case": (
+        'ALTER TABLE {t} ADD COLUMN "A" int',
+        LARGE,
+        'ALTER TABLE {t} RENAME "A" TO other',
+        LARGE,
     ),
     "taken_out": (
         "DO $$ BEGIN EXECUTE (SELECT format('ALTER PUBLICATION %I DROP TABLE {t}', pubname) FROM pg_publication_tables"
@@ -201,6 +207,41 @@ def test_a_change_beside_a_running_follow(make_pipeline: MakePipeline, spark: Sp
         assert verified(pipeline, spark).equal
 
 
+def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    names = {name: CHANGES[name] for name in ("came", "same")}
+    pipeline = made(make_pipeline, names)
+    pipeline.run("CREATE TABLE child () INHERITS (came)", "ALTER TABLE child ADD PRIMARY KEY (id)")
+    pipeline.configure("- public.came\n", "- public.came\n    - public.child\n")
+    booted(pipeline, spark)
+    with following(pipeline, spark) as running:
+        pipeline.run(
+            'BEGIN; UPDATE came SET a = 7; ALTER TABLE came ADD COLUMN "A" int DEFAULT 1; UPDATE came SET a = 8;'
+            " UPDATE same SET a = 9; COMMIT",
+            "INSERT INTO child VALUES (1)",
+        )
+        running.wait_for("not copied again yet: column 'a' of public.came has")
+        # nor does the capture end that reads what tables there are
+        restart(pipeline)
+        pipeline.run("UPDATE same SET a = 10")
+        report = verified(pipeline, spark)
+        assert {str(stop.name) for stop in report.stopped} == {"public.came", "public.child"}
+        assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
+        pipeline.run('ALTER TABLE came RENAME COLUMN "A" TO other')
+        running.wait_for("public.child is copied again: 1 rows")
+        until(lambda: not delta_follower(pipeline.settings).stopped(), "both take part again")
+        pipeline.run("UPDATE came SET a = 11")
+        assert verified(pipeline, spark).equal
+
+
+def restart(pipeline: Pipeline) -> None:
+    """Have the connector begin as after a restart of its worker."""
+    capture = pipeline.settings.connect
+    with ConnectClient(capture.url) as client:
+        client.stop(capture.connector)
+        until(lambda: stopped(client, capture.connector), "the connector has no task")
+        client.resume(capture.connector)
+
+
 def test_a_table_whose_policy_is_to_stop(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "twice", "filled")}
     pipeline = made(make_pipeline, names)
@@ -252,7 +293,9 @@ def test_without_event_triggers_the_catalog_is_asked(
 
 
 def test_a_capture_that_meets_rows_from_before_a_change(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    names = {name: CHANGES[name] for name in ("came", "went_and_came", "other_type", "made_again", "other_key")}
+    names = {
+        name: CHANGES[name] for name in ("came", "went_and_came", "other_type", "made_again", "other_key", "by_case")
+    }
     pipeline = made(make_pipeline, names)
     booted(pipeline, spark)
     capture = pipeline.settings.connect
