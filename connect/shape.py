@@ -51,7 +51,9 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
                      WHEN 'c' THEN jsonb_build_object('attributes', (
                          SELECT jsonb_agg(jsonb_build_array(atttypid::bigint, atttypmod) ORDER BY attnum)
                            FROM pg_attribute WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped))
-                     ELSE '{}' END ORDER BY t.oid), '[]')
+                     ELSE '{}' END
+                  || CASE t.typdelim WHEN ',' THEN '{}' ELSE jsonb_build_object('separator', t.typdelim) END
+                  ORDER BY t.oid), '[]')
                 FROM used JOIN pg_type t USING (oid) JOIN pg_namespace tn ON tn.oid = t.typnamespace)
     ) || CASE c.relkind WHEN 'p' THEN jsonb_build_object('leaves', (
               SELECT coalesce(jsonb_agg(jsonb_build_object(

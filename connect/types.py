@@ -46,7 +46,10 @@ _SENT_WHOLE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """A type: `base` is what a domain restricts, `element` what an array holds, 0 where it is neither."""
+    """A type: `base` is what a domain restricts, `element` what an array holds, 0 where it is neither.
+
+    `separator` stands between values of it in an array.
+    """
 
     oid: int
     name: str
@@ -55,6 +58,7 @@ class PgType:
     modifier: int
     base: int
     element: int
+    separator: str = ","
 
     @property
     def known_as(self) -> str:
@@ -72,7 +76,7 @@ def column(name: str, oid: int, modifier: int, known: Types) -> Column:
     element, modifier = _bare(known[found.element], modifier, known)
     # arrays in arrays, by way of a domain: each is one text
     made = Column(name, Kind.LITERAL) if element.element else _scalar(name, element, modifier)
-    return Column(name, made.kind, made.precision, made.scale, array=True, type=made.type)
+    return Column(name, made.kind, made.precision, made.scale, array=True, type=made.type, separator=element.separator)
 
 
 def in_key(column: Column) -> Column:

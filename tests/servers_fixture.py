@@ -5,12 +5,13 @@ import secrets
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from cdc.config.init import TemplateValues
 from cdc.local.endpoints import Part
@@ -100,11 +101,20 @@ def processes(folder: Path) -> Iterator[Servers]:
         password_reference=found.postgres_password.reference,
         search_url=found.search_url,
     )
-    yield Servers(
-        values, found.postgres_password.read(), lambda part: down(home, {part}), lambda part: up(home, {part})
-    )
+    values, password = _of_named(values, found.postgres_password.read())
+    yield Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}))
     down(home)
     wipe(home)
+
+
+def _of_named(values: TemplateValues, password: str) -> tuple[TemplateValues, str]:
+    """The same with the Postgres that CDC_TEST_POSTGRES names, if it does, as the source."""
+    if not (named := os.environ.get("CDC_TEST_POSTGRES")):
+        return values, password
+    own = {key: str(value) for key, value in conninfo_to_dict(named).items()}
+    port = int(own.get("port", 5432))
+    named_values = replace(values, host=own["host"], port=port, user=own["user"], password_reference=None)
+    return named_values, own["password"]
 
 
 def containers(folder: Path) -> Iterator[Servers]:

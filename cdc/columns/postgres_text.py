@@ -19,13 +19,8 @@ from cdc.core.table import Column, Kind
 
 Texts = Sequence[str | None]
 
-_PARTS: Final = {
-    ",": re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)'),
-    ";": re.compile(r'"((?:[^"\\]|\\.)*)"|([^;{}"]+)'),
-}
+_PART: Final = r'"((?:[^"\\]|\\.)*)"|([^%s{}"]+)'
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
-_OWN_SEPARATOR: Final = {"box": ";"}
-"""Types whose text has commas have another separator in arrays (pg_type, `typdelim`)."""
 
 
 def from_text(texts: Texts, column: Column) -> pa.Array:
@@ -52,7 +47,7 @@ def elements(text: str, separator: str = ",") -> list[str | None]:
     inner = text[1:-1]
     if '"' not in inner:
         return [None if each == "NULL" else each for each in inner.split(separator)]
-    found = _PARTS[separator].finditer(inner)
+    found = re.finditer(_PART % re.escape(separator), inner)
     # what stands in quotes is text, whatever it is; without them NULL is none
     return [
         _ESCAPED.sub(r"\1", each[1]) if each[1] is not None else None if each[2] == "NULL" else each[2]
@@ -61,8 +56,7 @@ def elements(text: str, separator: str = ",") -> list[str | None]:
 
 
 def _arrays(texts: Texts, column: Column) -> pa.Array:
-    separator = _OWN_SEPARATOR.get(column.type, ",")
-    found = [None if text is None else elements(text, separator) for text in texts]
+    found = [None if text is None else elements(text, column.separator) for text in texts]
     offsets = [0, *accumulate(len(each or ()) for each in found)]
     values = from_text(list(chain.from_iterable(each or () for each in found)), column.element)
     # an offset that is null makes its row null

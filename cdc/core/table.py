@@ -59,7 +59,8 @@ class Column:
     `array`: its values are arrays, of one dimension and counted from 1, of values of this kind. `type`: Postgres's name
     of the type where the kind does not say it: a LITERAL is whatever Postgres writes of it. `number`: by which the
     catalog tells it from one of its name that was there before (pg_attribute, `attnum`); 0 where it is not known.
-    `added`: it came while the table was followed, and is null in rows and messages from before.
+    `separator`: what stands between the elements of an array in its text (pg_type, `typdelim`: `;` for boxes, `:` for
+    PostGIS). `added`: it came while the table was followed, and is null in rows and messages from before.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Column:
     type: str = ""
     number: int = field(default=0, compare=False)
     added: bool = field(default=False, compare=False)
+    separator: str = ","
 
     @property
     def element(self) -> "Column":
@@ -79,7 +81,7 @@ class Column:
     def as_json(self) -> dict[str, Any]:
         """The column as JSON values, those that are as usual left out."""
         found = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
-        usual = {"array": False, "type": "", "number": 0, "added": False}
+        usual = {"array": False, "type": "", "number": 0, "added": False, "separator": ","}
         return found | {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
 
     @classmethod

@@ -42,7 +42,7 @@ def types() -> list[Row]:
     return [_row(name, column) for name, column in _columns()] + [
         Row("any of these as an array", "array<…>", "the same", "exact with one dimension that is counted from 1"),
         Row("a domain", "as what it restricts", "the same", "as what it restricts"),
-        _row("any other: inet, ranges, composites, hstore, PostGIS, …", Column("", Kind.LITERAL)),
+        _row("any other: inet, ranges, composites, hstore, pgvector, PostGIS, …", Column("", Kind.LITERAL)),
     ]
 
 

@@ -6,14 +6,13 @@ Digests first: tables whose rows have the same are equal. Only those that have n
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any
 
-from psycopg import Connection
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.compare import Comparison, Side, compare, side
@@ -31,7 +30,7 @@ from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import check_followed
 from cdc.run.selected import followed_names
 from connect import catalog, registration, slot, source
-from connect.catalog import TablesRefusedError
+from connect.catalog import Examined, TablesRefusedError
 from sinks.lake.feed import LakeFeed
 from sinks.lake.stopped import Stop
 from snapshots.copy import SnapshotSource
@@ -112,13 +111,15 @@ def verify(
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
-        tables = _described(connection, settings)
+        examined = catalog.examine(
+            connection, followed_names(settings, delta_follower(settings)), settings.source.named_keys
+        )
         if patience is None:
             positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
             check_attended(settings, positions, source.current_lsn(connection))
         spark = start_spark()
         followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
-        compared = [table.name for table in tables]
+        compared = [table.name for table in examined.tables]
         before = files(connection, compared)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
@@ -136,7 +137,7 @@ def verify(
             reached = {name: wait(settings, name, each.position, lsn, patience) for name, each in followers.items()}
             # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
             stopped = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience)
-            going = [table for table in tables if table.name not in {stop.name for stop in stopped}]
+            going = _going(examined, {stop.name for stop in stopped})
             check_followed(settings, going)
             found = {
                 name: truth.verdicts(
@@ -147,15 +148,12 @@ def verify(
     return Report(lsn, found, stopped)
 
 
-def _described(connection: Connection, settings: PipelineSettings) -> Sequence[Table]:
-    """The source's tables, but for those that are stopped and cannot be followed any more."""
-    lake = delta_follower(settings)
-    examined = catalog.examine(connection, followed_names(settings, lake), settings.source.named_keys)
-    stopped = {stop.name for stop in lake.stopped()}
-    refused = [each for name, found in examined.refusals.items() if name not in stopped for each in found]
-    if refused:
-        raise TablesRefusedError(refused)
-    return examined.tables
+def _going(examined: Examined, stopped: Collection[TableName]) -> list[Table]:
+    """The tables that are not stopped. Raises TablesRefusedError when one should be: it cannot be followed any more."""
+    unfit = [each for name, found in examined.refusals.items() if name not in stopped for each in found]
+    if unfit:
+        raise TablesRefusedError(unfit)
+    return [table for table in examined.tables if table.name not in stopped]
 
 
 def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, Readback]:

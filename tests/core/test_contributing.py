@@ -64,7 +64,7 @@ def test_a_module_is_there(module: str) -> None:
 
 def test_a_command_is_one_that_a_set_up_has() -> None:
     first = {line.split()[0].split("=")[0] for line in blocks()}
-    assert first <= TOOLS | {"CDC_TEST_SEARCH", "CDC_TEST_HISTORIES", "CDC_TEST_SEED"}, first - TOOLS
+    assert first <= TOOLS | {f"CDC_TEST_{name}" for name in ("SEARCH", "HISTORIES", "SEED", "POSTGRES")}, first - TOOLS
 
 
 @pytest.mark.parametrize("variable", sorted(set(re.findall(r"CDC_TEST_[A-Z]+", PAGE))))

@@ -182,4 +182,22 @@ KINDS: tuple[Tried, ...] = (
     _tried("tags", '{a,"b c",NULL}', "{}", shown="to_json({})::text"),
     _tried("bit(2)[]", "{01,11}", shown="to_json({}::text[])::text"),
 )
-"""Where `shown` is empty, only the two ways are compared, with each other and with what `cdc verify` reads."""
+"""Those of Postgres and of the extensions that it comes with.
+
+Where `shown` is empty, only the two ways are compared, with each other and with what `cdc verify` reads."""
+
+FURTHER_EXTENSIONS = ("vector", "postgis")
+FURTHER_KINDS = (
+    _tried("vector(3)", "[1,2.5,-3e+10]", "[0,-0,1e-40]"),
+    _tried("vector", "[0.1]", "[1,2]"),
+    _tried("halfvec(2)", "[1,65504]", "[-0.1,0]"),
+    _tried("sparsevec(5)", "{1:1.5,3:-2}/5", "{}/5"),
+    _tried("vector[]", '{"[1,2]","[3]",NULL}', shown="to_json({}::text[])::text"),
+    _tried("geometry", "POINT(1 2)", "POLYGON((0 0,1 0,1 1.5,0 0))", "POINT EMPTY", "SRID=4326;POINT Z(1 2 3)"),
+    _tried("geometry(Point,4326)", "SRID=4326;POINT(-71.064544 42.28787)"),
+    _tried("geography", "POINT(-110 30)", "LINESTRING(0 0,1 1)"),
+    _tried("box2d", "BOX(1 2,3 4.5)"),
+    _tried("box3d", "BOX3D(1 2 3,4 5 6.5)"),
+    _tried("geometry[]", "{0101000000000000000000F03F0000000000000040:NULL}", shown="to_json({}::text[])::text"),
+)
+"""Those of extensions that a server may have: `CDC_TEST_POSTGRES` names one."""

@@ -1,6 +1,7 @@
 """Every type comes by the copy and by the stream as the same value, and as the one that Postgres has."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,31 +16,44 @@ from cdc.core.table import Table, TableName
 from connect import catalog, source
 from sinks.lake.layout import folder_name
 from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.kinds import KINDS, SETUP
+from tests.servers.kinds import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried
+from tests.servers_fixture import Servers
 from tests.verbs import booted, caught_up, verified
 
 pytestmark = pytest.mark.timeout(900)
 
-ROWS = max(len(kind.values) for kind in KINDS)
 STREAMED = 1_000
 """Added to the id of a row that comes by the stream."""
 NAME = TableName("public", "kinds")
 
 
 def test_by_the_copy_and_by_the_stream(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    columns = ", ".join(f"c{number} {kind.type}" for number, kind in enumerate(KINDS))
-    pipeline = make_pipeline(*SETUP, f"CREATE TABLE kinds (id int PRIMARY KEY, {columns})", tables=("public.kinds",))
-    insert(pipeline, 0)
+    both_ways(make_pipeline(*SETUP, tables=("public.kinds",)), spark, KINDS)
+
+
+def test_types_of_further_extensions(servers: Servers, make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    with servers.connect() as admin:
+        there = {row[0] for row in admin.execute("SELECT name FROM pg_available_extensions")}
+    if lacking := set(FURTHER_EXTENSIONS) - there:
+        pytest.skip(f"this Postgres has no {', '.join(sorted(lacking))}")
+    pipeline = make_pipeline(*(f"CREATE EXTENSION {name}" for name in FURTHER_EXTENSIONS), tables=("public.kinds",))
+    both_ways(pipeline, spark, FURTHER_KINDS)
+
+
+def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -> None:
+    columns = ", ".join(f"c{number} {kind.type}" for number, kind in enumerate(kinds))
+    pipeline.run(f"CREATE TABLE kinds (id int PRIMARY KEY, flag boolean, {columns})")
+    insert(pipeline, 0, kinds)
     booted(pipeline, spark)
-    insert(pipeline, STREAMED)
+    insert(pipeline, STREAMED, kinds)
     # a change that leaves long values alone, which are then not sent
-    pipeline.run("UPDATE kinds SET c0 = NOT c0 WHERE id % 2 = 0")
+    pipeline.run("UPDATE kinds SET flag = NOT flag WHERE id % 2 = 0")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
     with source.connected(pipeline.settings.source) as connection:
         [table] = catalog.describe(connection, [NAME])
-    found, expected = in_lake(pipeline, table), shown(pipeline)
-    for number, kind in enumerate(KINDS):
+    found, expected = in_lake(pipeline, table), shown(pipeline, kinds)
+    for number, kind in enumerate(kinds):
         name = f"c{number}"
         for row in range(len(kind.values)):
             copied, streamed = found[row][name], found[row + STREAMED][name]
@@ -49,14 +63,14 @@ def test_by_the_copy_and_by_the_stream(make_pipeline: MakePipeline, spark: Spark
             assert copied is not None, (kind.type, kind.values[row])
 
 
-def insert(pipeline: Pipeline, first: int) -> None:
-    for row in range(ROWS):
-        values = [kind.values[row] if row < len(kind.values) else None for kind in KINDS]
+def insert(pipeline: Pipeline, first: int, kinds: Sequence[Tried]) -> None:
+    for row in range(max(len(kind.values) for kind in kinds)):
+        values = [kind.values[row] if row < len(kind.values) else None for kind in kinds]
         places = sql.SQL(", ").join(
             sql.SQL("{}::{}").format(sql.Literal(value), sql.SQL(kind.type))
-            for value, kind in zip(values, KINDS, strict=True)
+            for value, kind in zip(values, kinds, strict=True)
         )
-        pipeline.connection.execute(sql.SQL("INSERT INTO kinds VALUES ({}, {})").format(first + row, places))
+        pipeline.connection.execute(sql.SQL("INSERT INTO kinds VALUES ({}, true, {})").format(first + row, places))
 
 
 def in_lake(pipeline: Pipeline, table: Table) -> dict[int, dict[str, Any]]:
@@ -68,9 +82,9 @@ def in_lake(pipeline: Pipeline, table: Table) -> dict[int, dict[str, Any]]:
     return {int(row["id"]): row for row in made}
 
 
-def shown(pipeline: Pipeline) -> dict[int, dict[str, Any]]:
+def shown(pipeline: Pipeline, kinds: Sequence[Tried]) -> dict[int, dict[str, Any]]:
     """What Postgres says that documents are to hold."""
-    parts = [f"({kind.shown.format(f'c{n}') or 'NULL'})::text AS c{n}" for n, kind in enumerate(KINDS) if kind.shown]
+    parts = [f"({kind.shown.format(f'c{n}') or 'NULL'})::text AS c{n}" for n, kind in enumerate(kinds) if kind.shown]
     with source.connected(pipeline.settings.source) as connection:
         connection.execute("SET IntervalStyle = iso_8601")
         found = connection.execute(f"SELECT id, {', '.join(parts)} FROM kinds".encode())
