@@ -37,6 +37,7 @@ class NewEnds:
         while more:
             more = self._consumer.read_until(until, AT_A_TIME)
             found.append(self._taken())
+        self._consumer.done()
         return joined(found)
 
     def _taken(self) -> Ends:

@@ -72,6 +72,7 @@ class RunReader:
         # only now that all topics are complete: after a failure, the same offsets are read again
         for topic, part in found.items():
             self._consumer.take(topic, part.until)
+        self._consumer.done()
         batch = DecodedBatch(run, {touched[topic].name: part.changes for topic, part in found.items()})
         moved = {topic: self._consumer.starts(topic) for topic in found}
         return ReadRun(batch, {**start, **moved})

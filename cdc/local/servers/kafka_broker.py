@@ -33,6 +33,9 @@ _ALONE: Final = {
     "group.initial.rebalance.delay.ms": 0,
     # an idle controller writes a record so often, for others that may follow it; by default twice a second
     "metadata.max.idle.interval.ms": 10_000,
+    # each looks for work three times a second, of both listeners; by default there are three and eight
+    "num.network.threads": 1,
+    "num.io.threads": 2,
     # the default of 128 MiB is a quarter of this heap
     "log.cleaner.dedupe.buffer.size": 33_554_432,
 }

@@ -17,6 +17,8 @@ from cdc.log.settings import LogSettings
 
 MOST_WAITING: Final = 100_000
 """Messages of one partition that are kept for later runs; with more, it is not read on until some are taken."""
+REST_SECONDS: Final = 3.0
+"""Who reads more rarely than that fetches nothing in between, and waits a tenth of a second longer for what comes."""
 POLL_SECONDS: Final = 0.2
 POLL_RECORDS: Final = 20_000
 
@@ -42,6 +44,8 @@ class StandingConsumer:
         self._places: dict[Place, _Partition] = {}
         self._heard = time.monotonic()
         self._tombstones = tombstones
+        self._resting = False
+        self._done = 0.0
         self._partitions = Partitions(log)
 
     def close(self) -> None:
@@ -85,12 +89,34 @@ class StandingConsumer:
         """Where the messages that wait begin, partition by partition."""
         return {place.partition: each.start for place, each in self._of(topic)}
 
+    def done(self) -> None:
+        """For now: where that is said rarely, nothing is fetched until something is read again.
+
+        Who waits for messages asks a broker ten times a second.
+        """
+        before, self._done = self._done, time.monotonic()
+        if self._places and not self._resting and self._done - before > REST_SECONDS:
+            self._partitions.consumer.incremental_unassign([place.at(0) for place in self._places])
+            self._resting = True
+
+    def _wake(self) -> None:
+        if self._resting:
+            # not paused and resumed, which takes librdkafka up to a second (seen)
+            places = [place.at(each.position) for place, each in self._places.items()]
+            self._partitions.consumer.incremental_assign(places)
+            for each in self._places.values():
+                each.paused = False
+            # nobody was asked meanwhile
+            self._heard = time.monotonic()
+        self._resting = False
+
     def read_on(self, wanted: Collection[str] = ()) -> bool:
         """Wait a moment for more messages, of whatever topic; says whether any came.
 
         Of the topics that are `wanted`, more are read however many wait. Raises UnreachableError when no broker has
         answered for a minute.
         """
+        self._wake()
         self._hold_back(wanted)
         found = self._partitions.polled(POLL_SECONDS, POLL_RECORDS)
         for message in found.messages:
@@ -146,6 +172,7 @@ class StandingConsumer:
 
     def _begin(self, offsets: Mapping[Place, int]) -> None:
         """Read these partitions from these offsets on: what was fetched of them from elsewhere is thrown away."""
+        self._wake()
         consumer = self._partitions.consumer
         if known := [place.at(0) for place in offsets if place in self._places]:
             consumer.incremental_unassign(known)
