@@ -1,6 +1,7 @@
 """Tables as Postgres's catalog describes them, read into `cdc.core.table.Table`."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -206,11 +207,18 @@ def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[Precon
 def _name_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
     """Debezium takes no two columns that differ by case only, computed ones among them, Delta's merge no backtick, and
     JSON writes some characters otherwise than they are."""
-    lowered = [column.name.lower() for column in shape.columns]
     for column in (column.name for column in shape.columns if not column.is_generated):
-        if _AWKWARD.search(column) or lowered.count(column.lower()) > 1:
+        if _AWKWARD.search(column):
             yield PreconditionError(
                 f"column {column!r} of {name} has a backtick, a double quote, a backslash or a control character in its"
-                " name, or another differs from it by case only",
+                " name",
                 "rename it, or leave the table out",
             )
+    folded = defaultdict[str, list[str]](list)
+    for column in (column.name for column in shape.columns):
+        folded[column.lower()].append(column)
+    for alike in (each for each in folded.values() if len(each) > 1):
+        yield PreconditionError(
+            f"columns {' and '.join(map(repr, alike))} of {name} differ by case only, which Debezium does not take",
+            "rename one, or leave the table out",
+        )

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
@@ -69,6 +69,8 @@ def bootstrap(
         if connector.CONNECTOR_CLASS not in client.plugins():
             raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
         names = in_source(connection, settings)
+        if unknown := sorted(set(again) - set(names)):
+            raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
         tables = accepted(connection, settings, names, client.extensions())
         for unbounded in readiness.unbounded_intervals(connection, tables):
             say(str(unbounded))
@@ -150,23 +152,24 @@ def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None
 def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName]) -> Outcome:
     follower = delta_follower(work.settings)
     _leave_out(work, follower)
-    if known := [name for name in again if name in follower.bookmarks()]:
-        # whoever follows the lake would go on to put them into cuts
+    known = [name for name in again if name in follower.bookmarks()]
+    if known:
+        # who reads the lake has the old rows until the new ones are there, and who follows it the other tables
         with lease(work.settings, work.settings.delta[0]):
-            follower.release(known)
+            follower.stop(dict.fromkeys(known, "it is to be copied again"), copy=known)
     for stop in follower.stopped():
         work.say(f"{stop} → {stop.remedy}")
     follower.prepare(tables)
-    copied = _copy_missing(work, follower)
+    copied = _copy_missing(work, follower, known)
     # behind the copies, before the others: who follows the lake is filled from a cut
     follower.first_cut(int(time.time() * 1000))
     loaded = _load_fed(work)
     return Outcome(copied, follower.bookmarks(), loaded)
 
 
-def _copy_missing(work: Work, follower: DeltaFollower) -> dict[TableName, int]:
+def _copy_missing(work: Work, follower: DeltaFollower, again: Sequence[TableName]) -> dict[TableName, int]:
     has = follower.bookmarks()
-    missing = [name for name in work.captured if name not in has]
+    missing = [name for name in work.captured if name not in has or name in again]
     found = slot.state(work.connection, work.registration.slot)
     # copies, and no slot: what changed since they were made is nowhere any more
     if has:

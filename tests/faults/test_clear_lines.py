@@ -107,7 +107,10 @@ def test_a_table_that_is_not_there(
         ("ALTER TABLE things DROP CONSTRAINT things_pkey", "has no primary key"),
         ("ALTER TABLE things SET UNLOGGED", "is not logged"),
         ("ALTER TABLE things REPLICA IDENTITY NOTHING", "has replica identity NOTHING"),
-        ('ALTER TABLE things ADD "ID" int GENERATED ALWAYS AS (1) STORED', "another differs from it by case only"),
+        (
+            'ALTER TABLE things ADD "ID" int GENERATED ALWAYS AS (1) STORED',
+            "columns 'id' and 'ID' of public.things differ by case only",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_followed(

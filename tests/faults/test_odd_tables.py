@@ -5,10 +5,16 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
+from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.run.pipeline import lake_of
+from sinks.lake.feed import LakeFeed
 from tests.pipelines import MakePipeline
-from tests.verbs import booted, caught_up, verified
+from tests.verbs import booted, caught_up, following, verified
 
 pytestmark = pytest.mark.timeout(900)
+
+TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER), Column("v", Kind.DATE)), ("id",))
 
 
 def test_odd_names_are_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -87,3 +93,28 @@ def test_a_value_that_followers_cannot_hold(
     assert "public.things: column v holds " in errors[0]
     pipeline.run("DELETE FROM things WHERE id = 1")
     assert set(booted(pipeline, spark).copied.values()) == {1}
+
+
+def test_a_new_copy_that_is_refused_leaves_the_old_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(
+        "CREATE TABLE things (id int PRIMARY KEY, v date)",
+        "CREATE TABLE others (id int PRIMARY KEY)",
+        "INSERT INTO things VALUES (1, '2024-02-29'), (2, NULL)",
+        tables=("public.things", "public.others"),
+    )
+    booted(pipeline, spark)
+    pipeline.run("UPDATE things SET v = 'infinity' WHERE id = 1")
+    with pytest.raises(PreconditionError, match="column v holds infinity"):
+        booted(pipeline, spark, "public.things")
+    with pytest.raises(ConfigurationError, match=r"public\.thongs is no table"):
+        booted(pipeline, spark, "public.thongs")
+    # the old rows stay there to be read
+    things = LakeFeed(spark, lake_of(pipeline.settings)).rows(TABLE)
+    with following(pipeline, spark) as running:
+        pipeline.run("INSERT INTO others VALUES (1)")
+        running.wait_for("lake: 1 changes")
+        running.wait_for("not copied again yet: public.things: column v holds infinity")
+        assert things.count() == 2
+        pipeline.run("UPDATE things SET v = NULL")
+        running.wait_for("public.things is copied again: 2 rows")
+        assert verified(pipeline, spark).equal

@@ -221,7 +221,7 @@ def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakeP
         )
         # at once: what it stands before is no refusal of the source's, but a table that followers stop at
         assert {str(stop.name) for stop in verified(pipeline, spark).stopped} == {"public.came", "public.child"}
-        running.wait_for("not copied again yet: column 'a' of public.came has")
+        running.wait_for("not copied again yet: columns 'a' and 'A' of public.came differ by case only")
         # nor does the capture end that reads what tables there are
         restart(pipeline)
         pipeline.run("UPDATE same SET a = 10")
