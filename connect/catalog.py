@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
@@ -45,12 +45,12 @@ class TablesRefusedError(PreconditionError):
 class Examined:
     """Tables that can be followed, in the order in which they were named, and why the others cannot.
 
-    Those that are not there at all are `missing`, too.
+    `shapes`: those of all that are there.
     """
 
     tables: Sequence[Table]
     refusals: Mapping[TableName, Sequence[PreconditionError]]
-    missing: Set[TableName]
+    shapes: Mapping[TableName, Shape]
 
 
 def describe(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> list[Table]:
@@ -76,7 +76,7 @@ def examine(connection: Connection, names: Sequence[TableName], keys: Keys = NO_
     return Examined(
         [table for table in each.values() if isinstance(table, Table)],
         {name: refusals for name, refusals in each.items() if not isinstance(refusals, Table)},
-        set(names) - found.keys(),
+        found,
     )
 
 

@@ -1,6 +1,6 @@
 """Is the source fit to be captured? Each check names what is wrong and the SQL that mends it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from psycopg import Connection, sql
@@ -8,7 +8,7 @@ from psycopg import Connection, sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.settings import SourceSettings
-from connect.shape import shapes
+from connect.shape import Shape
 
 SENDERS: Final = 2
 FIRST_INFINITE_INTERVALS: Final = 170_000
@@ -25,11 +25,11 @@ def check(connection: Connection, source: SourceSettings) -> None:
 
 
 def unreadable(
-    connection: Connection, source: SourceSettings, tables: Sequence[TableName]
+    connection: Connection, source: SourceSettings, shapes: Mapping[TableName, Shape]
 ) -> dict[TableName, PreconditionError]:
-    """What keeps the role from reading some of these tables, which are there."""
+    """What keeps the role from reading some of these tables, which have these shapes."""
     found: dict[TableName, PreconditionError] = {}
-    for table, shape in shapes(connection, tables).items():
+    for table, shape in shapes.items():
         # partitions are read one by one
         each = (_unreadable(connection, source, part) for part in (table, *(leaf.name for leaf in shape.leaves)))
         if refusal := next(filter(None, each), None):

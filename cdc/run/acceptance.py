@@ -49,11 +49,11 @@ def judged(
     keys = {name: key for name, key in settings.source.named_keys.items() if name in names}
     examined = catalog.examine(connection, [*names, *beside], keys)
     tables = [table for table in examined.tables if table.name in names]
-    there = [name for name in names if name not in examined.missing]
+    there = [name for name in names if name in examined.shapes]
     fit = {table.name for table in tables}
     further: list[Refusals] = [
         catalog.shared_keys(connection, {name: key for name, key in keys.items() if name in fit}),
-        readiness.unreadable(connection, settings.source, there),
+        readiness.unreadable(connection, settings.source, {name: examined.shapes[name] for name in there}),
         sharing(settings.log.prefix, [*beside, *there], change_topic, latest_topic),
         {} if connector.EXACT_TEXT in plugins else _unsendable(tables),
         {} if connector.has_own_topics(plugins) else _without_topic(there),

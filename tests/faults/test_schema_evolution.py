@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from psycopg import sql
@@ -223,7 +224,8 @@ def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakeP
         assert {str(stop.name) for stop in verified(pipeline, spark).stopped} == {"public.came", "public.child"}
         running.wait_for("not copied again yet: columns 'a' and 'A' of public.came differ by case only")
         # nor does the capture end that reads what tables there are
-        restart(pipeline)
+        with captureless(pipeline):
+            pass
         pipeline.run("UPDATE same SET a = 10")
         report = verified(pipeline, spark)
         assert {str(stop.name) for stop in report.stopped} == {"public.came", "public.child"}
@@ -235,12 +237,14 @@ def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakeP
         assert verified(pipeline, spark).equal
 
 
-def restart(pipeline: Pipeline) -> None:
-    """Have the connector begin as after a restart of its worker."""
+@contextmanager
+def captureless(pipeline: Pipeline) -> Iterator[None]:
+    """The connector has no task meanwhile, and begins behind it as after a restart of its worker."""
     capture = pipeline.settings.connect
     with ConnectClient(capture.url) as client:
         client.stop(capture.connector)
         until(lambda: stopped(client, capture.connector), "the connector has no task")
+        yield
         client.resume(capture.connector)
 
 
@@ -300,13 +304,9 @@ def test_a_capture_that_meets_rows_from_before_a_change(make_pipeline: MakePipel
     }
     pipeline = made(make_pipeline, names)
     booted(pipeline, spark)
-    capture = pipeline.settings.connect
-    with ConnectClient(capture.url) as client:
-        client.stop(capture.connector)
-        until(lambda: stopped(client, capture.connector), "the connector has no task")
+    with captureless(pipeline):
         pipeline.run(*(LARGE.format(t=name) for name in names))
         changed(pipeline, names)
-        client.resume(capture.connector)
     caught_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
 
