@@ -1,21 +1,16 @@
 """Is the source fit to be captured? Each check names what is wrong and the SQL that mends it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
-from cdc.core.table import Column, Kind, Table, TableName
+from cdc.core.table import TableName
 from connect.settings import SourceSettings
 from connect.shape import Shape
 
 SENDERS: Final = 2
-FIRST_INFINITE_INTERVALS: Final = 170_000
-_IS_FINITE: Final = """SELECT EXISTS (
-    SELECT FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
-     WHERE c.contype = 'c' AND c.conrelid = %s::regclass AND a.attname = %s
-       AND strpos(pg_get_constraintdef(c.oid), 'isfinite(') > 0)"""
 
 
 def check(connection: Connection, source: SourceSettings) -> None:
@@ -35,31 +30,6 @@ def unreadable(
         if refusal := next(filter(None, each), None):
             found[table] = refusal
     return found
-
-
-def unbounded_intervals(connection: Connection, tables: Iterable[Table]) -> list[PreconditionError]:
-    """The intervals that may be infinite, which Postgres has from 17 on.
-
-    The driver that Debezium reads with makes a 0 of that, and nobody behind it can tell; a constraint keeps it out.
-    """
-    if connection.info.server_version < FIRST_INFINITE_INTERVALS:
-        return []
-    columns = ((table.name, column) for table in tables for column in table.columns if column.kind is Kind.INTERVAL)
-    return [_unbounded(name, column) for name, column in columns if not _is_finite(connection, name, column)]
-
-
-def _is_finite(connection: Connection, table: TableName, column: Column) -> bool:
-    name = sql.Identifier(table.schema, table.table).as_string(connection)
-    return bool(_one(connection, _IS_FINITE, name, column.name))
-
-
-def _unbounded(table: TableName, column: Column) -> PreconditionError:
-    check = sql.SQL("ALTER TABLE {} ADD CHECK (isfinite({}))").format(
-        sql.Identifier(table.schema, table.table), sql.Identifier(column.name)
-    )
-    # no constraint looks into an array
-    remedy = "" if column.array else check.as_string()
-    return PreconditionError(f"{table}: an infinite {column.name} would come as 0 from the log", remedy)
 
 
 def check_free_slot(connection: Connection) -> None:

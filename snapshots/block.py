@@ -35,6 +35,13 @@ class Even:
         """The values as `kind`, which is as long as they are."""
         return self.values.view(kind)
 
+    def rows(self, first: int, behind: int) -> "Even":
+        """The column in some of the rows only."""
+        return Even(self.values[first:behind])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
     @property
     def there(self) -> Flags | None:
         return None
@@ -51,6 +58,13 @@ class Uneven:
     def head(self, kind: npt.DTypeLike) -> npt.NDArray[Any]:
         """The first bytes of each value as `kind`, at most `LONGEST_HEAD`; what follows it, where it is shorter."""
         return _taken(self.content, self.at, kind)
+
+    def rows(self, first: int, behind: int) -> "Uneven":
+        """The column in some of the rows only."""
+        return Uneven(self.content, self.at[first:behind], self.lengths[first:behind])
+
+    def __len__(self) -> int:
+        return len(self.at)
 
     @property
     def there(self) -> Flags | None:

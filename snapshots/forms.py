@@ -11,18 +11,15 @@ import pyarrow.compute as pc
 from psycopg import sql
 
 from cdc.columns.arrow_types import arrow_type
+from cdc.columns.moments import LAST_MICROSECOND, TOO_LATE
 from cdc.columns.postgres_text import from_text
 from cdc.columns.unfit import Unfit
-from cdc.core.errors import PreconditionError
-from cdc.core.table import MONEY, Column, Kind, Table
+from cdc.core.table import MONEY, Column, Kind
 from snapshots.block import Field, Flags, Integers, Uneven
 
 EPOCH_DAYS: Final = 10_957
 """Postgres counts from 2000, Arrow from 1970."""
 EPOCH_MICROSECONDS: Final = EPOCH_DAYS * 86_400_000_000
-LAST_YEAR: Final = np.datetime64("294247-01-01", "D")
-"""Microseconds since 1970 end in it."""
-LAST_MICROSECOND: Final = int((LAST_YEAR - np.datetime64("2000-01-01")).astype(np.int64)) * 86_400_000_000
 LONGEST_BINARY: Final = 18
 """Decimals of so many digits fit 64 bits, and are put together from Postgres' own digits."""
 
@@ -50,15 +47,6 @@ def form(column: Column) -> Form:
     return _FORMS[column.kind]
 
 
-def made(table: Table, column: Column, field: Field) -> pa.Array:
-    """The column's values as Arrow's; raises PreconditionError for one that followers cannot hold."""
-    try:
-        return form(column).make(field, column)
-    except Unfit as unfit:
-        told = f"{table.name}: column {column.name} holds {unfit}, which followers cannot hold"
-        raise PreconditionError(told, "correct the value, or leave the table out of source.tables") from None
-
-
 def _numbers(wire: str) -> Make:
     def make(field: Field, column: Column) -> pa.Array:
         values = field.head(wire)
@@ -81,7 +69,7 @@ def _dates(field: Field, column: Column) -> pa.Array:
 def _moments(field: Field, column: Column) -> pa.Array:
     # minus infinity is the smallest number, infinity the largest, which is too late anyway
     since = field.head(">i8").astype(np.int64)
-    _fits(field.there, (since != np.iinfo(np.int64).min) & (since < LAST_MICROSECOND), "infinity, or too late")
+    _fits(field.there, (since != np.iinfo(np.int64).min) & (since <= LAST_MICROSECOND - EPOCH_MICROSECONDS), TOO_LATE)
     return _array(column, field.there, since + EPOCH_MICROSECONDS)
 
 

@@ -1,7 +1,7 @@
 """A range of a table as Arrow: read by COPY on an exported snapshot, block by block, on a connection of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing
 from typing import Final
 from urllib.parse import urlencode
@@ -13,10 +13,12 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.core.errors import TableRewritten
+from cdc.columns.unfit import Unfit
+from cdc.core.errors import PreconditionError, TableRewritten
 from cdc.core.table import Column, Table
 from snapshots import block
-from snapshots.forms import form, made
+from snapshots.block import Field
+from snapshots.forms import form
 from snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
@@ -29,12 +31,10 @@ _HEADER_BYTES, _TRAILER_BYTES = 19, 2
 def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Iterator[pa.RecordBatch]:
     """The rows of some pages as record batches of the table's Arrow schema.
 
-    Raises PreconditionError for a value that followers cannot hold, and what asyncpg raises.
+    Raises PreconditionError for a value that followers cannot hold, naming its row, and what asyncpg raises.
     """
-    sent = columns_sent(table)
-    widths = [form(column).width for column in sent]
     for parts in _blocks(conninfo, snapshot, query(table, pages).as_string(None)):
-        yield _batch(table, sent, block.block(parts, widths), widths)
+        yield batch(table, parts)
 
 
 def columns_sent(table: Table) -> list[Column]:
@@ -50,10 +50,52 @@ def query(table: Table, pages: PageRange) -> sql.Composed:
     return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join([*marks, *columns]), name, pages.where)
 
 
-def _batch(table: Table, sent: list[Column], content: block.Bytes, widths: list[int]) -> pa.RecordBatch:
-    fields = block.fields_of(content, widths)
-    by_name = {column.name: made(table, column, field) for column, field in zip(sent, fields, strict=True)}
-    return pa.RecordBatch.from_arrays([by_name[name] for name in table.column_names], schema=arrow_schema(table))
+def batch(table: Table, parts: Iterable[bytes]) -> pa.RecordBatch:
+    """Whole rows as COPY sends them, as a record batch of the table's Arrow schema; raises PreconditionError as
+    `batches` does."""
+    sent = columns_sent(table)
+    widths = [form(column).width for column in sent]
+    found = block.fields_of(block.block(parts, widths), widths)
+    fields = dict(zip((column.name for column in sent), found, strict=True))
+    arrays = [_made(table, column, fields) for column in table.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(table))
+
+
+def _made(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:
+    try:
+        return form(column).make(fields[column.name], column)
+    except Unfit as unfit:
+        where = _where(table, fields, _first_unfit(column, fields[column.name]))
+        raise PreconditionError(
+            f"{table.name}: column {column.name} holds {unfit}, which followers cannot hold{where}",
+            "correct the value, or leave the table out of source.tables",
+        ) from None
+
+
+def _first_unfit(column: Column, field: Field) -> int:
+    """The row of the first value that is unfit, of which there is one."""
+    first, behind = 0, len(field)
+    while behind - first > 1:
+        middle = (first + behind) // 2
+        first, behind = (middle, behind) if _is_fit(column, field.rows(first, middle)) else (first, middle)
+    return first
+
+
+def _is_fit(column: Column, field: Field) -> bool:
+    try:
+        form(column).make(field, column)
+    except Unfit:
+        return False
+    return True
+
+
+def _where(table: Table, fields: Mapping[str, Field], row: int) -> str:
+    """The row by its key, where the table has one that can be held."""
+    each = {column: fields[column.name].rows(row, row + 1) for column in table.key_columns}
+    if not each or not all(_is_fit(column, field) for column, field in each.items()):
+        return ""
+    values = (f"{column.name} = {form(column).make(field, column)[0]}" for column, field in each.items())
+    return f", where {' and '.join(values)}"
 
 
 def _blocks(conninfo: str, snapshot: str, query: str) -> Iterator[list[bytes]]:

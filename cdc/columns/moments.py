@@ -7,8 +7,9 @@ from cdc.columns.unfit import Unfit
 
 MICROS_A_SECOND: Final = 1_000_000
 SECONDS_A_DAY: Final = 86_400
-LAST_MICROSECOND: Final = 9_223_371_331_199_999_999
-"""The end of the year 294246, the last one that 64 bits have whole; just behind it Debezium puts infinity."""
+LAST_MICROSECOND: Final = 9_223_371_244_799_999_999
+"""The end of the year 294246, the last one that 64 bits have whole; a day behind it Debezium puts infinity."""
+TOO_LATE: Final = "infinity, or a year beyond 294246"
 
 _DATE: Final = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)( BC)?")
 _MOMENT: Final = re.compile(
@@ -37,7 +38,7 @@ def micros(text: str) -> int:
     second = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6]) - _offset(found[8])
     moment = (day * SECONDS_A_DAY + second) * MICROS_A_SECOND + int((found[7] or "").ljust(6, "0"))
     if moment > LAST_MICROSECOND:
-        raise Unfit("a timestamp after the year 294246")
+        raise Unfit(TOO_LATE)
     return moment
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.arrow_types import arrow_type
-from cdc.columns.moments import LAST_MICROSECOND, MICROS_A_SECOND, SECONDS_A_DAY, days_of, time_of_day
+from cdc.columns.moments import LAST_MICROSECOND, MICROS_A_SECOND, SECONDS_A_DAY, TOO_LATE, days_of, time_of_day
 from cdc.columns.postgres_text import from_text
 from cdc.columns.shapes import as_postgres
 from cdc.columns.unfit import Unfit
@@ -82,17 +82,17 @@ def _float(text: str) -> float:
 
 
 def _dates(values: Values, column: Column) -> pa.Array:
-    return pc.cast(_within(pa.array(values, pa.int32()), POSTGRES_DAYS), pa.date32())
+    return pc.cast(_within(pa.array(values, pa.int32()), POSTGRES_DAYS, "infinity"), pa.date32())
 
 
 def _timestamps(values: Values, column: Column) -> pa.Array:
-    return pc.cast(_within(pa.array(values, pa.int64()), POSTGRES_MICROS), arrow_type(column))
+    return pc.cast(_within(pa.array(values, pa.int64()), POSTGRES_MICROS, TOO_LATE), arrow_type(column))
 
 
-def _within(numbers: pa.Array, bounds: tuple[int, int]) -> pa.Array:
+def _within(numbers: pa.Array, bounds: tuple[int, int], otherwise: str) -> pa.Array:
     found = pc.min_max(numbers).as_py()
     if found["min"] is not None and not (bounds[0] <= found["min"] and found["max"] <= bounds[1]):
-        raise Unfit("infinity")
+        raise Unfit(otherwise)
     return numbers
 
 
@@ -102,13 +102,17 @@ def _zoned(values: Values, column: Column) -> pa.Array:
         return pc.cast(pa.array(values, pa.string()), arrow_type(column))
     except pa.ArrowInvalid:
         micros = [None if value is None else _micros(value) for value in values]
-        return _timestamps(micros, column)
+        first, last = POSTGRES_MICROS
+        # before they are Arrow's, which has no more than 64 bits
+        if not all(first <= each <= last for each in micros if each is not None):
+            raise Unfit(TOO_LATE) from None
+        return pc.cast(pa.array(micros, pa.int64()), arrow_type(column))
 
 
 def _micros(text: str) -> int:
     found = _ZONED.fullmatch(text)
     if found is None:
-        raise ValueError(f"no timestamp: {text[:40]}")
+        raise Unfit("infinity") if text.endswith("infinity") else ValueError(f"no timestamp: {text[:40]}")
     year, month, day, hour, minute = (int(part) for part in found.group(1, 2, 3, 4, 5))
     seconds = days_of(year, month, day) * SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
     fraction = int((found[7] or "").ljust(6, "0"))

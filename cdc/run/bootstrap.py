@@ -72,8 +72,6 @@ def bootstrap(
         if unknown := sorted(set(again) - set(names)):
             raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
         tables = accepted(connection, settings, names, client.extensions())
-        for unbounded in readiness.unbounded_intervals(connection, tables):
-            say(str(unbounded))
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
         stands = _prepare(settings, connection, tables, say)

@@ -20,7 +20,7 @@ WITHIN: Final[Mapping[Kind, str]] = {
     Kind.TIMESTAMP: "exact from 4713 BC to the end of 294246; infinity is refused",
     Kind.TIMESTAMPTZ: "exact from 4713 BC to the end of 294246, in UTC; infinity is refused",
     Kind.JSON: "exact, as its text",
-    Kind.INTERVAL: "exact, in ISO 8601, below 2^31 hours; infinity is refused by the copy, and is 0 in the log",
+    Kind.INTERVAL: "exact, in ISO 8601; infinity is refused",
     Kind.SHAPE: "exact, every double of it",
     Kind.LITERAL: AS_WRITTEN,
 }

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.moments import time_of_day
+from cdc.columns.unfit import Unfit
 from cdc.columns.wire import wire
 from cdc.core.table import Column, Kind
 
@@ -67,6 +68,20 @@ def test_floats_that_json_does_not_have() -> None:
 def test_what_a_column_cannot_hold_raises(kind: Kind, value: object, digits: int) -> None:
     with pytest.raises((ValueError, OverflowError)):
         arrow(kind, value, precision=digits, scale=2 if digits else 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Kind.TIMESTAMPTZ, "-infinity"),
+        (Kind.TIMESTAMPTZ, "+294247-01-01T00:00Z"),
+        (Kind.TIMESTAMP, 9_223_371_331_200_000_000),
+        (Kind.TIMESTAMP, 9_223_371_244_800_000_000),
+    ],
+)
+def test_what_is_infinite_or_too_late(kind: Kind, value: object) -> None:
+    with pytest.raises(Unfit, match="infinity"):
+        arrow(kind, value)
 
 
 def test_times_of_day() -> None:

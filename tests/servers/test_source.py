@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from cdc.core.errors import PreconditionError
-from connect import catalog, readiness, registration
+from connect import readiness, registration
 from connect.registration import Registration
 from connect.source import connect
 from tests.pipelines import MakePipeline
@@ -35,20 +35,6 @@ def test_a_slot_that_another_pipeline_has_written_down(make_pipeline: MakePipeli
     with pytest.raises(PreconditionError, match=r"slot slot is another pipeline's .* → choose another source\.slot"):
         registration.register(connection, source, Registration("two", "slot", "two", "two"))
     assert registration.registered(connection, source, "two") is None
-
-
-def test_intervals_that_may_be_infinite_are_told(make_pipeline: MakePipeline) -> None:
-    pipeline = make_pipeline(
-        'CREATE TABLE t (id int PRIMARY KEY, "free one" interval, bounded interval CHECK (isfinite(bounded)),'
-        " several interval[])",
-        tables=("public.t",),
-    )
-    tables = catalog.describe(pipeline.connection, pipeline.settings.selection.names)
-    assert list(map(str, readiness.unbounded_intervals(pipeline.connection, tables))) == [
-        "public.t: an infinite free one would come as 0 from the log"
-        ' → ALTER TABLE "public"."t" ADD CHECK (isfinite("free one"))',
-        "public.t: an infinite several would come as 0 from the log",
-    ]
 
 
 def _free(connection: "psycopg.Connection[tuple[object, ...]]") -> int:

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from snapshots import block
-from snapshots.forms import LONGEST_BINARY, form, made
-from snapshots.rows import columns_sent
+from snapshots.forms import LONGEST_BINARY
+from snapshots.rows import batch, columns_sent
 
 NUMBERS = {Kind.SMALLINT: ">h", Kind.INTEGER: ">i", Kind.BIGINT: ">q", Kind.DOUBLE: ">d", Kind.DATE: ">i"}
 SINCE_1970 = {Kind.DATE: 10_957, Kind.TIMESTAMP: 946_684_800_000_000}
@@ -63,13 +62,9 @@ def encoded(table: Table, rows: Sequence[dict[str, Any]]) -> bytes:
 
 
 def decoded(table: Table, content: bytes) -> pa.RecordBatch:
-    columns = columns_sent(table)
-    widths = [form(column).width for column in columns]
-    fields = block.fields_of(block.block([content], widths), widths)
-    by_name = {column.name: made(table, column, field) for column, field in zip(columns, fields, strict=True)}
-    batch = pa.RecordBatch.from_arrays([by_name[name] for name in table.column_names], schema=arrow_schema(table))
-    batch.validate(full=True)
-    return batch
+    found = batch(table, [content])
+    found.validate(full=True)
+    return found
 
 
 def held(column: Column, value: Any) -> Any:
@@ -130,8 +125,8 @@ def _column(draw: st.DrawFn, name: str, kind: Kind) -> Column:
 @given(tables())
 def test_rows_come_back(drawn: tuple[Table, list[dict[str, Any]]]) -> None:
     table, rows = drawn
-    batch = decoded(table, encoded(table, rows))
-    for column, values in zip(table.columns, batch.columns, strict=True):
+    found = decoded(table, encoded(table, rows))
+    for column, values in zip(table.columns, found.columns, strict=True):
         assert as_python(column, values) == [held(column, row[column.name]) for row in rows]
 
 
@@ -170,6 +165,10 @@ def test_what_is_cut_off_is_no_row(cut: int) -> None:
 )
 def test_what_followers_cannot_hold_is_told(column: Column, value: bytes) -> None:
     table = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), column), ("id",))
-    content = struct.pack(">hiiiqi", 4, -1, -1, 8, 1, len(value)) + value
-    with pytest.raises(PreconditionError, match=r"public\.t: column v holds .*, which followers cannot hold"):
-        decoded(table, content)
+    head = ">hiiiqi"
+    fine = [struct.pack(head, 4, -1, -1, 8, row, -1) for row in range(6)]
+    unfit = struct.pack(head, 4, -1, -1, 8, 7, len(value)) + value
+    told = r"public\.t: column v holds .*, which followers cannot hold, where id = 7 →"
+    for content in ([unfit], [*fine, unfit], [unfit, *fine], [*fine[:3], unfit, *fine]):
+        with pytest.raises(PreconditionError, match=told):
+            decoded(table, b"".join(content))

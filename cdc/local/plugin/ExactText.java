@@ -3,6 +3,7 @@ package cdc.connect;
 import io.debezium.spi.converter.CustomConverter;
 import io.debezium.spi.converter.RelationalColumn;
 import java.math.BigDecimal;
+import java.sql.SQLException;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
@@ -10,6 +11,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
+import org.postgresql.util.PGInterval;
 
 /**
  * Sends values as the text that Postgres wrote, where Debezium would read them into types that hold less: of an array
@@ -45,6 +47,19 @@ public final class ExactText<R extends ConnectRecord<R>>
         placeholder = settings.getProperty("placeholder");
         if (placeholder == null) {
             throw new IllegalArgumentException("exact.placeholder is not set");
+        }
+        if (!reads("infinity")) {
+            throw new IllegalStateException("org.postgresql.util.PGInterval is not this jar's, whose path, links followed,"
+                    + " has to come before that of postgresql-*.jar");
+        }
+    }
+
+    /** The driver's own class makes a 0 of some intervals. */
+    private static boolean reads(String interval) {
+        try {
+            return interval.equals(new PGInterval(interval).getValue());
+        } catch (SQLException error) {
+            return false;
         }
     }
 

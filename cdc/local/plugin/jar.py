@@ -17,6 +17,7 @@ SOURCES: Final = tuple(sorted(Path(__file__).parent.glob("*.java")))
 SERVICES: Final = tuple(sorted(Path(__file__).parent.glob("META-INF/services/*")))
 """What is named in these files of a jar, Connect finds without looking through all classes (KIP-898)."""
 RELEASE: Final = "17"
+JARS: Final = "connect"
 _MAIN: Final = "org.eclipse.jdt.internal.compiler.batch.Main"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -29,7 +30,9 @@ def converter(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], 
     named = "\n".join(sorted(path.name for path in (*compiler, *class_path)))
     texts = b"".join(path.read_bytes() for path in (*SOURCES, *SERVICES, Path(__file__)))
     made_of = hashlib.sha256(texts + named.encode()).hexdigest()[:16]
-    folder = open_folder(cache / "plugin")
+    # Connect reads a plugin's jars in the order of their real paths (`PluginUtils`), and ours has a class that has to
+    # be found before the driver's, whose jar is in a folder beside this one
+    folder = open_folder(cache / JARS)
     jar = folder / f"cdc-connect-{made_of}.jar"
     with FileLock(folder / ".lock"):
         if not jar.exists():
