@@ -36,9 +36,9 @@ def problems(pipeline: Pipeline) -> list[str]:
     return [str(problem) for problem in found.problems]
 
 
-def verified(pipeline: Pipeline, spark: SparkSession) -> Report:
+def verified(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Report:
     settings = pipeline.settings
-    return verify(settings, lambda: spark, tuple(settings.followers), patience=LIMIT_SECONDS, most=10)
+    return verify(settings, lambda: spark, tuple(settings.followers), LIMIT_SECONDS, 10, tables)
 
 
 class Following:

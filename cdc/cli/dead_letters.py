@@ -6,6 +6,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
+from cdc.core.counted import counted
 
 if TYPE_CHECKING:
     from cdc.run.dead_letters import Replayed
@@ -89,7 +90,9 @@ def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = 
     """
     settings = Invocation.of(context).settings
     if not yes:
-        typer.confirm(f"Drop what cannot be read of the keys of {len(places)} messages?", abort=True, err=True)
+        typer.confirm(
+            f"Drop what cannot be read of the keys of {counted(len(places), 'message')}?", abort=True, err=True
+        )
     from cdc.run.dead_letters import drop as run
 
     _told(run(settings, places), json)
@@ -102,6 +105,6 @@ def _told(done: "Replayed", json: bool) -> None:
         stay = [{"table": str(name), "key": shown(key, values=False), "reason": why} for name, key, why in done.stay]
         output.as_json({"applied": done.applied, "stay": stay})
         return
-    output.say(f"{done.applied:,} messages are settled; followers behind the lake have them with its next cut")
+    output.say(f"{counted(done.applied, 'message')} settled; followers behind the lake have them with its next cut")
     for name, _, why in done.stay:
         output.say(f"{name}: a key stays held: {why} → `cdc bootstrap --again {name}` copies the table")

@@ -45,8 +45,9 @@ def bootstrap(
     from cdc.run.bootstrap import bootstrap as run
     from cdc.run.failures import told
 
+    tables = _named(settings, "--again", again or ())
     with output.progress() as bars, told("the bootstrap"):
-        outcome = run(settings, _starter(settings, "bootstrap"), output.say, bars, _named(settings, again or ()))
+        outcome = run(settings, _starter(settings, "bootstrap"), output.say, bars, tables)
     if json:
         output.as_json(
             {
@@ -65,14 +66,14 @@ def bootstrap(
         output.table(("table", "copied rows", "bookmark"), rows)
 
 
-def _named(settings: "PipelineSettings", names: "Sequence[str]") -> "list[TableName]":
+def _named(settings: "PipelineSettings", option: str, names: "Sequence[str]") -> "list[TableName]":
     from cdc.core.errors import ConfigurationError
     from cdc.core.table import TableName
 
     found = [TableName.parse(name) for name in names]
     for name in found:
         if name not in settings.selection:
-            raise ConfigurationError(f"{name} is none of source.tables", "name it there, or correct --again")
+            raise ConfigurationError(f"{name} is none of source.tables", f"name it there, or correct {option}")
     return found
 
 
@@ -133,6 +134,7 @@ def submit(
 def verify(
     context: typer.Context,
     follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
+    table: Annotated[list[str] | None, typer.Option("--table", "-t", help="Only this one; repeat.")] = None,
     wait: Annotated[
         float | None,
         typer.Option(help="Seconds to wait for followers to reach the source; else 120, if they are followed here."),
@@ -150,17 +152,17 @@ def verify(
     from cdc.run.pipeline import chosen
     from cdc.run.verify import verify as run
 
-    names = chosen(settings, follower or [])
+    names, tables = chosen(settings, follower or []), _named(settings, "--table", table or ())
     with told("the comparison"):
-        report = run(settings, _starter(settings, "verify"), names, wait, keys)
+        report = run(settings, _starter(settings, "verify"), names, wait, keys, tables)
     if json:
         output.as_json(report.as_json())
     else:
         show_report(report)
     if report.different:
         raise DivergenceError("followers differ from the source", "see the keys above")
-    if report.stopped:
-        raise PreconditionError("some tables are followed no further", "see above, and `cdc status`")
+    if report.stopped or report.incomparable:
+        raise PreconditionError("not all tables could be compared", "see above")
     if not report.equal:
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
 
@@ -182,8 +184,8 @@ def show_report(report: "Report") -> None:
             told = [found.get(each) for each in ("source_rows", "follower_rows", "missing", "extra", "differing")]
             rows.append((name, table, found["verdict"], *told))
     output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing"), rows)
-    for stop in report.stopped:
-        output.warn(str(stop))
+    for reason in (*report.stopped.values(), *report.incomparable.values()):
+        output.warn(str(reason))
     for name, tables in report.followers.items():
         for table, verdict in tables.items():
             for key in verdict.comparison.keys if verdict.comparison else ():

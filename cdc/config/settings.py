@@ -107,7 +107,9 @@ class PipelineSettings(Settings):
         cls, followers: dict[str, FollowerSettings], info: ValidationInfo
     ) -> dict[str, FollowerSettings]:
         complete = {name: _with_prefix(f, _pipeline_name(info)) for name, f in followers.items()}
-        _refuse(_follower_findings(complete))
+        source = info.data.get("source")
+        unnamed = _left_out_findings(complete, source.selection) if isinstance(source, SourceSettings) else []
+        _refuse([*_follower_findings(complete), *unnamed])
         return complete
 
 
@@ -173,6 +175,15 @@ def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:
         findings.append(((), "one of kind delta is needed: search and latest are fed from it"))
     findings += [((name,), f"a second one of kind delta, besides '{delta[0]}'") for name in delta[1:]]
     return findings + [((name,), f"writes where '{other}' writes") for name, other in _clashes(followers)]
+
+
+def _left_out_findings(followers: dict[str, FollowerSettings], selection: Selection) -> list[Finding]:
+    return [
+        ((name, "leave_out"), f"{table} is none of source.tables")
+        for name, follower in followers.items()
+        for table in ([] if isinstance(follower, DeltaSettings) else map(TableName.parse, follower.leave_out))
+        if table not in selection
+    ]
 
 
 def _clashes(followers: dict[str, FollowerSettings]) -> Iterable[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Which of the named tables can be followed, and every reason against the others, before anything is made."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import chain
 
 from psycopg import Connection
@@ -12,7 +13,7 @@ from cdc.core.selection import BUT
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, is_plain, latest_topic, sharing
 from connect import catalog, connector, readiness
-from connect.catalog import TablesRefusedError
+from connect.catalog import Examined, TablesRefusedError
 from connect.types import is_sent_whole
 from sinks import registry
 
@@ -21,17 +22,40 @@ Refusals = Mapping[TableName, PreconditionError]
 
 
 def accepted(
-    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], plugins: Set[str]
-) -> list[Table]:
-    """Tables as the source has them; `plugins`: the classes that Kafka Connect has, ours among them or not.
+    connection: Connection,
+    settings: PipelineSettings,
+    names: Sequence[TableName],
+    plugins: Set[str],
+    needless: Collection[TableName] = (),
+) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
+    """Tables as the source has them, and why those cannot be followed that are `needless`, where some are.
 
-    Raises TablesRefusedError with every reason of every table that cannot be followed; it offers the `source.tables`
-    that would be accepted.
+    `plugins`: the classes that Kafka Connect has, ours among them or not. Raises TablesRefusedError with every reason
+    of every other table that cannot be followed; it offers the `source.tables` that would be accepted.
     """
     tables, refusals = judged(connection, settings, names, plugins)
-    if refusals:
+    if refusals.keys() - set(needless):
         raise TablesRefusedError(chain.from_iterable(refusals.values()), _offer(settings, names, refusals))
-    return tables
+    return [table for table in tables if table.name not in refusals], refusals
+
+
+def examined(connection: Connection, settings: PipelineSettings, names: Sequence[TableName]) -> Examined:
+    """These tables as the source has them now, and why others cannot be followed."""
+    found = catalog.examine(connection, names, settings.source.named_keys)
+    gone = {
+        name: [PreconditionError(f"no table {name} in the source", "stop `cdc follow`; `cdc bootstrap` leaves it out")]
+        for name in names
+        # by a pattern, that is: one that is named has to be taken from there
+        if name not in found.shapes and name not in settings.selection.names
+    }
+    return replace(found, refusals={**found.refusals, **gone})
+
+
+def as_one(refusals: Sequence[PreconditionError]) -> PreconditionError:
+    """All that keeps one table from being followed, in one line."""
+    what = dict.fromkeys(each.what for each in refusals)
+    remedies = dict.fromkeys(each.remedy for each in refusals if each.remedy)
+    return PreconditionError("; ".join(what), "; ".join(remedies))
 
 
 def judged(
@@ -47,22 +71,22 @@ def judged(
     `beside`: those that are captured already, which are not judged, and which the others must not collide with.
     """
     keys = {name: key for name, key in settings.source.named_keys.items() if name in names}
-    examined = catalog.examine(connection, [*names, *beside], keys)
-    tables = [table for table in examined.tables if table.name in names]
-    there = [name for name in names if name in examined.shapes]
+    found = examined(connection, settings, [*names, *beside])
+    tables = [table for table in found.tables if table.name in names]
+    there = [name for name in names if name in found.shapes]
     fit = {table.name for table in tables}
     further: list[Refusals] = [
         catalog.shared_keys(connection, {name: key for name, key in keys.items() if name in fit}),
-        readiness.unreadable(connection, settings.source, {name: examined.shapes[name] for name in there}),
+        readiness.unreadable(connection, settings.source, {name: found.shapes[name] for name in there}),
         sharing(settings.log.prefix, [*beside, *there], change_topic, latest_topic),
         {} if connector.EXACT_TEXT in plugins else _unsendable(tables),
         {} if connector.has_own_topics(plugins) else _without_topic(there),
         *(_unfit(settings, name, tables) for name in settings.followers),
     ]
     refusals = {
-        name: [*examined.refusals.get(name, ()), *(found[name] for found in further if name in found)] for name in names
+        name: [*found.refusals.get(name, ()), *(each[name] for each in further if name in each)] for name in names
     }
-    return tables, {name: found for name, found in refusals.items() if found}
+    return tables, {name: each for name, each in refusals.items() if each}
 
 
 def _unsendable(tables: Iterable[Table]) -> Refusals:

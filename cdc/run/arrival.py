@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.config.settings import PipelineSettings
+from cdc.core.counted import counted
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
@@ -105,7 +106,7 @@ def _has(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:
 def _check_not_behind(settings: PipelineSettings, name: str, position: Position | None, lsn: Lsn) -> None:
     lacks = _ahead(settings, position, lsn).changes if position else None
     if lacks != 0:
-        what = "holds nothing yet" if lacks is None else f"lacks {lacks:,} change{'' if lacks == 1 else 's'}"
+        what = "holds nothing yet" if lacks is None else f"lacks {counted(lacks, 'change')}"
         raise PreconditionError(
             f"follower {name} {what} and nobody follows it on this machine",
             "run `cdc follow`, or say how long to wait for another machine's with --wait",

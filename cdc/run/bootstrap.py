@@ -7,10 +7,11 @@ written after the connector knew the table.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 from psycopg import Connection
 from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
+from cdc.run import left_behind
 from cdc.run.acceptance import accepted
 from cdc.run.copies import Work, first_copy, later_copy, start_capture, started_over
 from cdc.run.feed_stream import lacking, resumed
@@ -71,19 +73,42 @@ def bootstrap(
         names = in_source(connection, settings)
         if unknown := sorted(set(again) - set(names)):
             raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
-        tables = accepted(connection, settings, names, client.extensions())
+        _check_answering(settings)
+        needless = _needless(settings, names) - set(again)
+        tables, passed_over = accepted(connection, settings, names, client.extensions(), needless)
+        for refusal in chain.from_iterable(passed_over.values()):
+            say(f"not followed: {refusal}")
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
         stands = _prepare(settings, connection, tables, say)
         with lease(settings, "bootstrap"):
             # asked under the lease: another bootstrap may have finished the copies a moment ago
-            spark = None if _is_whole(settings, names) and not again else start_spark()
-            return _fill(Work(settings, connection, client, spark, names, stands, say, bars), tables, again)
+            captured = [table.name for table in tables]
+            spark = None if _is_whole(settings, captured) and not again else start_spark()
+            work = Work(settings, connection, client, spark, captured, stands, say, bars)
+            _leave_out(work, delta_follower(settings), [*captured, *passed_over])
+            return _fill(work, tables, again)
 
 
-def _leave_out(work: Work, follower: DeltaFollower) -> None:
+def _check_answering(settings: PipelineSettings) -> None:
+    """Raise UnreachableError for a follower that does not answer."""
+    for follower in fed_followers(None, settings).values():
+        with closing(follower):
+            follower.position()
+
+
+def _needless(settings: PipelineSettings, names: Sequence[TableName]) -> Set[TableName]:
+    """The tables without which the others go on: those that are stopped, and those that came later under a pattern."""
+    lake = delta_follower(settings)
+    if lake.position() is None:
+        return set()
+    later = set(names) - lake.bookmarks().keys() - set(settings.selection.names)
+    return later | {stop.name for stop in lake.stopped()}
+
+
+def _leave_out(work: Work, follower: DeltaFollower, wanted: Sequence[TableName]) -> None:
     """Release the tables that are followed and named no more; their changes are not captured any longer."""
-    left_out = [name for name in follower.bookmarks() if name not in work.captured]
+    left_out = [name for name in follower.bookmarks() if name not in wanted]
     if left_out:
         # whoever follows the lake would go on to put them into cuts
         with lease(work.settings, work.settings.delta[0]):
@@ -149,14 +174,13 @@ def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None
 
 def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName]) -> Outcome:
     follower = delta_follower(work.settings)
-    _leave_out(work, follower)
     known = [name for name in again if name in follower.bookmarks()]
     if known:
         # who reads the lake has the old rows until the new ones are there, and who follows it the other tables
         with lease(work.settings, work.settings.delta[0]):
             follower.stop(dict.fromkeys(known, "it is to be copied again"), copy=known)
-    for stop in follower.stopped():
-        work.say(f"{stop} → {stop.remedy}")
+    for told in left_behind.stopped(work.settings, follower):
+        work.say(str(told))
     follower.prepare(tables)
     copied = _copy_missing(work, follower, known)
     # behind the copies, before the others: who follows the lake is filled from a cut

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.feed import required
 from cdc.config.settings import PipelineSettings
+from cdc.core.counted import counted
 from cdc.core.errors import TableRewritten
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
@@ -82,7 +83,7 @@ def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) ->
     # 50 + 6 and a pid fit the 63 bytes of a name; no two sessions that live have the same pid
     name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
     with _snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
-        work.say(f"copy of {len(missing)} tables at {format_lsn(bookmark.lsn)}")
+        work.say(f"copy of {counted(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
         return _copy(work, follower, missing, keeper, bookmark)
 
 

@@ -13,11 +13,13 @@ from types import FrameType
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
+from cdc.core.counted import counted
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
+from cdc.run import left_behind
 from cdc.run.acceptance import unfit
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.collector import seldom
@@ -90,7 +92,7 @@ def follow(
 
 def _stopped(settings: PipelineSettings) -> CdcError | None:
     """The tables that have not caught up, and will not by themselves."""
-    found = [PreconditionError(str(stop), stop.remedy) for stop in delta_follower(settings).stopped()]
+    found = left_behind.stopped(settings, delta_follower(settings))
     return TablesRefusedError(found) if found else None
 
 
@@ -110,9 +112,10 @@ def _attended(
 
 def _check_source(settings: PipelineSettings, say: Say, stops: Stops, renewal: Renewal) -> None:
     """The followers need the log, not the source: one that does not answer is no reason to stand still."""
-    for stop in delta_follower(settings).stopped():
-        say(f"{stop} → {stop.remedy}")
-        renewal.want([stop.name] if stop.copy else [])
+    lake = delta_follower(settings)
+    renewal.want(stop.name for stop in lake.stopped() if stop.copy)
+    for told in left_behind.stopped(settings, lake):
+        say(str(told))
     try:
         check_history(settings)
         stops.put({name: failure.what for name, failure in unseen(settings).items()})
@@ -231,7 +234,7 @@ class _Following:
     def _reached(self, name: str, progress: Progress, done: "_Stop") -> bool:
         """Tell what a batch has done; False when its stream is not to go on."""
         if progress.changes:
-            self._say(f"{name}: {progress.changes:,} changes, at {format_lsn(progress.position.lsn)}")
+            self._say(f"{name}: {counted(progress.changes, 'change')}, at {format_lsn(progress.position.lsn)}")
         target, renewal = self._told.target, self._told.renewal
         # a table that is being copied again has not caught up; where its copy takes part, all of them have
         if target is not None and not renewal.is_pending and progress.position.lsn >= max(target, renewal.joined):

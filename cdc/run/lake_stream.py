@@ -18,6 +18,7 @@ from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transactions import check_position, ends_between
+from cdc.run import left_behind
 from cdc.run.large_runs import LargeRunReader, ReadLargeRun
 from cdc.run.renewal import Renewal
 from cdc.run.schema_changes import SchemaChanges
@@ -163,8 +164,7 @@ class LakeStream:
         self._follower.apply(read.batch, progress.position)
         left = self._follower.left()
         for name, (keys, letters) in left.held.items():
-            told = f"{name}: {keys:,} keys are held, with {letters:,} messages that are not applied"
-            self._watched.say(f"{told} → `cdc dead-letters list`")
+            self._watched.say(str(left_behind.held(name, keys, letters)))
         self._tell(left.stopped)
         return self._watched.reached(progress)
 

@@ -12,6 +12,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
+from cdc.core.counted import counted
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
@@ -163,5 +164,5 @@ def copy_again(
             return Outcome(frozenset(), void, failure)
         copied = _copied(work, follower, fit)
     for name, rows in copied.items():
-        say(f"{name} is copied again: {rows:,} rows" if name in known else f"{name} joins: {rows:,} rows are copied")
+        say(f"{name} {'is copied again' if name in known else 'joins'}: {counted(rows, 'row')} copied")
     return Outcome(frozenset(copied), void, failure)

@@ -16,12 +16,11 @@ def followed(settings: PipelineSettings) -> list[Table]:
     return [table for table in delta_follower(settings).tables() if table.name in settings.selection]
 
 
-def check_followed(settings: PipelineSettings, tables: Sequence[Table]) -> None:
-    """Raises PreconditionError for the first of these tables of the source that the lake has otherwise."""
+def otherwise(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableName, PreconditionError]:
+    """Which of these tables of the source the lake has otherwise."""
     now = {table.name: table for table in tables}
-    for was in followed(settings):
-        if was.name in now and (found := difference(was, now[was.name])):
-            raise found
+    each = {was.name: difference(was, now[was.name]) for was in followed(settings) if was.name in now}
+    return {name: found for name, found in each.items() if found}
 
 
 def unseen(settings: PipelineSettings) -> dict[TableName, CdcError]:

@@ -18,6 +18,7 @@ from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in
+from cdc.run import left_behind
 from cdc.run.pipeline import delta_follower, lake_of
 from cdc.run.selected import followed_names
 from connect import slot, source
@@ -134,11 +135,11 @@ class Collector:
             self._settings.delta[0]: self._held(cut)
         }
         behind = _Behind(self._tables, lsn, ends)
-        for stop in self._asked(lake.stopped) or ():
-            self._note(PreconditionError(str(stop), stop.remedy))
+        for tell in (left_behind.stopped, left_behind.waiting):
+            for problem in self._asked(partial(tell, self._settings, lake)) or ():
+                self._note(problem)
         for name, (keys, letters) in (self._asked(lake.held) or {}).items():
-            told = f"{name}: {keys:,} keys are held, with {letters:,} messages that are not applied"
-            self._note(PreconditionError(told, "`cdc dead-letters list`"))
+            self._note(left_behind.held(name, keys, letters))
         followers = {
             name: FollowerState(position, counts[name], behind.lag(position), self._silent.get(name))
             for name, position in positions.items()

@@ -19,20 +19,23 @@ from cdc.columns.compare import Comparison, Side, compare, side
 from cdc.columns.digest import Digest, digest_of_copy
 from cdc.columns.table_copy import FrameCopy
 from cdc.config.settings import PipelineSettings
+from cdc.core.errors import CdcError, ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
+from cdc.run import left_behind
+from cdc.run.acceptance import as_one, examined
 from cdc.run.arrival import check_attended, wait, wait_for_tables
+from cdc.run.failures import told
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
-from cdc.run.schema_check import check_followed
+from cdc.run.schema_check import otherwise
 from cdc.run.selected import followed_names
-from connect import catalog, registration, slot, source
-from connect.catalog import Examined, TablesRefusedError
+from connect import registration, slot, source
+from connect.catalog import Examined
 from sinks.lake.feed import LakeFeed
-from sinks.lake.stopped import Stop
 from snapshots.copy import SnapshotSource
 from snapshots.keeper import Kept, files, kept
 from snapshots.read import SourceRows
@@ -61,15 +64,18 @@ class Report:
 
     lsn: Lsn
     followers: Mapping[str, Mapping[TableName, Verdict]]
-    stopped: Sequence[Stop] = ()
+    stopped: Mapping[TableName, CdcError] = field(default_factory=dict)
     """Tables that are followed no further, and were not compared."""
+    incomparable: Mapping[TableName, CdcError] = field(default_factory=dict)
+    """Tables of which the source has what no follower can, or which the followers have otherwise."""
 
     def _verdicts(self) -> list[Verdict]:
         return [verdict for tables in self.followers.values() for verdict in tables.values()]
 
     @property
     def equal(self) -> bool:
-        return not self.stopped and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
+        unsaid = self.stopped or self.incomparable
+        return not unsaid and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
 
     @property
     def different(self) -> bool:
@@ -80,8 +86,13 @@ class Report:
             name: {str(table): verdict.as_json() for table, verdict in tables.items()}
             for name, tables in self.followers.items()
         }
-        stopped = {str(stop.name): stop.reason for stop in self.stopped}
-        return {"lsn": format_lsn(self.lsn), "equal": self.equal, "followers": followers, "stopped": stopped}
+        return {
+            "lsn": format_lsn(self.lsn),
+            "equal": self.equal,
+            "followers": followers,
+            "stopped": {str(name): str(reason) for name, reason in self.stopped.items()},
+            "incomparable": {str(name): str(reason) for name, reason in self.incomparable.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +104,22 @@ class Readback:
     digest: Callable[[Table], Digest]
 
 
+Followers = Mapping[str, Readback]
+
+
 def verify(
     settings: PipelineSettings,
     start_spark: Callable[[], SparkSession],
     names: Sequence[str],
     patience: float | None,
     most: int,
+    chosen: Collection[TableName] = (),
 ) -> Report:
     """Compare these followers with a snapshot of the source, when they have everything up to its LSN.
 
-    Spark starts once everything else is checked. Of each table at most `most` differing keys are named; one that the
-    follower has changed behind the LSN meanwhile is told as moved. Raises PreconditionError when a follower does not
+    `chosen`: only these tables, where there are some. Spark starts once everything else is checked. Of each table at
+    most `most` differing keys are named; one that the follower has changed behind the LSN meanwhile is told as moved.
+    Raises PreconditionError when a follower does not
     get there within `patience` seconds; without any, as soon as it is known that nobody brings it there.
     """
     check_copied(settings)
@@ -111,15 +127,14 @@ def verify(
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
-        examined = catalog.examine(
-            connection, followed_names(settings, delta_follower(settings)), settings.source.named_keys
-        )
+        wanted = _wanted(followed_names(settings, delta_follower(settings)), chosen)
+        now = examined(connection, settings, wanted)
         if patience is None:
             positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
             check_attended(settings, positions, source.current_lsn(connection))
         spark = start_spark()
         followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
-        compared = [table.name for table in examined.tables]
+        compared = [table.name for table in now.tables]
         before = files(connection, compared)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
@@ -134,26 +149,39 @@ def verify(
             reader = held.enter_context(Reader(settings.log))
             since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn)
             truth = _Truth(spark, readers, keeper, lsn, since, most, held)
-            reached = {name: wait(settings, name, each.position, lsn, patience) for name, each in followers.items()}
-            # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
-            stopped = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience)
-            going = _going(examined, {stop.name for stop in stopped})
-            check_followed(settings, going)
-            found = {
-                name: truth.verdicts(
-                    each, reached[name], [table for table in going if settings.holds(name, table.name)]
-                )
-                for name, each in followers.items()
-            }
-    return Report(lsn, found, stopped)
+            return _compared(settings, followers, now, truth, patience)
 
 
-def _going(examined: Examined, stopped: Collection[TableName]) -> list[Table]:
-    """The tables that are not stopped. Raises TablesRefusedError when one should be: it cannot be followed any more."""
-    unfit = [each for name, found in examined.refusals.items() if name not in stopped for each in found]
-    if unfit:
-        raise TablesRefusedError(unfit)
-    return [table for table in examined.tables if table.name not in stopped]
+def _compared(
+    settings: PipelineSettings, followers: Followers, now: Examined, truth: "_Truth", patience: float | None
+) -> Report:
+    """The verdicts, once the followers have everything up to the LSN."""
+    reached = {name: wait(settings, name, each.position, truth.lsn, patience) for name, each in followers.items()}
+    # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
+    stops = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience)
+    asked = now.shapes.keys() | now.refusals.keys()
+    stopped = {stop.name: left_behind.told(stop, now) for stop in stops if stop.name in asked}
+    truth.incomparable.update(_changed(settings, now, stopped))
+    going = [table for table in now.tables if table.name not in stopped]
+    found = {
+        name: truth.verdicts(each, reached[name], [table for table in going if settings.holds(name, table.name)])
+        for name, each in followers.items()
+    }
+    return Report(truth.lsn, found, stopped, truth.incomparable)
+
+
+def _wanted(names: Sequence[TableName], chosen: Collection[TableName]) -> Sequence[TableName]:
+    """Raises ConfigurationError for a table that is chosen and not followed."""
+    if unknown := sorted(set(chosen) - set(names)):
+        raise ConfigurationError(f"{unknown[0]} is not followed", "correct --table; `cdc status` names those that are")
+    return [name for name in names if not chosen or name in chosen]
+
+
+def _changed(settings: PipelineSettings, now: Examined, stopped: Collection[TableName]) -> dict[TableName, CdcError]:
+    """The tables that cannot be followed any more as the source has them, or are not yet, and nobody has stopped."""
+    unfit = {name: as_one(refusals) for name, refusals in now.refusals.items()}
+    found = {**otherwise(settings, now.tables), **unfit}
+    return {name: each for name, each in found.items() if name not in stopped}
 
 
 def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, Readback]:
@@ -180,11 +208,24 @@ class _Truth:
     reading: Lock = field(default_factory=Lock)
     digests: dict[TableName, Digest] = field(default_factory=dict)
     sides: dict[TableName, Side] = field(default_factory=dict)
+    incomparable: dict[TableName, CdcError] = field(default_factory=dict)
+    """Tables of which there are no verdicts, and why."""
 
     def verdicts(self, follower: Readback, position: Position, tables: Sequence[Table]) -> dict[TableName, Verdict]:
+        comparable = [table for table in tables if table.name not in self.incomparable]
         with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
-            found = threads.map(lambda table: self._verdict(follower, position, table), tables)
-            return {table.name: verdict for table, verdict in zip(tables, found, strict=True)}
+            found = threads.map(lambda table: self._verdict_if_held(follower, position, table), comparable)
+            each = {table.name: verdict for table, verdict in zip(comparable, found, strict=True)}
+        return {name: verdict for name, verdict in each.items() if verdict}
+
+    def _verdict_if_held(self, follower: Readback, position: Position, table: Table) -> Verdict | None:
+        """None where the source has a value that no follower can hold: it is another table's verdict no less."""
+        try:
+            with told(f"the comparison of {table.name}"):
+                return self._verdict(follower, position, table)
+        except PreconditionError as unfit:
+            self.incomparable[table.name] = unfit
+            return None
 
     def _verdict(self, follower: Readback, position: Position, table: Table) -> Verdict:
         ours, theirs = self._digest(table), follower.digest(table)

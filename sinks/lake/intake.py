@@ -8,6 +8,7 @@ from cdc.columns.batch import ChangeBatch, Ranks
 from cdc.columns.changes import RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.holding import Held
+from cdc.core.counted import counted
 from cdc.core.errors import DivergenceError, PreconditionError
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
@@ -167,4 +168,4 @@ def _holds(table: Table, refused: Sequence[RefusedMessage]) -> bool:
 
 def _told(refused: Sequence[RefusedMessage]) -> str:
     unread = [each for each in refused if not each.waits] or refused
-    return f"{len(unread)} messages cannot be read, first {unread[0].refusal} (`cdc dead-letters list`)"
+    return f"{counted(len(unread), 'message')} cannot be read, first {unread[0].refusal} (`cdc dead-letters list`)"

@@ -14,6 +14,7 @@ from pyroaring import BitMap
 from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.key_bits import KeyBits
 from cdc.columns.row_bits import bits_from, row_bits
+from cdc.core.counted import counted
 from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
 from cdc.core.position import Lsn
 from cdc.core.table import Table
@@ -91,8 +92,8 @@ class LiveTable:
         there = hits.take(np.flatnonzero(new[hits.asked]))
         if len(there.asked) and (count := int(self.live(there.places).sum())):
             raise DivergenceError(
-                f"{self.table.name}: {count} rows were inserted whose keys ({', '.join(self.table.key)}) the lake has"
-                " already; its key was another one for a while, or tells no rows apart, or something else has written"
+                f"{self.table.name}: {counted(count, 'row')} inserted whose key ({', '.join(self.table.key)}) the lake"
+                " has already; it was another one for a while, or tells no rows apart, or something else has written"
                 " to the lake",
                 "see `cdc verify`, then bootstrap the table again",
             )
@@ -125,7 +126,7 @@ class LiveTable:
         chosen = np.arange(len(hits.asked)) - firsts[hits.asked] < needed[hits.asked]
         if int(chosen.sum()) < len(rows):
             raise DivergenceError(
-                f"{self.table.name}: {len(rows) - int(chosen.sum())} rows are to go that the lake does not have",
+                f"{self.table.name}: {counted(len(rows) - int(chosen.sum()), 'row')} to go that the lake does not have",
                 "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
             )
         return self._vectors_with(hits.take(np.flatnonzero(chosen)))

@@ -74,7 +74,7 @@ def test_each_table_stops_alone_and_goes_on_as_it_is(make_pipeline: MakePipeline
     # what they show is what they had before, nothing of the change is in it
     assert {name: rows(pipeline, spark, name) for name in CHANGES} == {name: [(1, "1.25")] for name in CHANGES}
     report = verified(pipeline, spark)
-    assert sorted(str(stop.name) for stop in report.stopped) == sorted(names)
+    assert sorted(map(str, report.stopped)) == sorted(names)
     assert not report.equal
     assert [[str(table) for table in tables] for tables in report.followers.values()] == [["public.others"]] * 3
     assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())

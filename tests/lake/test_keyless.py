@@ -69,5 +69,5 @@ def test_a_row_that_is_not_there_cannot_go() -> None:
     gone: dict[str, object] = {"op": "d", "before": named((1, "x")), "after": None}
     with made([(1, "x")]) as lake:
         live = opened(lake, LOGS)
-        with pytest.raises(DivergenceError, match=r"public\.logs: 1 rows are to go"):
+        with pytest.raises(DivergenceError, match=r"public\.logs: 1 row to go"):
             apply(live, [gone, dict(gone)], 1)

@@ -142,7 +142,7 @@ def test_a_value_that_was_not_sent_and_is_nowhere_stops(folder_lake: PlacedLake,
 def test_a_key_that_comes_and_is_there_is_a_contradiction(folder_lake: PlacedLake) -> None:
     writer, before = opened(folder_lake), read_by_delta_rs(folder_lake)
     again = [Insert(T, Place(1, 1), (2,), row(2, "another")), Insert(T, Place(1, 2), (10_000,), row(10_000, "new"))]
-    with pytest.raises(DivergenceError, match=r"1 rows were inserted whose keys \(id\) the lake has already"):
+    with pytest.raises(DivergenceError, match=r"1 row inserted whose key \(id\) the lake has already"):
         apply(writer, again, 1)
     assert read_by_delta_rs(folder_lake) == before
     # it may come back, once it is gone

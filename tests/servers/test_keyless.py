@@ -110,7 +110,7 @@ def test_a_key_that_the_user_names(make_pipeline: MakePipeline, spark: SparkSess
     assert compared(report) == {name: ["public.events"] for name in ("lake", "search", "latest")}
     # what the user has promised does not hold
     pipeline.run("INSERT INTO events SELECT * FROM events WHERE number = 40")
-    with pytest.raises(PreconditionError, match=r"public\.events .*1 rows were inserted whose keys \(place, number\)"):
+    with pytest.raises(PreconditionError, match=r"public\.events .*1 row inserted whose key \(place, number\)"):
         caught_up(pipeline, spark)
 
 

@@ -1,13 +1,14 @@
 """Tables that are named by patterns: those that are made later join by themselves, on the real parts."""
 
+import re
+
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
 from connect.catalog import TablesRefusedError
 from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, verified
+from tests.verbs import booted, caught_up, following, problems, verified
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -48,11 +49,34 @@ def test_what_is_made_later_joins(make_pipeline: MakePipeline, spark: SparkSessi
             "INSERT INTO sales.parts VALUES (1, 1)",
             "CREATE TABLE sales.unfit (id int)",
         )
-        running.wait_for("sales.parts joins: 1 rows are copied")
+        running.wait_for("sales.parts joins: 1 row copied")
         running.wait_for("not copied again yet: sales.unfit has no primary key")
         pipeline.run("ALTER TABLE sales.unfit ADD PRIMARY KEY (id)", "INSERT INTO sales.unfit VALUES (1)")
-        running.wait_for("sales.unfit joins: 1 rows are copied")
+        running.wait_for("sales.unfit joins: 1 row copied")
         pipeline.run("UPDATE sales.orders SET n = 2", "INSERT INTO sales.empty VALUES (7)", "DELETE FROM sales.unfit")
         assert verified(pipeline, spark).equal
     assert not booted(pipeline, spark).changed
-    assert TableName("sales", "part_1") not in delta_follower(pipeline.settings).bookmarks()
+    assert "sales.part_1" not in names(pipeline)
+
+
+def test_what_cannot_join_is_told_and_stops_nothing_else(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, "DROP TABLE sales.log", tables=("sales.*",))
+    booted(pipeline, spark)
+    pipeline.run("CREATE TABLE sales.keyless (id int)", "CREATE TABLE sales.next (id int PRIMARY KEY)")
+    pipeline.run("DROP TABLE sales.old_orders")
+    gone = r"no table sales\.old_orders in the source → stop `cdc follow`; `cdc bootstrap` leaves it out"
+    with pytest.raises(TablesRefusedError, match=rf"followed no further than .* it cannot be copied: {gone}"):
+        caught_up(pipeline, spark)
+    assert names(pipeline) == ["sales.next", "sales.old_orders", "sales.orders"]
+    told = problems(pipeline)
+    assert [line.partition(" ")[0] for line in told] == ["sales.old_orders", "sales.keyless"]
+    assert re.search(gone, told[0])
+    assert "sales.keyless has no primary key" in told[1]
+    pipeline.run("CREATE TABLE sales.last (id int PRIMARY KEY)")
+    assert "sales.last is not copied yet → run `cdc follow`" in problems(pipeline)
+    booted(pipeline, spark)
+    assert names(pipeline) == ["sales.last", "sales.next", "sales.orders"]
+    with pytest.raises(TablesRefusedError, match=r"sales\.keyless has no primary key"):
+        booted(pipeline, spark, "sales.keyless")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal

@@ -60,6 +60,13 @@ def test_names_that_are_given_stay() -> None:
     assert settings.followers["search"].model_dump()["prefix"] == "i"
 
 
+def test_tables_that_a_follower_leaves_out_are_named() -> None:
+    settings = with_followers(search={**SEARCH, "leave_out": ["orders"]})
+    assert not settings.holds("search", TableName("public", "orders"))
+    with pytest.raises(ValidationError, match=r"public\.order is none of source\.tables"):
+        with_followers(search={**SEARCH, "leave_out": ["order"]})
+
+
 def test_tables_are_parsed_and_trimmed() -> None:
     settings = with_tables(" orders ", "sales.Lines")
     assert settings.selection.names == (TableName("public", "orders"), TableName("sales", "Lines"))

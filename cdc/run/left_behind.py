@@ -1,0 +1,55 @@
+"""Tables that are followed no further, or not at all though they are named: what to tell of each, and what to do."""
+
+from collections.abc import Sequence
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.counted import counted
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.table import TableName
+from cdc.run.acceptance import as_one, examined
+from cdc.run.pipeline import attended
+from cdc.run.selected import joining
+from connect import source
+from connect.catalog import Examined
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.stopped import Stop
+
+
+def told(stop: Stop, now: Examined) -> PreconditionError:
+    """What to tell of a stopped table; what to do may be more than to have it copied again."""
+    if stop.name not in now.refusals:
+        return PreconditionError(str(stop), stop.remedy)
+    unfit = as_one(now.refusals[stop.name])
+    return PreconditionError(f"{stop}; as it is now it cannot be copied: {unfit.what}", unfit.remedy)
+
+
+def held(table: TableName, keys: int, letters: int) -> PreconditionError:
+    """What to tell of a table that has dead letters: so many, of so many keys."""
+    told = f"{table}: {counted(keys, 'key')} held, {counted(letters, 'message')} not applied"
+    return PreconditionError(told, "`cdc dead-letters list`")
+
+
+def stopped(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+    """What to tell of the lake's stopped tables, by how the source has them, where it answers."""
+    stops = lake.stopped()
+    if not stops:
+        return []
+    try:
+        with source.connected(settings.source) as connection:
+            now = examined(connection, settings, [stop.name for stop in stops])
+    except UnreachableError:
+        now = Examined([], {}, {})
+    return [told(stop, now) for stop in stops]
+
+
+def waiting(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+    """What to tell of tables that came under a pattern, and cannot be copied or have nobody who does it."""
+    if not settings.selection.has_patterns or lake.position() is None:
+        return []
+    with source.connected(settings.source) as connection:
+        now = examined(connection, settings, sorted(joining(connection, settings, lake)))
+    fit: Sequence[PreconditionError] = [
+        PreconditionError(f"{table.name} is not copied yet", "run `cdc follow`") for table in now.tables
+    ]
+    copied = attended(settings, settings.delta[0])
+    return [*map(as_one, now.refusals.values()), *([] if copied else fit)]
