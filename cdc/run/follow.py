@@ -81,6 +81,7 @@ def follow(
             held.enter_context(renewed(renewal, copy, say))
         # only now: PySpark takes SIGINT for itself when a session starts
         held.enter_context(_signals(stopping, say))
+        say(f"following: {', '.join(names)}")
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(following.run, name) for name in names]
             hopeless = _attended(running, capture, stopping)

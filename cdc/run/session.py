@@ -3,7 +3,6 @@
 import atexit
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
 from cdc.local.servers.java import LATE_COMPILER, Java, find_java
+from cdc.run.loaded_classes import write_down
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -36,8 +36,6 @@ FIXED = {
 }
 """What the toolkit relies on, whatever the rest is."""
 
-WRITING_SECONDS = 120.0
-"""How long the end of the process waits for the archive; one that takes longer is left to be swept."""
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """One compiler only; that alone would leave 48 MB for compiled code, which Spark fills (seen: VirtualMachineError)."""
@@ -73,10 +71,8 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     java = find_java()
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     archive = _class_archive(java, launch.jars) if launch.master.startswith("local") else None
-    own = {
-        "spark.driver.memory": launch.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join([*_java_options(launch), *(archive.options() if archive else ())]),
-    }
+    options = [*_java_options(launch), *(archive.options_on_demand() if archive else ())]
+    own = {"spark.driver.memory": launch.driver_memory, "spark.driver.extraJavaOptions": " ".join(options)}
     # on this machine alone, the one Java has the jars from the beginning: what is loaded from there can be archived
     jars = {"spark.driver.extraClassPath": ":".join(launch.jars)} if archive else {"spark.jars": ",".join(launch.jars)}
     # PySpark's default is whatever `python3` PATH has, perhaps another version without our packages
@@ -109,18 +105,17 @@ def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
 
 
 def _keep(archive: ClassArchive) -> None:
-    """At the end of this process: the session's Java, which ends with it, writes what it has loaded (JEP 350)."""
+    """At the end of this process: the session's Java, which ends with it, writes what it has loaded."""
     gateway = SparkContext._gateway
-    if gateway is not None:
-        if SparkContext._active_spark_context is not None:
-            # a session that is not stopped tells of its connections' end with a traceback
-            with suppress(Py4JError):
-                SparkContext._active_spark_context.stop()
-        # PySpark's Java ends by itself when its stdin does; one that is killed writes no archive
-        gateway.proc.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            gateway.proc.wait(WRITING_SECONDS)
-            archive.keep()
+    # another process may have been quicker
+    if gateway is None or archive.is_there:
+        return
+    if SparkContext._active_spark_context is not None:
+        # what it is still doing takes the core that this needs
+        with suppress(Py4JError):
+            SparkContext._active_spark_context.stop()
+    write_down(gateway, archive.own)
+    archive.keep()
 
 
 def _java_options(launch: Launch) -> list[str]:

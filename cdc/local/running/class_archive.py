@@ -1,7 +1,7 @@
 """What classes a Java program has loaded, kept for its next start: to load and check them is half of what that takes.
 
-A dynamic archive of the Java machine (JEP 350), written once, when a program ends. The machine itself checks that its
-version and the class path are those of the archive, and starts without it where they are not.
+A dynamic archive of the Java machine (JEP 350), written once, when a program ends or is asked for it. The machine
+itself checks that its version and the class path are those of the archive, and starts without it where they are not.
 """
 
 import hashlib
@@ -39,12 +39,17 @@ class ClassArchive:
 
     def options(self) -> list[str]:
         """Java's options: read the archive, or write it at the end (JEP 350); a Java that knows neither starts, too."""
-        if self.is_there:
-            return [f"-XX:SharedArchiveFile={self.path}", *_QUIET]
-        return [f"-XX:ArchiveClassesAtExit={self.own}", *_QUIET]
+        return [*(self._read() or [f"-XX:ArchiveClassesAtExit={self.own}"]), *_QUIET]
+
+    def options_on_demand(self) -> list[str]:
+        """Java's options: read the archive, or be ready to write it where somebody asks for that."""
+        return [*(self._read() or ["-XX:+RecordDynamicDumpInfo"]), *_QUIET]
+
+    def _read(self) -> list[str]:
+        return [f"-XX:SharedArchiveFile={self.path}"] if self.is_there else []
 
     def keep(self) -> None:
-        """When a program has ended by itself: what it has written gets its name; what others left half done goes."""
+        """When it is written whole: it gets its name; what others left half done goes."""
         # renamed when it is whole: programs that start meanwhile see the old archive, or none
         with suppress(FileNotFoundError):
             self.own.rename(self.path)
