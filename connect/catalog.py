@@ -52,6 +52,11 @@ class Examined:
     refusals: Mapping[TableName, Sequence[PreconditionError]]
     shapes: Mapping[TableName, Shape]
 
+    @property
+    def fit(self) -> Sequence[Table]:
+        """Those of the tables that nobody refuses for further reasons."""
+        return [table for table in self.tables if table.name not in self.refusals]
+
 
 def describe(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> list[Table]:
     """Read the tables, in the order of `names`; `keys`: those of tables for which the user has named one.

@@ -18,7 +18,7 @@ from connect.source import TEXT_OPTIONS
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
-EXACT_TEXT, BOUNDED_JSON = "cdc.connect.ExactText", "cdc.connect.BoundedJson"
+POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 
@@ -79,7 +79,7 @@ def configuration(
         **_events(registration),
         # the same text whatever the server's or the role's own settings, as in our own sessions
         "driver.options": TEXT_OPTIONS,
-        **(_exact_text(registration) if EXACT_TEXT in captured.plugins else {}),
+        **(_exact_text(registration) if POSTGRES_TEXT in captured.plugins else {}),
         **_throughput(capture),
         **_bounds(captured),
         **_topics(captured),
@@ -138,10 +138,10 @@ def _events(registration: Registration) -> dict[str, str]:
 
 
 def _exact_text(registration: Registration) -> dict[str, str]:
-    """What Debezium cannot hold whole comes as the text that Postgres writes (`cdc/local/plugin/ExactText.java`)."""
+    """What Debezium cannot hold whole comes as the text that Postgres writes (`cdc/local/plugin/PostgresText.java`)."""
     return {
         "converters": "exact",
-        "exact.type": EXACT_TEXT,
+        "exact.type": POSTGRES_TEXT,
         "exact.placeholder": placeholder(registration.pipeline),
     }
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import asyncpg
 import pyarrow as pa
+import pyarrow.compute as pc
 import uvloop
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
@@ -22,6 +23,8 @@ from snapshots.forms import form
 from snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
+LONGEST_SHOWN: Final = 80
+"""Characters of a key's value that are told."""
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """What is decoded at once stays in a processor's cache."""
 # the signature, flags and the length of an extension that is empty; a count of fields that is -1
@@ -94,8 +97,17 @@ def _where(table: Table, fields: Mapping[str, Field], row: int) -> str:
     each = {column: fields[column.name].rows(row, row + 1) for column in table.key_columns}
     if not each or not all(_is_fit(column, field) for column, field in each.items()):
         return ""
-    values = (f"{column.name} = {form(column).make(field, column)[0]}" for column, field in each.items())
+    values = (f"{column.name} = {_shown(form(column).make(field, column))}" for column, field in each.items())
     return f", where {' and '.join(values)}"
+
+
+def _shown(values: pa.Array) -> str:
+    """A single value in one short line; not by way of Python, which has no years beyond 9999."""
+    try:
+        text = str(pc.cast(values, pa.string())[0])
+    except pa.ArrowInvalid:
+        text = str(values[0])
+    return (text if text.isprintable() else repr(text))[:LONGEST_SHOWN]
 
 
 def _blocks(conninfo: str, snapshot: str, query: str) -> Iterator[list[bytes]]:

@@ -131,7 +131,7 @@ def _times(values: Values, column: Column) -> pa.Array:
 
 
 def _texts(values: Values, column: Column) -> pa.Array:
-    """What `ExactText.java` sends as Postgres wrote it."""
+    """What `PostgresText.java` sends as Postgres wrote it."""
     return from_text(values, column)
 
 

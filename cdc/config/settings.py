@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from cdc.core.selection import BUT, Selection, is_exclusion
+from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, all_refused
 from cdc.core.table import TableName
 from cdc.log.settings import LogSettings
@@ -179,10 +179,10 @@ def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:
 
 def _left_out_findings(followers: dict[str, FollowerSettings], selection: Selection) -> list[Finding]:
     return [
-        ((name, "leave_out"), f"{table} is none of source.tables")
+        ((name, "leave_out"), f"{text} is none of source.tables, of which each is named here by itself")
         for name, follower in followers.items()
-        for table in ([] if isinstance(follower, DeltaSettings) else map(TableName.parse, follower.leave_out))
-        if table not in selection
+        for text in ([] if isinstance(follower, DeltaSettings) else follower.leave_out)
+        if is_pattern(text) or TableName.parse(text) not in selection
     ]
 
 

@@ -1,7 +1,6 @@
 """Which of the named tables can be followed, and every reason against the others, before anything is made."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from itertools import chain
 
 from psycopg import Connection
@@ -18,6 +17,7 @@ from connect.types import is_sent_whole
 from sinks import registry
 
 _PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"
+_GONE = "no table {} in the source"
 Refusals = Mapping[TableName, PreconditionError]
 
 
@@ -33,22 +33,40 @@ def accepted(
     `plugins`: the classes that Kafka Connect has, ours among them or not. Raises TablesRefusedError with every reason
     of every other table that cannot be followed; it offers the `source.tables` that would be accepted.
     """
-    tables, refusals = judged(connection, settings, names, plugins)
-    if refusals.keys() - set(needless):
-        raise TablesRefusedError(chain.from_iterable(refusals.values()), _offer(settings, names, refusals))
+    # those that are needed first: of two that cannot both be followed, it is the other one that is refused
+    tables, refusals = judged(connection, settings, sorted(names, key=lambda name: name in needless), plugins)
+    if needed := {name: found for name, found in refusals.items() if name not in needless}:
+        raise TablesRefusedError(chain.from_iterable(needed.values()), _offer(settings, names, needed))
     return [table for table in tables if table.name not in refusals], refusals
 
 
-def examined(connection: Connection, settings: PipelineSettings, names: Sequence[TableName]) -> Examined:
-    """These tables as the source has them now, and why others cannot be followed."""
-    found = catalog.examine(connection, names, settings.source.named_keys)
-    gone = {
-        name: [PreconditionError(f"no table {name} in the source", "stop `cdc follow`; `cdc bootstrap` leaves it out")]
-        for name in names
-        # by a pattern, that is: one that is named has to be taken from there
-        if name not in found.shapes and name not in settings.selection.names
-    }
-    return replace(found, refusals={**found.refusals, **gone})
+def examined(
+    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], beside: Sequence[TableName] = ()
+) -> Examined:
+    """These tables as the source has them now, and why some cannot be followed, as far as source and settings say.
+
+    `beside`: those that are captured already, which are not looked at for themselves.
+    """
+    every = catalog.examine(connection, [*names, *beside], settings.source.named_keys)
+    tables = [table for table in every.tables if table.name in names]
+    there = {name: every.shapes[name] for name in names if name in every.shapes}
+    own = {name: every.refusals[name] for name in names if name in every.refusals}
+    # by a pattern, that is: one that is named has to be taken from there
+    gone = {name: _GONE.format(name) for name in names if name not in there and name not in settings.selection.names}
+    remedy = "stop `cdc follow`; `cdc bootstrap` leaves it out"
+    own |= {name: [PreconditionError(told, remedy)] for name, told in gone.items()}
+    further = [
+        readiness.unreadable(connection, settings.source, there),
+        *(_unfit(settings, name, tables) for name in settings.followers),
+    ]
+    return Examined(tables, _all_of(names, own, further), there)
+
+
+def _all_of(
+    names: Sequence[TableName], own: Mapping[TableName, Sequence[PreconditionError]], further: Sequence[Refusals]
+) -> dict[TableName, Sequence[PreconditionError]]:
+    each = {name: [*own.get(name, ()), *(found[name] for found in further if name in found)] for name in names}
+    return {name: found for name, found in each.items() if found}
 
 
 def as_one(refusals: Sequence[PreconditionError]) -> PreconditionError:
@@ -70,23 +88,16 @@ def judged(
 
     `beside`: those that are captured already, which are not judged, and which the others must not collide with.
     """
-    keys = {name: key for name, key in settings.source.named_keys.items() if name in names}
-    found = examined(connection, settings, [*names, *beside])
-    tables = [table for table in found.tables if table.name in names]
-    there = [name for name in names if name in found.shapes]
-    fit = {table.name for table in tables}
+    found = examined(connection, settings, names, beside)
+    fit = {table.name for table in found.tables}
+    keys = {name: key for name, key in settings.source.named_keys.items() if name in fit}
     further: list[Refusals] = [
-        catalog.shared_keys(connection, {name: key for name, key in keys.items() if name in fit}),
-        readiness.unreadable(connection, settings.source, {name: found.shapes[name] for name in there}),
-        sharing(settings.log.prefix, [*beside, *there], change_topic, latest_topic),
-        {} if connector.EXACT_TEXT in plugins else _unsendable(tables),
-        {} if connector.has_own_topics(plugins) else _without_topic(there),
-        *(_unfit(settings, name, tables) for name in settings.followers),
+        catalog.shared_keys(connection, keys),
+        sharing(settings.log.prefix, [*beside, *found.shapes], change_topic, latest_topic),
+        {} if connector.POSTGRES_TEXT in plugins else _unsendable(found.tables),
+        {} if connector.has_own_topics(plugins) else _without_topic(found.shapes),
     ]
-    refusals = {
-        name: [*found.refusals.get(name, ()), *(each[name] for each in further if name in each)] for name in names
-    }
-    return tables, {name: each for name, each in refusals.items() if each}
+    return list(found.tables), _all_of(names, found.refusals, further)
 
 
 def _unsendable(tables: Iterable[Table]) -> Refusals:
@@ -94,7 +105,7 @@ def _unsendable(tables: Iterable[Table]) -> Refusals:
     lacking = {table.name: [c.name for c in table.columns if not is_sent_whole(c)] for table in tables}
     return {
         name: PreconditionError(
-            f"{name}: Kafka Connect lacks {connector.EXACT_TEXT}, without which Debezium cannot send column"
+            f"{name}: Kafka Connect lacks {connector.POSTGRES_TEXT}, without which Debezium cannot send column"
             f" {', '.join(columns)} whole",
             _PLUGIN,
         )

@@ -1,7 +1,7 @@
 """Has a follower everything that committed up to an LSN, and is anybody bringing it there?"""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.config.settings import PipelineSettings
@@ -63,9 +63,11 @@ def wait(settings: PipelineSettings, name: str, where: Where, lsn: Lsn, patience
         time.sleep(POLL_SECONDS)
 
 
-def wait_for_tables(settings: PipelineSettings, followers: Mapping[str, Where], patience: float | None) -> list[Stop]:
-    """Wait until each follower has all of its tables as they were copied last, but for those that are stopped, which it
-    gives. A copy that replaces another takes part only once it has caught up.
+def wait_for_tables(
+    settings: PipelineSettings, followers: Mapping[str, Where], patience: float | None, asked: Collection[TableName]
+) -> list[Stop]:
+    """Wait until each follower has its tables as they were copied last, of those that are `asked` for; but for those
+    that are stopped, which it gives. A copy that replaces another takes part only once it has caught up.
 
     Raises PreconditionError as `wait` does.
     """
@@ -75,7 +77,10 @@ def wait_for_tables(settings: PipelineSettings, followers: Mapping[str, Where], 
         # first where they stand: a cut that comes behind it has more tables, never fewer
         positions = {name: where() for name, where in followers.items()}
         lake = delta_follower(settings)
-        lacking = {name: _lacking(settings, lake, name, at) for name, at in positions.items()}
+        lacking = {
+            name: [table for table in _lacking(settings, lake, name, at) if table in asked]
+            for name, at in positions.items()
+        }
         name, tables = next(((name, found) for name, found in lacking.items() if found), ("", []))
         if not tables:
             return lake.stopped()

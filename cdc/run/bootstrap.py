@@ -24,7 +24,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.run import left_behind
 from cdc.run.acceptance import accepted
-from cdc.run.copies import Work, first_copy, later_copy, start_capture, started_over
+from cdc.run.copies import NOTHING, Copied, Work, first_copy, later_copy, start_capture, started_over
 from cdc.run.feed_stream import lacking, resumed
 from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted
@@ -32,6 +32,7 @@ from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
 from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.selected import in_source
 from connect import connector, publication, readiness, registration, schema_history, slot, source, topics
+from connect.catalog import TablesRefusedError
 from connect.registration import HEARTBEAT, Registration
 from connect.rest import ConnectClient
 from sinks.lake.follower import DeltaFollower
@@ -87,7 +88,7 @@ def bootstrap(
             spark = None if _is_whole(settings, captured) and not again else start_spark()
             work = Work(settings, connection, client, spark, captured, stands, say, bars)
             _leave_out(work, delta_follower(settings), [*captured, *passed_over])
-            return _fill(work, tables, again)
+            return _fill(work, tables, again, needless)
 
 
 def _check_answering(settings: PipelineSettings) -> None:
@@ -172,7 +173,7 @@ def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None
     readiness.check_free_slot(connection)
 
 
-def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName]) -> Outcome:
+def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName], needless: Set[TableName]) -> Outcome:
     follower = delta_follower(work.settings)
     known = [name for name in again if name in follower.bookmarks()]
     if known:
@@ -183,13 +184,20 @@ def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName]) -> Ou
         work.say(str(told))
     follower.prepare(tables)
     copied = _copy_missing(work, follower, known)
+    for name in copied.unfit.keys() & needless:
+        work.say(f"not copied: {copied.unfit[name]}")
+    needed = [unfit for name, unfit in copied.unfit.items() if name not in needless]
+    if needed and not follower.bookmarks():
+        raise TablesRefusedError(needed)
     # behind the copies, before the others: who follows the lake is filled from a cut
     follower.first_cut(int(time.time() * 1000))
     loaded = _load_fed(work)
-    return Outcome(copied, follower.bookmarks(), loaded)
+    if needed:
+        raise TablesRefusedError(needed)
+    return Outcome(copied.rows, follower.bookmarks(), loaded)
 
 
-def _copy_missing(work: Work, follower: DeltaFollower, again: Sequence[TableName]) -> dict[TableName, int]:
+def _copy_missing(work: Work, follower: DeltaFollower, again: Sequence[TableName]) -> Copied:
     has = follower.bookmarks()
     missing = [name for name in work.captured if name not in has or name in again]
     found = slot.state(work.connection, work.registration.slot)
@@ -201,7 +209,7 @@ def _copy_missing(work: Work, follower: DeltaFollower, again: Sequence[TableName
     # before any copy: the slot keeps WAL until somebody reads it, and a table's changes are in the log only once the
     # connector knows the table
     start_capture(work)
-    return started_over(work, later_copy, follower, missing) if missing else {}
+    return started_over(work, later_copy, follower, missing) if missing else NOTHING
 
 
 def _load_fed(work: Work) -> dict[str, list[TableName]]:

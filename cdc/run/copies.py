@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from psycopg import Connection
 from pyspark.sql import SparkSession
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.columns.feed import required
 from cdc.config.settings import PipelineSettings
 from cdc.core.counted import counted
-from cdc.core.errors import TableRewritten
+from cdc.core.errors import PreconditionError, TableRewritten
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.failures import told
@@ -43,13 +44,20 @@ class Work:
     bars: Bars
 
 
-Copying = Callable[[Work, DeltaFollower, Sequence[Table]], dict[TableName, int]]
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The tables that were copied, with their rows, and those that have a value which followers cannot hold."""
+
+    rows: dict[TableName, int]
+    unfit: dict[TableName, PreconditionError]
 
 
-def started_over(
-    work: Work, copy: Copying, follower: DeltaFollower, names: Sequence[TableName]
-) -> dict[TableName, int]:
-    """Copy tables as they are now, anew when their schema changes before their copy has begun; gives their rows."""
+NOTHING: Final = Copied({}, {})
+Copying = Callable[[Work, DeltaFollower, Sequence[Table]], Copied]
+
+
+def started_over(work: Work, copy: Copying, follower: DeltaFollower, names: Sequence[TableName]) -> Copied:
+    """Copy tables as they are now, anew when their schema changes before their copy has begun."""
     for left in reversed(range(STARTS)):
         try:
             return copy(work, follower, catalog.describe(work.connection, names, work.settings.source.named_keys))
@@ -62,8 +70,8 @@ def started_over(
     raise AssertionError("unreachable")
 
 
-def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
-    """Copy on the snapshot of the pipeline's own slot, which is made for it; gives the tables' rows."""
+def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> Copied:
+    """Copy on the snapshot of the pipeline's own slot, which is made for it."""
     # a second try: the slot of the first one is there, but its snapshot went with its connection
     if slot.state(work.connection, work.registration.slot) is not None:
         return later_copy(work, follower, missing)
@@ -74,7 +82,7 @@ def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) ->
         return _copy(work, follower, missing, keeper, bookmark)
 
 
-def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> dict[TableName, int]:
+def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> Copied:
     """Copy on a temporary slot's snapshot, once capture is proven with these tables.
 
     Not at once when they are published: a transaction that began before would lose its first rows, which neither the
@@ -123,20 +131,23 @@ def start_capture(work: Work) -> None:
     marker.prove(work.connection, proof)
 
 
-def _copy(
-    work: Work, follower: DeltaFollower, tables: Sequence[Table], keeper: Kept, bookmark: Bookmark
-) -> dict[TableName, int]:
+def _copy(work: Work, follower: DeltaFollower, tables: Sequence[Table], keeper: Kept, bookmark: Bookmark) -> Copied:
     readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
-    copied: dict[TableName, int] = {}
+    copied = Copied({}, {})
     spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)
     for table in tables:
         storage = lake.table(table.name)
         storage.make()
-        with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
-            watch = watched(spark, advance, rows[table.name])
-            with told(f"the copy of {table.name}"):
-                files = copy_table(spark, readers, table, keeper.pages[table.name], CopyWriter(table, storage), watch)
+        try:
+            with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
+                watch, pages = watched(spark, advance, rows[table.name]), keeper.pages[table.name]
+                with told(f"the copy of {table.name}"):
+                    files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)
+        except PreconditionError as unfit:
+            # the others are copied no less
+            copied.unfit[table.name] = unfit
+            continue
         # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
         follower.load(table, files, bookmark)
-        copied[table.name] = sum(file.rows for file in files)
+        copied.rows[table.name] = sum(file.rows for file in files)
     return copied

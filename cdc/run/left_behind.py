@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import psycopg
+
 from cdc.config.settings import PipelineSettings
 from cdc.core.counted import counted
-from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import TableName
 from cdc.run.acceptance import as_one, examined
 from cdc.run.pipeline import attended
@@ -37,7 +39,7 @@ def stopped(settings: PipelineSettings, lake: DeltaFollower) -> list[Preconditio
     try:
         with source.connected(settings.source) as connection:
             now = examined(connection, settings, [stop.name for stop in stops])
-    except UnreachableError:
+    except (CdcError, psycopg.Error):
         now = Examined([], {}, {})
     return [told(stop, now) for stop in stops]
 
@@ -49,7 +51,7 @@ def waiting(settings: PipelineSettings, lake: DeltaFollower) -> list[Preconditio
     with source.connected(settings.source) as connection:
         now = examined(connection, settings, sorted(joining(connection, settings, lake)))
     fit: Sequence[PreconditionError] = [
-        PreconditionError(f"{table.name} is not copied yet", "run `cdc follow`") for table in now.tables
+        PreconditionError(f"{table.name} is not copied yet", "run `cdc follow`") for table in now.fit
     ]
     copied = attended(settings, settings.delta[0])
     return [*map(as_one, now.refusals.values()), *([] if copied else fit)]

@@ -19,7 +19,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.run.acceptance import judged
 from cdc.run.beside import beside
-from cdc.run.copies import Work, later_copy, start_capture, started_over
+from cdc.run.copies import Copied, Work, later_copy, start_capture, started_over
 from cdc.run.failures import ours
 from cdc.run.pipeline import delta_follower, lease
 from cdc.run.progress import Bars
@@ -84,11 +84,16 @@ class Renewal:
                 self._refused = names - outcome.copied - outcome.void
                 self._wanted -= outcome.copied | outcome.void
                 self._copied |= outcome.copied
-            if outcome.failure and str(outcome.failure) != said:
-                said = str(outcome.failure)
-                say(f"not copied again yet: {said}")
+            # of several values that no follower holds, any may be the first to be met
+            if outcome.failure and _reason(outcome.failure) != said:
+                said = _reason(outcome.failure)
+                say(f"not copied again yet: {outcome.failure}")
             if outcome.failure:
                 done.wait(AGAIN_SECONDS)
+
+
+def _reason(failure: CdcError) -> str:
+    return failure.what.partition(", where ")[0]
 
 
 def renewed(renewal: Renewal, copy: Copy, say: Callable[[str], None]) -> AbstractContextManager[None]:
@@ -115,8 +120,8 @@ def _outcome(copy: Copy, names: Collection[TableName]) -> Outcome:
         return Outcome(frozenset(), frozenset(), ours("the copy", error))
 
 
-def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> dict[TableName, int]:
-    """Publish, capture and copy these tables beside the others; gives their rows."""
+def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> Copied:
+    """Publish, capture and copy these tables beside the others."""
     settings, names = work.settings, [table.name for table in tables]
     # one that was made again is not in it any more
     publication.publish(work.connection, settings.source.publication, names)
@@ -163,6 +168,6 @@ def copy_again(
         if not fit:
             return Outcome(frozenset(), void, failure)
         copied = _copied(work, follower, fit)
-    for name, rows in copied.items():
+    for name, rows in copied.rows.items():
         say(f"{name} {'is copied again' if name in known else 'joins'}: {counted(rows, 'row')} copied")
-    return Outcome(frozenset(copied), void, failure)
+    return Outcome(frozenset(copied.rows), void, failure or next(iter(copied.unfit.values()), None))

@@ -6,9 +6,9 @@ Digests first: tables whose rows have the same are equal. Only those that have n
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any
@@ -127,14 +127,14 @@ def verify(
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
-        wanted = _wanted(followed_names(settings, delta_follower(settings)), chosen)
+        wanted = _wanted(settings, names, chosen)
         now = examined(connection, settings, wanted)
         if patience is None:
             positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
             check_attended(settings, positions, source.current_lsn(connection))
         spark = start_spark()
         followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
-        compared = [table.name for table in now.tables]
+        compared = [table.name for table in now.fit]
         before = files(connection, compared)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
@@ -157,12 +157,12 @@ def _compared(
 ) -> Report:
     """The verdicts, once the followers have everything up to the LSN."""
     reached = {name: wait(settings, name, each.position, truth.lsn, patience) for name, each in followers.items()}
-    # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
-    stops = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience)
     asked = now.shapes.keys() | now.refusals.keys()
+    # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
+    stops = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience, asked)
     stopped = {stop.name: left_behind.told(stop, now) for stop in stops if stop.name in asked}
     truth.incomparable.update(_changed(settings, now, stopped))
-    going = [table for table in now.tables if table.name not in stopped]
+    going = [table for table in now.fit if table.name not in stopped]
     found = {
         name: truth.verdicts(each, reached[name], [table for table in going if settings.holds(name, table.name)])
         for name, each in followers.items()
@@ -170,11 +170,13 @@ def _compared(
     return Report(truth.lsn, found, stopped, truth.incomparable)
 
 
-def _wanted(names: Sequence[TableName], chosen: Collection[TableName]) -> Sequence[TableName]:
-    """Raises ConfigurationError for a table that is chosen and not followed."""
-    if unknown := sorted(set(chosen) - set(names)):
-        raise ConfigurationError(f"{unknown[0]} is not followed", "correct --table; `cdc status` names those that are")
-    return [name for name in names if not chosen or name in chosen]
+def _wanted(settings: PipelineSettings, names: Sequence[str], chosen: Collection[TableName]) -> Sequence[TableName]:
+    """Raises ConfigurationError for a table that is chosen and that none of these followers has."""
+    followed = followed_names(settings, delta_follower(settings))
+    for table in chosen:
+        if table not in followed or not any(settings.holds(name, table) for name in names):
+            raise ConfigurationError(f"{table} is followed by none of {', '.join(names)}", "correct --table")
+    return [table for table in followed if not chosen or table in chosen]
 
 
 def _changed(settings: PipelineSettings, now: Examined, stopped: Collection[TableName]) -> dict[TableName, CdcError]:
@@ -221,10 +223,9 @@ class _Truth:
     def _verdict_if_held(self, follower: Readback, position: Position, table: Table) -> Verdict | None:
         """None where the source has a value that no follower can hold: it is another table's verdict no less."""
         try:
-            with told(f"the comparison of {table.name}"):
-                return self._verdict(follower, position, table)
-        except PreconditionError as unfit:
-            self.incomparable[table.name] = unfit
+            return self._verdict(follower, position, table)
+        except _UnfitValue as unfit:
+            self.incomparable[table.name] = PreconditionError(unfit.what, unfit.remedy)
             return None
 
     def _verdict(self, follower: Readback, position: Position, table: Table) -> Verdict:
@@ -260,12 +261,28 @@ class _Truth:
     def _digest(self, table: Table) -> Digest:
         """The source's digest, made once however many followers there are."""
         if table.name not in self.digests:
-            self.digests[table.name] = digest_of_copy(self._source(table), table)
+            with _reading(table):
+                self.digests[table.name] = digest_of_copy(self._source(table), table)
         return self.digests[table.name]
 
     def _side(self, table: Table) -> Side:
         """The source's side, read once however many followers differ."""
         if table.name not in self.sides:
-            self.sides[table.name] = side(self._source(table).frame(), table)
+            with _reading(table):
+                self.sides[table.name] = side(self._source(table).frame(), table)
             self.held.callback(self.sides[table.name].release)
         return self.sides[table.name]
+
+
+class _UnfitValue(PreconditionError):
+    """The source has a value that no follower can hold."""
+
+
+@contextmanager
+def _reading(table: Table) -> Iterator[None]:
+    """The source's rows of the table are read meanwhile."""
+    try:
+        with told(f"the comparison of {table.name}"):
+            yield
+    except PreconditionError as unfit:
+        raise _UnfitValue(unfit.what, unfit.remedy) from unfit

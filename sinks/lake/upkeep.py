@@ -28,7 +28,7 @@ LARGEST_BYTES: Final = 64 * 1024 * 1024
 """Files of this size and above stay as they are, but for their dead rows."""
 MADE_BYTES: Final = 128 * 1024 * 1024
 """What is put together becomes files of at most this size, as long as none was larger."""
-MOST_DEAD: Final = 0.1
+MOST_DEAD: Final = 0.07
 """A file with a larger part of dead rows is written anew: every commit that touches it writes its whole vector."""
 CHECKPOINT_EVERY: Final = 100
 HOUR_MS: Final = 3_600_000

@@ -87,7 +87,9 @@ def test_a_value_that_followers_cannot_hold(
     pipeline = make_pipeline(
         f"CREATE TABLE things (id int PRIMARY KEY, v {kind})",
         f"INSERT INTO things VALUES (1, '{value}'), (2, NULL)",
-        tables=("public.things",),
+        "CREATE TABLE others (id int PRIMARY KEY)",
+        "INSERT INTO others VALUES (1)",
+        tables=("public.things", "public.others"),
     )
     for name, secret in pipeline.environ.items():
         monkeypatch.setenv(name, secret)
@@ -95,6 +97,8 @@ def test_a_value_that_followers_cannot_hold(
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert "public.things: column v holds " in errors[0]
+    # the other one has its copy
+    assert lake_of(pipeline.settings).table(OTHERS).written("")
     pipeline.run("DELETE FROM things WHERE id = 1")
     assert set(booted(pipeline, spark).copied.values()) == {1}
 

@@ -64,12 +64,15 @@ def test_what_cannot_join_is_told_and_stops_nothing_else(make_pipeline: MakePipe
     booted(pipeline, spark)
     pipeline.run("CREATE TABLE sales.keyless (id int)", "CREATE TABLE sales.next (id int PRIMARY KEY)")
     pipeline.run("DROP TABLE sales.old_orders")
+    # before the others in the order of names
+    pipeline.run("CREATE TABLE sales.endless (id int PRIMARY KEY, v date)")
+    pipeline.run("INSERT INTO sales.endless VALUES (1, 'infinity')")
     gone = r"no table sales\.old_orders in the source → stop `cdc follow`; `cdc bootstrap` leaves it out"
     with pytest.raises(TablesRefusedError, match=rf"followed no further than .* it cannot be copied: {gone}"):
         caught_up(pipeline, spark)
     assert names(pipeline) == ["sales.next", "sales.old_orders", "sales.orders"]
     told = problems(pipeline)
-    assert [line.partition(" ")[0] for line in told] == ["sales.old_orders", "sales.keyless"]
+    assert [line.partition(" ")[0] for line in told] == ["sales.old_orders", "sales.keyless", "sales.endless"]
     assert re.search(gone, told[0])
     assert "sales.keyless has no primary key" in told[1]
     pipeline.run("CREATE TABLE sales.last (id int PRIMARY KEY)")
@@ -78,5 +81,7 @@ def test_what_cannot_join_is_told_and_stops_nothing_else(make_pipeline: MakePipe
     assert names(pipeline) == ["sales.last", "sales.next", "sales.orders"]
     with pytest.raises(TablesRefusedError, match=r"sales\.keyless has no primary key"):
         booted(pipeline, spark, "sales.keyless")
+    with pytest.raises(TablesRefusedError, match=r"sales\.endless: column v holds infinity.*, where id = 1 →"):
+        booted(pipeline, spark, "sales.endless")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal

@@ -133,6 +133,23 @@ def test_rows_come_back(drawn: tuple[Table, list[dict[str, Any]]]) -> None:
 ONE = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), Column("v", Kind.BYTES)), ("id",))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (Kind.DATE, struct.pack(">i", 3_700_000), "where k = 12130-04-04 →"),
+        (Kind.TEXT, b"two\nlines", r"where k = 'two\\nlines' →"),
+        (Kind.TEXT, b"x" * 1000, "where k = x{80} →"),
+        (Kind.BYTES, b"\xff", r"where k = b'\\xff' →"),
+    ],
+)
+def test_a_row_is_named_by_any_key(key: Kind, value: bytes, told: str) -> None:
+    table = Table(TableName("public", "t"), (Column("v", Kind.DATE), Column("k", key)), ("k",))
+    endless = struct.pack(">i", 2**31 - 1)
+    row = struct.pack(">hii", 4, -1, -1) + struct.pack(">i", 4) + endless + struct.pack(">i", len(value)) + value
+    with pytest.raises(PreconditionError, match=told):
+        decoded(table, row)
+
+
 def test_a_value_that_looks_like_rows_is_none() -> None:
     inner = encoded(ONE, [{"id": 7, "v": b"inner"}, {"id": 8, "v": None}])
     rows: list[dict[str, Any]] = [

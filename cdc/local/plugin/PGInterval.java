@@ -16,10 +16,11 @@ import java.util.regex.Pattern;
  *
  * Debezium has no place where an interval could be read otherwise: it has made one of this class of every text before a
  * converter is asked. Kafka Connect reads the jars of a plugin in the order of their real paths (`PluginUtils`), so ours,
- * `cdc-connect-…`, is found before `postgresql-…` in one folder; {@link cdc.connect.ExactText} looks whether it was.
+ * `cdc-connect-…`, is found before `postgresql-…` in one folder; {@link cdc.connect.PostgresText} looks whether it was.
  *
- * Whoever else has intervals from this driver beside us finds its methods, with what they gave before. The text is all
- * that an interval is made of; its numbers are read when they are asked for, and are 0 where it is infinite.
+ * Whoever else has intervals from this driver beside us finds its methods, and the numbers that they gave before; the text
+ * is Postgres' own. That is all that an interval is made of: its numbers are read when they are asked for, and are 0 where
+ * it is infinite.
  */
 public class PGInterval extends PGobject implements Serializable, Cloneable {
 

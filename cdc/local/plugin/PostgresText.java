@@ -23,7 +23,7 @@ import org.postgresql.util.PGInterval;
  * It is a predicate, too, one that is never used: Kafka Connect lists those that it has, so that who asks can tell
  * whether this class is there, before a connector is made that needs it.
  */
-public final class ExactText<R extends ConnectRecord<R>>
+public final class PostgresText<R extends ConnectRecord<R>>
         implements CustomConverter<SchemaBuilder, RelationalColumn>, Predicate<R> {
 
     /** Types, by the number that they have in every cluster, whose values Debezium sends whole; a domain has its base's. */
