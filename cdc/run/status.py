@@ -21,9 +21,10 @@ from cdc.log.transactions import LAST_MESSAGES, ends_in
 from cdc.run import left_behind
 from cdc.run.pipeline import delta_follower, lake_of
 from cdc.run.selected import followed_names
-from connect import slot, source
+from connect import readiness, slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
+from connect.shape import shapes
 from sinks.lake.cuts import Cut, Cuts
 from sinks.lake.feed import LakeFeed
 
@@ -168,7 +169,13 @@ class Collector:
     def _source(self) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
         settings = self._settings
         with source.connected(settings.source) as connection:
-            rows = {str(table): _source_rows(connection, table, exact=self._exact) for table in self._tables}
+            unread = readiness.unreadable(connection, settings.source, shapes(connection, self._tables))
+            for refusal in unread.values():
+                self._note(refusal)
+            rows = {
+                str(table): None if table in unread else _source_rows(connection, table, exact=self._exact)
+                for table in self._tables
+            }
             state = slot.state(connection, settings.source.slot)
             self._asked(partial(slot.check_kept, state))
             return source.current_lsn(connection), rows, state

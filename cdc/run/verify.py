@@ -119,8 +119,8 @@ def verify(
 
     `chosen`: only these tables, where there are some. Spark starts once everything else is checked. Of each table at
     most `most` differing keys are named; one that the follower has changed behind the LSN meanwhile is told as moved.
-    Raises PreconditionError when a follower does not
-    get there within `patience` seconds; without any, as soon as it is known that nobody brings it there.
+    Raises PreconditionError when a follower does not get there within `patience` seconds; without any, as soon as it is
+    known that nobody brings it there.
     """
     check_copied(settings)
     src = settings.source
@@ -182,7 +182,13 @@ def _wanted(settings: PipelineSettings, names: Sequence[str], chosen: Collection
 def _changed(settings: PipelineSettings, now: Examined, stopped: Collection[TableName]) -> dict[TableName, CdcError]:
     """The tables that cannot be followed any more as the source has them, or are not yet, and nobody has stopped."""
     unfit = {name: as_one(refusals) for name, refusals in now.refusals.items()}
-    found = {**otherwise(settings, now.tables), **unfit}
+    copied = delta_follower(settings).bookmarks()
+    lacking = {
+        table.name: PreconditionError(f"{table.name} is not copied yet", "run `cdc bootstrap`")
+        for table in now.fit
+        if table.name not in copied
+    }
+    found = {**otherwise(settings, now.tables), **lacking, **unfit}
     return {name: each for name, each in found.items() if name not in stopped}
 
 

@@ -7,6 +7,7 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
+from cdc.columns.compare import Comparison
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, listed
@@ -98,7 +99,9 @@ def test_a_value_that_followers_cannot_hold(
     assert len(errors) == 1
     assert "public.things: column v holds " in errors[0]
     # the other one has its copy
-    assert lake_of(pipeline.settings).table(OTHERS).written("")
+    report = verified(pipeline, spark)
+    assert list(report.incomparable) == [THINGS]
+    assert [each[OTHERS].comparison for each in report.followers.values()] == [Comparison(1, 1)] * 3
     pipeline.run("DELETE FROM things WHERE id = 1")
     assert set(booted(pipeline, spark).copied.values()) == {1}
 

@@ -296,6 +296,12 @@ def test_without_event_triggers_the_catalog_is_asked(
     caught_up(pipeline, spark)
     assert not set(before.values()) & set(ids(pipeline).values())
     assert differing(pipeline, spark) == {}
+    # a table that the role may not read any more is told, and keeps nobody from looking at the other
+    pipeline.run("ALTER TABLE went OWNER TO postgres")
+    assert [line for line in problems(pipeline) if "may not read public.went → GRANT SELECT" in line]
+    report = verified(pipeline, spark)
+    assert list(map(str, report.incomparable)) == ["public.went"]
+    assert not report.different
 
 
 def test_a_capture_that_meets_rows_from_before_a_change(make_pipeline: MakePipeline, spark: SparkSession) -> None:
