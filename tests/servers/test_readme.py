@@ -39,7 +39,7 @@ def test_every_verb_is_in_the_readme_and_no_other() -> None:
 
 
 def test_the_test_command_is_the_one_that_ci_runs() -> None:
-    command = "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest -n 2"
+    command = "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest -n 3"
     assert [command] in blocks()
     install, test = command.replace("install -e", "install -q -e").rsplit(" && ", 1)
     lines = (ROOT / ".ci" / "run").read_text().splitlines()

@@ -43,10 +43,11 @@ _ALONE: Final = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 2000,
     "offset.flush.interval.ms": 5000,
-    # how long the worker's own readers wait for something new in topics in which hardly ever something is
-    "fetch.max.wait.ms": 5000,
+    # how long the worker's own readers wait for something new, which hardly ever comes: half a second by default, and
+    # each look costs a little; but a worker or a connector that stops waits for the last look of each
+    "fetch.max.wait.ms": 1000,
     # and those of a connector's offsets
-    "consumer.fetch.max.wait.ms": 5000,
+    "consumer.fetch.max.wait.ms": 1000,
 }
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
 
