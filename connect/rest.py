@@ -111,7 +111,12 @@ class ConnectClient:
             raise _Missing(f"Kafka Connect {self._url} has no {path}", "check connect.url")
         if answer.is_error:
             raise PreconditionError(f"Kafka Connect {self._url} refuses {path}: {_reason(answer)}", "see its log")
-        return answer.json() if answer.content else None
+        try:
+            return answer.json() if answer.content else None
+        except ValueError:
+            raise PreconditionError(
+                f"{self._url}{path} answers with something else than JSON", "is connect.url that of Kafka Connect?"
+            ) from None
 
 
 class _Missing(CdcError):

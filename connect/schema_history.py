@@ -14,6 +14,7 @@ import psycopg
 import stamina
 from psycopg import Connection, sql
 
+from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect import notes
 from connect.notes import filled
@@ -47,7 +48,8 @@ def is_kept(connection: Connection, source: SourceSettings) -> bool:
 def keep(connection: Connection, source: SourceSettings) -> str | None:
     """Have the history kept from now on; says what kept it from being so, or None.
 
-    Every change of a published table's schema is then written down in the transaction that makes it.
+    Every change of a published table's schema is then written down in the transaction that makes it. Raises
+    PreconditionError when somebody has a table locked for a minute.
     """
     missing = [each for each in _triggers(source) if not _stands(connection, source, each)]
     lacking = None
@@ -58,9 +60,15 @@ def keep(connection: Connection, source: SourceSettings) -> str | None:
     except psycopg.errors.InsufficientPrivilege as error:
         lacking = str(error).strip().partition("\n")[0]
     # behind the triggers: what changes from here on is noted, and this is what it is compared with
-    for attempt in stamina.retry_context(on=psycopg.errors.LockNotAvailable, timeout=NOTE_SECONDS):
-        with attempt:
-            _note(connection, source, notes.KINDS)
+    locked = psycopg.errors.LockNotAvailable
+    try:
+        for attempt in stamina.retry_context(on=locked, attempts=None, timeout=NOTE_SECONDS, wait_max=1.0):
+            with attempt:
+                _note(connection, source, notes.KINDS)
+    except locked as error:
+        raise PreconditionError(
+            f"somebody has had a table of the source locked for {NOTE_SECONDS:.0f} s ({error})", "end that, then again"
+        ) from None
     return lacking
 
 

@@ -92,7 +92,8 @@ class SourceSettings(Settings):
     on_schema_change_of: dict[str, Policy] = Field(default_factory=dict)
     """The same for some of the tables, by `schema.table`."""
     heartbeat_schema: str = Field(default="cdc", pattern=r"^[a-zA-Z0-9_-]{1,63}$")
-    """The schema of the toolkit's own table, whose rows keep an idle slot moving."""
+    """The schema of the toolkit's own: tables (who follows, the beats that keep an idle slot moving, the shapes of the
+    tables that are followed) and the functions that note those shapes."""
     heartbeat_seconds: int = Field(default=10, ge=1)
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""

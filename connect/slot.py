@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import psycopg
 from psycopg import Connection, sql
 from psycopg.pq.abc import PGconn, PGresult
 
-from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from connect import replication
 from connect.settings import SourceSettings
@@ -123,7 +124,10 @@ def _answered(pgconn: PGconn, seconds: float) -> bool:
         if left <= 0:
             return False
         select.select([pgconn.socket], [], [], left)
-        pgconn.consume_input()
+        try:
+            pgconn.consume_input()
+        except psycopg.OperationalError as error:
+            raise UnreachableError(f"the source went away: {str(error).strip()}", "try again") from error
     return True
 
 

@@ -89,10 +89,7 @@ def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = 
     Of the keys of these messages; what waits behind them is applied.
     """
     settings = Invocation.of(context).settings
-    if not yes:
-        typer.confirm(
-            f"Drop what cannot be read of the keys of {counted(len(places), 'message')}?", abort=True, err=True
-        )
+    output.confirm(f"Drop what cannot be read of the keys of {counted(len(places), 'message')}?", yes=yes)
     from cdc.run.dead_letters import drop as run
 
     _told(run(settings, places), json)

@@ -181,9 +181,11 @@ def show_report(report: "Report") -> None:
     for name, tables in report.followers.items():
         for table, verdict in tables.items():
             found = verdict.as_json()
-            told = [found.get(each) for each in ("source_rows", "follower_rows", "missing", "extra", "differing")]
+            told = [
+                found.get(each) for each in ("source_rows", "follower_rows", "missing", "extra", "differing", "twice")
+            ]
             rows.append((name, table, found["verdict"], *told))
-    output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing"), rows)
+    output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing", "twice"), rows)
     for reason in (*report.stopped.values(), *report.incomparable.values()):
         output.warn(str(reason))
     for name, tables in report.followers.items():

@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
-from cdc.core.position import Lsn, Position
-from cdc.run.follow import Say, follow
+from cdc.core.position import Position
+from cdc.run.follow import Say, follow, mark
 from cdc.run.pipeline import delta_follower, fed_followers
-from connect import registration, source
 
 POLL_SECONDS = 0.2
 
@@ -85,11 +84,3 @@ def positions(
 def followed(settings: PipelineSettings, spark: SparkSession) -> list[str]:
     """The names of the followers that can be followed, the lake first."""
     return [settings.delta[0], *fed_followers(spark, settings)]
-
-
-def mark(settings: PipelineSettings) -> Lsn:
-    """Write a heartbeat behind everything that is committed now: who has passed this LSN has all of it."""
-    with source.connected(settings.source) as connection:
-        now = source.current_lsn(connection)
-        registration.beat(connection, settings.source, settings.pipeline.name, "demo")
-    return now

@@ -1,4 +1,4 @@
-"""The jar of our converter for a Kafka Connect of the user's own."""
+"""The jar of our classes for a Kafka Connect of the user's own."""
 
 import shutil
 from itertools import chain

@@ -113,8 +113,9 @@ def _leave_out(work: Work, follower: DeltaFollower, wanted: Sequence[TableName])
     if left_out:
         # whoever follows the lake would go on to put them into cuts
         with lease(work.settings, work.settings.delta[0]):
+            # in this order: whoever is killed in between finds them followed, and leaves them out again
+            publication.withdraw(work.connection, work.registration.publication, left_out)
             follower.release(left_out)
-        publication.withdraw(work.connection, work.registration.publication, left_out)
         told = ", ".join(map(str, left_out))
         work.say(f"{told}: left out; what the followers hold of it stays, and is copied anew when it is named again")
 

@@ -43,16 +43,15 @@ class CaptureWatch:
 
     def hopeless(self) -> CdcError | None:
         """Look once; the failure that followers must not, or need not, go on with, if there is one."""
-        changed = self._asked(self._check_schema)
-        failed = changed or self._asked(self._check_capture)
+        failed = self._asked(self._check_schema) or self._asked(self._check_capture)
         self._tell(str(failed) if failed else None)
         if failed is None or isinstance(failed, UnreachableError):
             return None
         # what is copied again starts it, too
         if self._renewal.is_pending:
             return None
-        # without a capture the log can still be followed as far as it goes; with other columns it cannot
-        return failed if changed or (self._target is not None and not self._reached(self._target)) else None
+        # without a capture, or a source that lets us in, the log can still be followed as far as it goes
+        return failed if self._target is not None and not self._reached(self._target) else None
 
     def _check_schema(self) -> None:
         """Have tables stopped that have changed, and those copied that came."""

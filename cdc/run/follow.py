@@ -73,7 +73,7 @@ def follow(
             _check_fed(settings, names)
         stops, renewal = Stops(), Renewal()
         _check_source(settings, say, stops, renewal)
-        target = _mark(settings) if until_caught_up else None
+        target = mark(settings) if until_caught_up else None
         capture = CaptureWatch(settings, target, say, stops, renewal)
         following = _Following(settings, names, start_spark(), stopping, Told(target, say, stops, renewal))
         if settings.delta[0] in names:
@@ -125,7 +125,7 @@ def _check_source(settings: PipelineSettings, say: Say, stops: Stops, renewal: R
         say(f"following what the log has; {error.what}")
 
 
-def _mark(settings: PipelineSettings) -> Lsn:
+def mark(settings: PipelineSettings) -> Lsn:
     """Write a heartbeat behind everything that is committed now: who has passed this LSN has all of it."""
     with source.connected(settings.source) as connection:
         # its commit flushes what others committed asynchronously: `now`, the end as written, then covers that, too

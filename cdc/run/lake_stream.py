@@ -128,8 +128,11 @@ class LakeStream:
 
     def settle(self) -> None:
         """Wait for the runs that are still being applied; raises what ended them."""
-        self._runs_read()
-        self._committed()
+        try:
+            self._runs_read()
+        finally:
+            # also where the reading has failed: a commit that still goes on would run beside the next stream
+            self._committed()
 
     def _runs_read(self) -> None:
         reading, self._reading = self._reading, None
@@ -218,11 +221,13 @@ class LakeStream:
         since = min(mark.lsn for mark in late.values())
         with Reader(self._log) as reader:
             ends = ends_between(reader, self._topic, since, self._position)
-        offsets: Offsets = {}
+        # a table that stopped was read no further since, and its copy is younger; of others nobody knows at which
+        # offsets the copy's LSN lies: their topics are read from the beginning
+        topics = [change_topic(self._log.prefix, name) for name in late]
+        offsets: Offsets = {t: at for t in topics if (at := self._position.next_offsets.get(t))}
         for run in cut_runs(ends, self._budget, alone=self._schema.table):
             offsets = self._gone_along(run, offsets)
             tables = [table for table in self._follower.tables() if table.name in late]
-            # nobody knows at which offsets the copy's LSN lies: the first run reads its topics from the beginning
             read = self._readers.small.read(run, tables, offsets)
             offsets = read.next_offsets
             self._follower.catch_up(read.batch)

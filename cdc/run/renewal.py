@@ -4,6 +4,7 @@ The new copy takes the old one's place in one commit, on its own LSN; who reads 
 """
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ from sinks.lake.follower import DeltaFollower
 LAST_COPY_SECONDS = 60.0
 AGAIN_SECONDS = 10.0
 """Until a copy is tried again that could not be made: the table may be there again."""
+REST = 10
+"""So many times as long as a try took, if that is longer, is waited for the next: it may have read a large table."""
 
 Copy = Callable[[Collection[TableName]], "Outcome"]
 """Copies tables; raises CdcError when none of them can be."""
@@ -79,6 +82,7 @@ class Renewal:
                 if not names:
                     self._changed.wait(0.2)
                     continue
+            began = time.monotonic()
             outcome = _outcome(copy, names)
             with self._changed:
                 self._refused = names - outcome.copied - outcome.void
@@ -89,7 +93,14 @@ class Renewal:
                 said = _reason(outcome.failure)
                 say(f"not copied again yet: {outcome.failure}")
             if outcome.failure:
-                done.wait(AGAIN_SECONDS)
+                self._rest(max(AGAIN_SECONDS, REST * (time.monotonic() - began)), names, done)
+
+    def _rest(self, seconds: float, tried: Collection[TableName], done: threading.Event) -> None:
+        """Wait so long, or until another table is wanted than were tried, or `done` is set."""
+        end = time.monotonic() + seconds
+        with self._changed:
+            while not done.is_set() and self._wanted <= set(tried) and time.monotonic() < end:
+                self._changed.wait(0.2)
 
 
 def _reason(failure: CdcError) -> str:

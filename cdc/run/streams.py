@@ -131,12 +131,12 @@ class _Guarded:
         self.idle.set()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        # Spark may begin another batch before it is stopped: that one is left alone, and is new again at the next start
-        if self._stopping.is_set():
-            return
+        # before the question: whoever stops the query in between would interrupt this batch
         self.idle.clear()
         try:
-            self._batches(frame, batch_id)
+            # Spark may begin another batch before it is stopped: that is left alone, and is new again at the next start
+            if not self._stopping.is_set():
+                self._batches(frame, batch_id)
         except CdcError as error:
             self.failure = error
             raise

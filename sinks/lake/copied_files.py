@@ -48,22 +48,30 @@ def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, 
     if log is not None:
         actions += [file.removed(now) for file in log.state.files.values()]
     actions += [_data_file(file, now).added() for file in copy]
-    # the last END applied is left as it is: a table has what either of the two says (`_Standing.applied`)
+    # the last END applied is left as it is: a table has what either of the two says (`Standing.applied`)
     actions.append({"txn": {"appId": lake.bookmark_id, "version": bookmark.lsn, "lastUpdated": now}})
-    try:
-        (log or DeltaLog(storage, State())).commit(actions, "COPY")
-    except Conflict:
-        raise RefusedError(f"another writer has written to {table.name}", "stop it, then bootstrap again") from None
+    _committed(log or DeltaLog(storage, State()), actions, "COPY", table.name)
 
 
 def release(lake: Lake, name: TableName) -> None:
-    """Take the table's bookmark away: what it holds stays to be read, and is no copy to go on from."""
+    """Take the table's bookmark away: what it holds stays to be read, and is no copy to go on from.
+
+    Raises RefusedError when somebody else writes it meanwhile.
+    """
     log = layout.owned(lake, name)
     if log is not None:
         kept = {key: value for key, value in log.state.configuration.items() if key != SOURCE_PROPERTY}
         described = layout.described(log.state)
         assert described is not None
-        log.commit([layout.described_as(str(name), arrow_schema(described), kept, log.state.table_id)], "RELEASE")
+        action = layout.described_as(str(name), arrow_schema(described), kept, log.state.table_id)
+        _committed(log, [action], "RELEASE", name)
+
+
+def _committed(log: DeltaLog, actions: Sequence[Action], operation: str, name: TableName) -> None:
+    try:
+        log.commit(actions, operation)
+    except Conflict:
+        raise RefusedError(f"another writer has written to {name}", "stop it, then bootstrap again") from None
 
 
 def _description(table: Table, bookmark: Bookmark, log: DeltaLog | None, *, anew: bool) -> list[Action]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.columns.changes import RefusedMessage
 from cdc.core.refusal import Refusal
@@ -113,6 +114,10 @@ class DeadLetters:
             self._table.replace([each.as_row() for each in self.all() if (each.table_id, each.place) not in gone])
         with self._lock:
             self._places = None
+
+    def maintain(self, past_hours: float, table_ids: Collection[str]) -> None:
+        """Put the files together when there are many, without the letters of other Delta tables than these."""
+        self._table.maintain(past_hours, pc.field("table_id").isin(list(table_ids)))
 
     def _known(self) -> dict[str, dict[str, bytes | None]]:
         if self._places is None:

@@ -76,13 +76,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A table at one version."""
+    """A table at one version; `described`: since which, at the latest, its metadata is what it is."""
 
     version: int = -1
     protocol: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, DataFile] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
+    described: int = -1
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -100,7 +101,7 @@ class State:
     def after(self, version: int, actions: Iterable[Action]) -> "State":
         """The state behind one more commit, whose actions may stand in any order."""
         files, transactions = dict(self.files), dict(self.transactions)
-        protocol, metadata = self.protocol, self.metadata
+        protocol, metadata, described = self.protocol, self.metadata, self.described
         for action in actions:
             match action:
                 case {"add": add}:
@@ -112,8 +113,8 @@ class State:
                 case {"protocol": newer}:
                     protocol = newer
                 case {"metaData": newer}:
-                    metadata = newer
-        return State(version, protocol, metadata, files, transactions)
+                    metadata, described = newer, version
+        return State(version, protocol, metadata, files, transactions, described)
 
 
 def _take_out(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:

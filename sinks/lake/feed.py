@@ -71,17 +71,21 @@ class LakeFeed:
 
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
         """The follower's tables that take part in a cut, with the bookmarks of their copies."""
-        found = (self._table(name) for name in map(TableName.parse, cut.versions) if self._holds(name))
+        found = (self._table(name, cut) for name in map(TableName.parse, cut.versions) if self._holds(name))
         return [each for each in found if each]
 
-    def _table(self, name: TableName) -> tuple[Table, Bookmark] | None:
-        """None for one that was in a cut and is followed no more."""
+    def _table(self, name: TableName, cut: Cut) -> tuple[Table, Bookmark] | None:
+        """The table as it was described at the cut; None for one that is followed no more."""
         log = self._log(name)
-        table = layout.described(log.state) if log else None
-        if log is None or table is None:
+        if log is None:
             raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
-        bookmark = layout.bookmark(self._lake, log.state)
-        return (table, bookmark) if bookmark else None
+        if layout.bookmark(self._lake, log.state) is None:
+            return None
+        # it may have been copied again since, with other columns: the rows of this cut have those of then
+        is_new = cut.versions[str(name)] < log.state.described
+        state = self._state(name, cut) if is_new else log.state
+        table, bookmark = layout.described(state), layout.bookmark(self._lake, state)
+        return (table, bookmark) if table and bookmark else None
 
     def _log(self, name: TableName) -> DeltaLog | None:
         """The table's log; opened anew once another table was put in its place."""
@@ -210,18 +214,19 @@ class _Version:
 
     def _replaced(self) -> Iterator[FeedRows]:
         """Rows that went, then rows that came; a key that did both is there, so it is told last."""
-        keys, rows = self._live("remove").select(self.table.key), self._live("add")
+        keys, rows = self._live("remove", self.table.key), self._live("add", self.table.column_names)
         before, after = FeedRows(rows.slice(0, 0), keys), FeedRows(rows, keys.slice(0, 0))
         yield newest([before, after], self.table)
 
-    def _live(self, wanted: str) -> pa.Table:
-        """The live rows of all files that came, or went."""
+    def _live(self, wanted: str, columns: Sequence[str]) -> pa.Table:
+        """These columns of the live rows of all files that came, or went."""
         # a `remove` may come without statistics and size
         files = [
             DataFile.from_action({"stats": "{}", "size": 0, **file}) for kind, file in self._moved() if kind == wanted
         ]
-        parts = (live_rows(self.storage, Share(file), self.table) for file in files)
-        return pa.concat_tables([arrow_schema(self.table).empty_table(), *chain.from_iterable(parts)])
+        parts = (live_rows(self.storage, Share(file), self.table, columns) for file in files)
+        empty = arrow_schema(self.table).empty_table().select(columns)
+        return pa.concat_tables([empty, *chain.from_iterable(parts)])
 
     def _rows(self, found: pa.Table) -> pa.Table:
         return shaped(found, arrow_schema(self.table))

@@ -7,7 +7,7 @@ from pathlib import Path
 from cdc.columns.batch import ChangeBatch
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout, upkeep
@@ -42,7 +42,8 @@ class DeltaFollower:
         self._cuts = Cuts(lake)
         self._standings = Standings(lake, indexes)
         self._intake = Intake(settings, lake, self._standings, self._recent, self.stop)
-        self._adopted: set[TableName] = set()
+        # by the Delta table's id: one that is copied again has all of this before it again
+        self._adopted: set[str] = set()
         self._maintained: dict[TableName, tuple[int, float]] = {}
 
     def prepare(self, tables: Sequence[Table]) -> None:
@@ -106,9 +107,15 @@ class DeltaFollower:
         return self._intake.letters()
 
     def replay(self, name: TableName, decoder: Decoder, given_up: Collection[bytes] = ()) -> Replay:
-        """Apply a table's dead letters, as `Intake.replay` does, where the last cut stands."""
+        """Apply a table's dead letters, as `Intake.replay` does, where the last cut stands.
+
+        Raises PreconditionError for a table that is not in it.
+        """
         last = self._cuts.last()
-        return self._intake.replay(name, last.position.end_offset if last else BEFORE_LOG, decoder, given_up)
+        if last is None or not self._standings.all()[name].is_in(last):
+            # what lies between its copy and the cut would pass for applied
+            raise PreconditionError(f"{name} is in no cut of the lake yet", "run `cdc follow` first")
+        return self._intake.replay(name, last.position.end_offset, decoder, given_up)
 
     def drop(self, letters: Collection[DeadLetter]) -> None:
         """Forget letters, which are applied to nothing."""
@@ -164,8 +171,9 @@ class DeltaFollower:
         return {name for name, s in self._standings.going().items() if cut is None or not s.is_in(cut)}
 
     def adopt(self, names: Iterable[TableName]) -> None:
-        """Let these tables take part: they have caught up with the position."""
-        self._adopted |= set(names)
+        """Let these tables take part, unless they have stopped: they have caught up with the position."""
+        going = self._standings.going()
+        self._adopted |= {going[name].live.state.table_id for name in names if name in going}
 
     def catch_up(self, batch: ChangeBatch) -> None:
         """Apply a batch from before the position to the joining tables only; no cut comes of it."""
@@ -188,9 +196,10 @@ class DeltaFollower:
             if not self._is_due(name, live):
                 continue
             versions = [cut.versions[str(name)] for cut in (*cuts, last) if str(name) in cut.versions]
-            # a table that is in none of these cuts keeps all of its past
-            upkeep.maintain(live, Past(hours, min(versions, default=0)))
+            # of a table that is in none of these cuts, whoever follows is given a copy: nobody reads on from its past
+            upkeep.maintain(live, Past(hours, min(versions, default=live.state.version)))
         self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
+        self._intake.maintain(hours)
 
     def _is_due(self, name: TableName, live: LiveTable) -> bool:
         """A table that nobody has written to is looked at now and then only: its past gets older."""
@@ -218,7 +227,7 @@ class DeltaFollower:
             name: standing
             for name, standing in going.items()
             # in the cut; caught up since; or copied so late that it has all that the position has
-            if standing.is_in(last) or name in self._adopted or standing.bookmark.covers(passed)
+            if standing.is_in(last) or standing.live.state.table_id in self._adopted or standing.bookmark.covers(passed)
         }
 
     def _cut(self, standings: Mapping[TableName, Standing], position: Position, committed_ms: int) -> Cut:

@@ -156,6 +156,10 @@ class Intake:
         """Forget letters, which are applied to nothing."""
         self._dead_letters.remove(letters)
 
+    def maintain(self, hours: float) -> None:
+        """Keep the dead letters quick to read; those of former copies go with time."""
+        self._dead_letters.maintain(hours, [s.live.state.table_id for s in self._standings.all().values()])
+
     def holds(self, standing: Standing) -> bool:
         """Do changes of some of its keys wait?"""
         return bool(self._dead_letters.held(standing.live.state.table_id))

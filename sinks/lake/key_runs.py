@@ -52,6 +52,8 @@ class Hits:
         return Hits(self.asked[at], self.places[at])
 
 
+FEW: Final = 8
+"""So many entries of one upper half are looked at one by one, more of them all at once."""
 NO_HITS: Final = Hits(np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
@@ -74,7 +76,7 @@ class Run:
         found: list[tuple[npt.NDArray[np.int64], Places]] = []
         # entries with one upper half stand side by side, and each turn looks at the next of them: few turns, as only
         # a key's dead rows and hardly any others share a half (`cdc.columns.key_bits`)
-        while len(asked):
+        for _ in range(FEW):
             inside = at < len(self)
             asked, at = asked[inside], at[inside]
             same = self.keys.high[at] == keys.high[asked]
@@ -82,11 +84,25 @@ class Run:
             match = self.keys.low[at] == keys.low[asked]
             found.append((asked[match], self.places[at[match]]))
             at = at + 1
+        if len(asked):
+            # rows without a key that are equal share both halves, a million of them perhaps
+            asked, at = _spread(asked, at, np.searchsorted(self.keys.high, keys.high[asked], "right"))
+            match = self.keys.low[at] == keys.low[asked]
+            found.append((asked[match], self.places[at[match]]))
         return Hits(np.concatenate([a for a, _ in found]), np.concatenate([p for _, p in found])) if found else NO_HITS
 
     def between(self, start: int, stop: int) -> "Run":
         """The entries at the places start ≤ place < stop."""
         return Run(KeyBits(self.keys.high[start:stop], self.keys.low[start:stop]), self.places[start:stop])
+
+
+def _spread(
+    asked: npt.NDArray[np.int64], first: npt.NDArray[np.int64], behind: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Every place from `first` up to `behind` of each that asked, with who asked."""
+    counts = np.maximum(behind - first, 0)
+    starts = np.repeat(first - np.cumsum(counts) + counts, counts)
+    return np.repeat(asked, counts), starts + np.arange(int(counts.sum()))
 
 
 def sorted_run(keys: KeyBits, places: Places) -> Run:

@@ -40,16 +40,17 @@ class Share:
         return range(all_groups * self.number // self.count, all_groups * (self.number + 1) // self.count)
 
 
-def live_rows(storage: Storage, share: Share, table: Table) -> Iterator[pa.Table]:
-    """The live rows of a share (the table's Arrow schema), part by part in the file's order."""
+def live_rows(storage: Storage, share: Share, table: Table, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """The live rows of a share (the table's Arrow schema, or these columns of it), part by part in the file's order."""
     file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
     groups = share.groups(file.num_row_groups)
     if not groups:
         return
-    gone, schema = _gone(storage, share.file), arrow_schema(table)
+    names, whole = list(columns or table.column_names), arrow_schema(table)
+    gone, schema = _gone(storage, share.file), pa.schema([whole.field(name) for name in names])
     start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
     # group by group: they are bounded in bytes, and what was read of several would be kept until the last
-    batches = (file.iter_batches(PART_ROWS, [group], list(table.column_names)) for group in groups)
+    batches = (file.iter_batches(PART_ROWS, [group], names) for group in groups)
     for batch in chain.from_iterable(batches):
         yield _without(shaped(pa.Table.from_batches([batch]), schema), gone, start)
         start += len(batch)

@@ -33,7 +33,7 @@ MOST_DEAD: Final = 0.07
 CHECKPOINT_EVERY: Final = 100
 HOUR_MS: Final = 3_600_000
 SWEEP_SECONDS: Final = 86_400.0
-_OURS: Final = re.compile(r"\.?(part-|cdc-|deletion_vector_)")
+_OURS: Final = re.compile(r"\.?(part-|copy-|cdc-|deletion_vector_)")
 LEFT_HOURS: Final = 24
 """So old is a file that no commit names before it counts as left by a killed process, beyond the past that is kept."""
 

@@ -1,7 +1,9 @@
 """Tables whose schema changes while they are followed, each change by the followers' own doing, on the real parts."""
 
 import secrets
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -206,6 +208,41 @@ def test_a_change_beside_a_running_follow(make_pipeline: MakePipeline, spark: Sp
         pipeline.run("UPDATE came SET a = -1 WHERE id = 1", "ALTER TABLE gone RENAME TO same")
         running.wait_for("public.same is copied again: 4 rows")
         assert verified(pipeline, spark).equal
+
+
+def test_a_table_that_is_copied_again_and_again_under_writes(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = made(make_pipeline, {"filled": (), "same": ()})
+    booted(pipeline, spark)
+    with (
+        following(pipeline, spark) as running,
+        repeated(pipeline, "INSERT INTO filled (id) SELECT max(id) + 1 FROM filled"),
+    ):
+        for number in range(3):
+            pipeline.run(f"ALTER TABLE filled ADD COLUMN e{number} int DEFAULT {number}")
+            running.wait_for("public.filled is copied again")
+            pipeline.run("UPDATE same SET a = a + 1")
+            running.wait_for("lake: ")
+    caught_up(pipeline, spark)
+    assert differing(pipeline, spark) == {}
+
+
+@contextmanager
+def repeated(pipeline: Pipeline, statement: str) -> Iterator[None]:
+    """The statement is run again and again, on a session of its own, for as long as the context lasts."""
+    done = threading.Event()
+
+    def run() -> None:
+        with pipeline.servers.connect(pipeline.settings.source.dbname) as connection:
+            while not done.is_set():
+                connection.execute(statement.encode())
+
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(run)
+        try:
+            yield
+        finally:
+            done.set()
+    running.result()
 
 
 def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakePipeline, spark: SparkSession) -> None:

@@ -72,7 +72,7 @@ def test_what_a_killed_process_left_goes(lake: PlacedLake, monkeypatch: pytest.M
     writer, rows = opened(lake), dict(COPY)
     changes = mixed(5, 1, rows)
     apply(writer, changes, 1)
-    left = ["part-left.parquet", "_change_data/cdc-left.parquet", "deletion_vector_left.bin"]
+    left = ["part-left.parquet", "copy-left.parquet", "_change_data/cdc-left.parquet", "deletion_vector_left.bin"]
     kept = ["of another hand.parquet"]
     for path in (*left, *kept):
         writer.storage.write(path, b"left")

@@ -1,1 +1,1 @@
-"""What Kafka Connect gets from us beside Debezium: one converter, in Java."""
+"""What Kafka Connect gets from us beside Debezium, in Java: values, names of topics, the driver's intervals."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import stamina
 from confluent_kafka import KafkaError, KafkaException
 
-from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.log.settings import LogSettings
 
 Answer = TypeVar("Answer")
@@ -102,7 +102,10 @@ class Connection:
         if code in _TOO_LARGE:
             return PreconditionError(f"{where}: a record is too large: {error.str()}", TOO_LARGE_REMEDY)
         # its own codes are negative; those above zero are a broker's answer
-        if (code > 0 and code not in _TRANSIENT) or code == KafkaError._AUTO_OFFSET_RESET:
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            # retention was quicker than the reader
+            return HistoryLostError(f"{where} no longer has what was to be read next: {error.str()}", "bootstrap again")
+        if code > 0 and code not in _TRANSIENT:
             return PreconditionError(f"{where} refused a request: {error.str()}", "see the broker's log")
         # a question that was never answered only says so; the connection has said why
         cause = self._told or error

@@ -22,8 +22,8 @@ FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVA
 class TransactionalWriter:
     """Writes records in transactions; a later writer with the same id fences this one off (KIP-98).
 
-    Records are buffered up to BUFFER_BYTES, whatever a transaction's size. After an error the writer is of no further
-    use: close it; making the next one aborts what this one left open.
+    Records are buffered up to BUFFER_BYTES, or two of the largest, whatever a transaction's size. After an error the
+    writer is of no further use: close it; making the next one aborts what this one left open.
     """
 
     def __init__(self, log: LogSettings, transactional_id: str) -> None:
@@ -47,7 +47,8 @@ class TransactionalWriter:
             "transaction.timeout.ms": TRANSACTION_MS,
             "delivery.timeout.ms": round(FLUSH_SECONDS * 1000),
             "message.max.bytes": self._log.latest.max_record_bytes,
-            "queue.buffering.max.kbytes": BUFFER_BYTES // 1024,
+            # librdkafka takes no record larger than its buffer, empty as it may be
+            "queue.buffering.max.kbytes": max(BUFFER_BYTES, 2 * self._log.latest.max_record_bytes) // 1024,
             # where a key goes is decided as Kafka's own client does, which wrote the copy
             "partitioner": "murmur2_random",
             "compression.type": "lz4",

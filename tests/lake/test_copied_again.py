@@ -1,0 +1,124 @@
+"""A table that is copied again beside the others: what it lacks, what followers behind are told, what is kept of it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.batch import DecodedBatch
+from cdc.columns.decoding.decoder import Decoder
+from cdc.columns.ends import of_values
+from cdc.core.errors import PreconditionError
+from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.core.transaction import TransactionEnd
+from sinks.lake.copied_files import CopyWriter
+from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.settings import DeltaSettings
+from tests.lake.places import PlacedLake, in_folder
+
+THINGS = Table(TableName("public", "things"), (Column("id", Kind.INTEGER), Column("was", Kind.TEXT)), ("id",))
+OTHER = Table(THINGS.name, (Column("id", Kind.INTEGER), Column("now", Kind.BIGINT)), ("id",))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> PlacedLake:
+    return in_folder(tmp_path)
+
+
+def follower_of(lake: PlacedLake) -> DeltaFollower:
+    found = DeltaFollower(DeltaSettings(kind="delta", path=lake.path, history_hours=0), lake, lake.indexes / "index")
+    found.prepare([THINGS])
+    return found
+
+
+def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row: Mapping[str, object]) -> None:
+    write = CopyWriter(table, lake.table(table.name))
+    write.storage.make()
+    copy = pa.Table.from_pylist([dict(row)], arrow_schema(table))
+    follower.load(table, [write(copy.to_batches())], Bookmark(Lsn(lsn), 4711, 1))
+    follower.reopen([table.name])
+
+
+def commit(follower: DeltaFollower, lsn: int) -> None:
+    """A transaction of other tables brings everybody to this LSN."""
+    ends = of_values([TransactionEnd(lsn, lsn, Lsn(lsn), 0, {})])
+    follower.apply(DecodedBatch(ends, {}), Position(1, lsn, Lsn(lsn), lsn))
+
+
+def stopped(follower: DeltaFollower) -> None:
+    follower.stop({THINGS.name: "its schema has changed"}, [THINGS.name])
+
+
+def test_it_lacks_what_has_passed_every_time(lake: PlacedLake) -> None:
+    follower = follower_of(lake)
+    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
+    commit(follower, 20)
+    for lsn in (40, 60):
+        stopped(follower)
+        commit(follower, lsn)
+        load(lake, follower, THINGS, lsn - 5, {"id": 1, "was": "b"})
+        assert [*follower.joining()] == [THINGS.name]
+        follower.adopt(follower.joining())
+        assert not follower.joining()
+        commit(follower, lsn + 1)
+    assert LakeFeed(None, lake).last().versions.keys() == {"public.things"}
+
+
+def test_one_that_stops_while_it_catches_up_takes_no_part(lake: PlacedLake) -> None:
+    follower = follower_of(lake)
+    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
+    commit(follower, 20)
+    stopped(follower)
+    load(lake, follower, THINGS, 15, {"id": 1, "was": "b"})
+    late = follower.joining()
+    stopped(follower)
+    follower.adopt(late)
+    load(lake, follower, OTHER, 18, {"id": 1, "now": 2})
+    assert [*follower.joining()] == [THINGS.name]
+
+
+def test_followers_behind_are_told_the_columns_of_their_cut(lake: PlacedLake) -> None:
+    follower = follower_of(lake)
+    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
+    commit(follower, 20)
+    stopped(follower)
+    commit(follower, 30)
+    load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
+    commit(follower, 40)
+    feed = LakeFeed(None, lake)
+    cuts = feed.newer(feed.at(Position(1, 20, Lsn(20), 20)), 10)
+    assert [[table for table, _ in feed.tables(cut)] for cut in cuts] == [[], [OTHER]]
+    assert [*feed.tables(feed.at(Position(1, 20, Lsn(20), 20)))] == [(THINGS, Bookmark(Lsn(10), 4711, 1))]
+    assert feed.tables(feed.last()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
+
+
+def test_the_past_of_one_in_no_cut_is_forgotten_without_a_word(lake: PlacedLake) -> None:
+    follower = follower_of(lake)
+    for lsn in range(10, 115):
+        load(lake, follower, THINGS, lsn, {"id": 1, "was": "a"})
+    commit(follower, 400)
+    follower.maintain([])
+    stopped(follower)
+    commit(follower, 500)
+    commits = lake.disk(THINGS.name) / "_delta_log"
+    assert not (commits / f"{1:020}.json").exists()
+    again = follower_of(lake)
+    load(lake, again, THINGS, 450, {"id": 1, "was": "b"})
+    assert again.joining()
+    again.maintain([])
+    assert again.joining()
+
+
+def test_letters_of_one_that_lacks_something_are_not_replayed(lake: PlacedLake) -> None:
+    follower = follower_of(lake)
+    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
+    commit(follower, 20)
+    stopped(follower)
+    commit(follower, 30)
+    load(lake, follower, THINGS, 25, {"id": 1, "was": "b"})
+    with pytest.raises(PreconditionError, match="is in no cut of the lake yet"):
+        follower.replay(THINGS.name, Decoder(THINGS, "unavailable"))

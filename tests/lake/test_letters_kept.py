@@ -1,0 +1,34 @@
+"""The table of dead letters stays small: its files are put together, and what belongs to former copies goes."""
+
+from pathlib import Path
+
+from cdc.columns.changes import RefusedMessage
+from cdc.core.refusal import Refusal
+from cdc.core.table import TableName
+from sinks.lake.dead_letters import FOLDER, DeadLetter, DeadLetters
+from sinks.lake.own_table import TOGETHER_EVERY
+from tests.lake.places import in_folder
+
+NAME = TableName("public", "things")
+
+
+def letter(table_id: str, offset: int) -> DeadLetter:
+    message = RefusedMessage(Refusal("topic", 0, offset, "it is no JSON", False), b"key", b"{", None, False, 1, 1)
+    return DeadLetter(table_id, NAME, message, -1)
+
+
+def test_letters_of_a_hot_key_lie_in_few_files(tmp_path: Path) -> None:
+    lake = in_folder(tmp_path)
+    letters = DeadLetters(lake)
+    letters.maintain(0, [])
+    letters.add([letter("former", 0)])
+    for offset in range(1, TOGETHER_EVERY):
+        letters.add([letter("now", offset)])
+    letters.maintain(0, ["now"])
+    assert len([*Path(lake.own_folder(FOLDER)).glob("*.parquet")]) == 1
+    again = DeadLetters(lake)
+    assert [each.message.refusal.offset for each in again.all()] == [*range(1, TOGETHER_EVERY)]
+    assert again.held("now") == {b"key"}
+    assert not again.held("former")
+    letters.add([letter("now", TOGETHER_EVERY)])
+    assert len(DeadLetters(lake).all()) == TOGETHER_EVERY
