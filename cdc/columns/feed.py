@@ -82,9 +82,8 @@ def newest(versions: Sequence[FeedRows], table: Table) -> FeedRows:
     # in one version, what is there is younger than what is gone
     age = np.concatenate([ages[0] * 2 + 1, ages[1] * 2])
     order = np.lexsort((age, keys.low, keys.high))
-    sorted_keys = keys.take(order)
-    differs = (sorted_keys.high[1:] != sorted_keys.high[:-1]) | (sorted_keys.low[1:] != sorted_keys.low[:-1])
-    last = order[np.flatnonzero(np.append(differs, True))] if len(order) else order
+    # the last of each key stands before the next key's first
+    last = order[np.append(keys.take(order).begins()[1:], True)] if len(order) else order
     kept_rows, kept_gone = np.sort(last[last < len(rows)]), np.sort(last[last >= len(rows)]) - len(rows)
     return FeedRows(rows.take(pa.array(kept_rows)), gone.take(pa.array(kept_gone)))
 

@@ -176,8 +176,7 @@ def _gathered(changes: Changes, ranks: Integers, ordered: Integers) -> _Lives:
     turns = keys.order()
     places, keys, change = np.arange(len(turns)), keys.take(turns), ordered[turns]
     op = changes.op[change]
-    new_key = np.ones(len(turns), np.bool_)
-    new_key[1:] = (keys.high[1:] != keys.high[:-1]) | (keys.low[1:] != keys.low[:-1])
+    new_key = keys.begins()
     return _Lives(
         change,
         op,

@@ -5,11 +5,10 @@ of several equal rows it is, nobody says, and it makes no difference.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from cdc.columns.changes import Changes, Integers, Op
 from cdc.columns.fold import Net, in_order
-from cdc.columns.key_bits import KeyBits, joined
+from cdc.columns.key_bits import joined
 
 
 def fold_rows(changes: Changes, ranks: Integers) -> Net:
@@ -25,7 +24,7 @@ def fold_rows(changes: Changes, ranks: Integers) -> Net:
     bits = joined([changes.keys.take(came), changes.former.take(went)])
     change = np.concatenate([came, went])
     order = bits.order()
-    starts = _group_starts(bits.take(order))
+    starts = np.flatnonzero(bits.take(order).begins())
     more = np.add.reduceat(np.where(order < len(came), 1, -1), starts) if len(starts) else starts
     ends = np.append(starts, len(order))[1:] - 1
     fresh, gone = order[np.repeat(starts, np.maximum(more, 0))], order[np.repeat(ends, np.maximum(-more, 0))]
@@ -41,11 +40,3 @@ def fold_rows(changes: Changes, ranks: Integers) -> Net:
         bits.take(gone),
         changes.key_columns.take(change[gone]),
     )
-
-
-def _group_starts(bits: KeyBits) -> npt.NDArray[np.int64]:
-    """Where each group of equal bits begins, in bits that are in order."""
-    new = np.ones(len(bits), np.bool_)
-    new[1:] = (np.diff(bits.high) != 0) | (np.diff(bits.low) != 0)
-    found: npt.NDArray[np.int64] = np.flatnonzero(new)
-    return found

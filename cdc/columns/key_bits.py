@@ -58,6 +58,12 @@ class KeyBits:
         found: npt.NDArray[np.int64] = np.lexsort((self.low, self.high))
         return found
 
+    def begins(self) -> npt.NDArray[np.bool_]:
+        """Of keys in order: which are others than the one before."""
+        found = np.ones(len(self), np.bool_)
+        found[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])
+        return found
+
     def pairs(self) -> list[tuple[int, int]]:
         return list(zip(self.high.tolist(), self.low.tolist(), strict=True))
 

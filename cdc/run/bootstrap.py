@@ -81,6 +81,7 @@ def bootstrap(
             say(f"not followed: {refusal}")
         slot.check_kept(slot.state(connection, settings.source.slot))
         check_history(settings)
+        # before the lease: what it makes is made if absent, and two at once make the same
         stands = _prepare(settings, connection, tables, say)
         with lease(settings, "bootstrap"):
             # asked under the lease: another bootstrap may have finished the copies a moment ago

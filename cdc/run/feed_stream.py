@@ -59,6 +59,7 @@ class FeedStream:
 
     def _far_enough(self, cuts: Sequence[Cut]) -> Cut:
         """The furthest of these cuts up to which the changes are small; the first, where not even those are."""
+        # those of the first cut stand for all: of a table that joins later, a copy is loaded, and no change read
         tables = [table for table, _ in self._feed.tables(cuts[0])]
         while len(cuts) > 1 and self._feed.packed_bytes(tables, self._cut, cuts[-1]) > TOGETHER_BYTES:
             cuts = cuts[: len(cuts) // 2]

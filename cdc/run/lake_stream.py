@@ -83,7 +83,8 @@ class LakeStream:
         self._most = self._budget * MESSAGES_A_CHANGE
         self._watched = watched
         self._topic = transaction_topic(log.prefix)
-        # the query's thread owns `_known` and `_held`, whoever reads runs the rest; between the two lies `_runs_read`
+        # the query's thread owns `_known` and `_held`, whoever reads runs the rest; between the two lies `_runs_read`.
+        # Who commits has only what it is given: its answer is heard by `_committed`
         self._position = self._start()
         # killed between two tables' commits, one is ahead of the cut: the first run has to reach as far for all
         self._ahead = follower.furthest()
@@ -156,7 +157,8 @@ class LakeStream:
             if self._seen_enough:
                 return
             if isinstance(read, ReadLargeRun) and self._follower.held().keys() & set(read.batch.large.tables):
-                # the run before has left keys held, which was not known when this one was read
+                # the run before has left keys held, which was not known when this one was read; what tasks have written
+                # for it then is in no table, and swept
                 read = self._read(run, tables, changes, start)
             position = run.position(self._position.generation, read.next_offsets)
             self._committing = self._commits.submit(self._commit, read, Progress(position, changes))

@@ -102,7 +102,8 @@ class LargeRunReader:
                 if time.monotonic() > deadline:
                     raise lost(each.topic, counted, each.count)
             patient = True
-            time.sleep(POLL_SECONDS if len(found) < len(wanted) else 0)
+            if len(found) < len(wanted):
+                time.sleep(POLL_SECONDS)
         return found
 
     def _parts(self, run: Ends, wanted: Sequence[Wanted], start: Offsets, *, patient: bool) -> dict[str, list[Part]]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.core.position import Position
-from sinks.lake.delta_state import DataFile, State
+from sinks.lake.delta_state import DataFile, Move, State
 from sinks.lake.layout import Lake
-from sinks.lake.own_table import Move, OwnTable
+from sinks.lake.own_table import OwnTable
 
 FOLDER = "cuts"
 _SHIFT = 1

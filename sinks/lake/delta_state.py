@@ -117,6 +117,24 @@ class State:
         return State(version, protocol, metadata, files, transactions, described)
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How far a writer is, as a commit carries it: the id of its `txn` action, the version that this had when what is
+    committed was made (None before the first), and the one that it gets (Delta protocol, "Transaction Identifiers")."""
+
+    app_id: str
+    before: int | None
+    to: int
+
+    def stands(self, state: State) -> bool:
+        """Has nobody else moved it meanwhile?"""
+        return state.transactions.get(self.app_id) == self.before
+
+    @property
+    def action(self) -> Action:
+        return {"txn": {"appId": self.app_id, "version": self.to, "lastUpdated": now_ms()}}
+
+
 def _take_out(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
     """A file that came back with another vector in the same commit stays.
 

@@ -44,6 +44,7 @@ class DeltaFollower:
         self._intake = Intake(settings, lake, self._standings, self._recent, self.stop)
         # by the Delta table's id: one that is copied again has all of this before it again
         self._adopted: set[str] = set()
+        # of the thread that maintains alone
         self._maintained: dict[TableName, tuple[int, float]] = {}
 
     def prepare(self, tables: Sequence[Table]) -> None:

@@ -14,6 +14,7 @@ from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
 from sinks.lake import write
 from sinks.lake.dead_letters import MOST, DeadLetter, DeadLetters
+from sinks.lake.delta_state import Move
 from sinks.lake.layout import Lake
 from sinks.lake.recent import RecentChanges
 from sinks.lake.replay import Replay, replay
@@ -122,7 +123,7 @@ class Intake:
             )
         live = standing.live
         before = None if standing.offset == BEFORE_LOG else standing.offset
-        applied = write.apply(live, effect, write.Position(self._lake.app_id, version, before))
+        applied = write.apply(live, effect, Move(self._lake.app_id, before, version))
         if applied.changes is not None:
             self._recent.put(live.state.table_id, applied.version, applied.changes)
 
@@ -139,15 +140,15 @@ class Intake:
 
     def replay(self, name: TableName, reached: int, decoder: Decoder, given_up: Collection[bytes] = ()) -> Replay:
         """Apply a table's dead letters, those of the keys of which all can be read; of keys that are `given_up`, what
-        cannot be is dropped. The table has all up to the END at the offset `reached`, and the next cut has this."""
+        cannot be is dropped. The table is in the last cut, and has all up to its END, at the offset `reached`; the next
+        cut has this. Raises as `write.apply` does."""
         standing = self._standings.all()[name]
         standing.live.refresh()
         own = [letter for letter in self.letters() if letter.table == name]
         found = replay(standing.table, own, decoder, given_up)
         if found.effect is not None and not found.effect.is_empty:
             before = None if standing.offset == BEFORE_LOG else standing.offset
-            position = write.Position(self._lake.app_id, max(standing.offset, reached), before)
-            write.apply(standing.live, found.effect, position)
+            write.apply(standing.live, found.effect, Move(self._lake.app_id, before, max(standing.offset, reached)))
         # behind the commit: whoever is killed in between replays them again, over the same rows
         self._dead_letters.remove(found.letters)
         return found

@@ -217,9 +217,7 @@ class LiveTable:
 def _counted(rows: KeyBits) -> tuple[KeyBits, npt.NDArray[np.int64]]:
     """The different ones of some bits, in order, and how often each is there."""
     ordered = rows.take(rows.order())
-    new = np.ones(len(ordered), np.bool_)
-    new[1:] = (np.diff(ordered.high) != 0) | (np.diff(ordered.low) != 0)
-    starts = np.flatnonzero(new)
+    starts = np.flatnonzero(ordered.begins())
     return ordered.take(starts), np.diff(np.append(starts, len(ordered)))
 
 

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from cdc.columns.arrow_types import shaped
 from cdc.core.errors import RefusedError
 from sinks.lake import data_files, layout
 from sinks.lake.delta_log import Conflict, DeltaLog
-from sinks.lake.delta_state import Action, DataFile, State, now_ms
+from sinks.lake.delta_state import Action, DataFile, Move, State, now_ms
 from sinks.lake.storage import Storage, at_once
 from sinks.lake.upkeep import Past, checkpointed, forget
 
@@ -23,19 +22,6 @@ TOGETHER_EVERY = 200
 TRIES = 20
 REOPEN_SECONDS = 60.0
 """Now and then the log is read anew: its next commit may be one that is forgotten already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A `txn` action's id, the version that it has (None before the first), and the one that it gets."""
-
-    app_id: str
-    before: int | None
-    to: int
-
-
-def _stands(state: State, move: Move | None) -> bool:
-    return move is None or state.transactions.get(move.app_id) == move.before
 
 
 class OwnTable:
@@ -75,19 +61,16 @@ class OwnTable:
             return self._log.state if self._log else None
 
     def append(self, rows: Sequence[Mapping[str, Any]], move: Move | None = None) -> None:
-        """Add rows, with a `txn` action where there is one to be moved.
-
-        Raises RefusedError when it does not stand where it is to be moved from: another writer has moved it.
-        """
+        """Add rows, with a move where there is one; raises RefusedError when another writer has made it before."""
         with self._lock:
             self.prepare()
             assert self._log is not None
-            if not _stands(self._log.state, move):
+            if move and not move.stands(self._log.state):
                 raise self._moved()
             added = data_files.write(self._storage, self._packed(rows), self._schema.names)
             actions: list[Action] = [added.added()]
             if move:
-                actions.append({"txn": {"appId": move.app_id, "version": move.to, "lastUpdated": now_ms()}})
+                actions.append(move.action)
             # the same actions with every try: appended rows depend on nothing that another writer has done
             for _ in range(TRIES):
                 try:
@@ -95,7 +78,7 @@ class OwnTable:
                     return
                 except Conflict:
                     self._log.refresh()
-                if not _stands(self._log.state, move):
+                if move and not move.stands(self._log.state):
                     break
             raise self._moved()
 

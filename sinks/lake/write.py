@@ -17,17 +17,8 @@ from cdc.core.table import Table
 from sinks.lake import data_files
 from sinks.lake.deletion_vectors import VectorFile
 from sinks.lake.delta_log import Conflict
-from sinks.lake.delta_state import Action, DataFile, now_ms, with_vector
+from sinks.lake.delta_state import Action, DataFile, Move, now_ms, with_vector
 from sinks.lake.live_table import CONFLICTS, LiveTable
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """The `txn` action that a commit carries, and the version that it had when the effect was made (None: none)."""
-
-    app_id: str
-    version: int
-    before: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +42,8 @@ class Effect:
     changes: Sequence[tuple[str, int]]
 
 
-def apply(live: LiveTable, effect: TableEffect, position: Position) -> Applied:
-    """Commit an effect with its position. Raises as `commit` does.
+def apply(live: LiveTable, effect: TableEffect, move: Move) -> Applied:
+    """Commit an effect with its move. Raises as `commit` does.
 
     Raises DivergenceError when a row was sent in part and the table has no row that it was changed from, or when a key
     was inserted that the table has, HistoryLostError when a file of the table is gone.
@@ -71,34 +62,33 @@ def apply(live: LiveTable, effect: TableEffect, position: Position) -> Applied:
                 f"{live.table.name} is gone from the lake, or a file of it: {error.filename}",
                 "run `cdc bootstrap` again",
             ) from None
-        version = commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), position)
+        version = commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), move)
         whole = not effect.written and not net.truncated
         return Applied(version, FeedRows(rows, net.gone_columns) if whole else None)
 
 
-def commit(live: LiveTable, effect: Effect, position: Position) -> int:
-    """Commit files that are written already, with the position; gives the table's version.
+def commit(live: LiveTable, effect: Effect, move: Move) -> int:
+    """Commit files that are written already, with their move; gives the table's version.
 
-    Behind another writer's commit it starts anew on what that left. Raises RefusedError when the position was moved by
-    another hand.
+    Behind another writer's commit it starts anew on what that left. Raises RefusedError when another hand has moved.
     """
     with live.lock:
         for _ in range(CONFLICTS):
-            # others may put rows into other files; one that moves the position has applied what this effect does not
-            # know, and the upkeep may have read its commit before this one was tried
-            moved = live.state.transactions.get(position.app_id)
-            if moved != position.before:
+            # others may put rows into other files; one that moves on has applied what this effect does not know, and
+            # the upkeep may have read its commit before this one was tried
+            if not move.stands(live.state):
+                moved = live.state.transactions.get(move.app_id)
                 raise RefusedError(
                     f"another writer moved {live.table.name} to offset {moved}", "stop the other `cdc follow`"
                 )
             try:
-                return _commit(live, effect, position)
+                return _commit(live, effect, move)
             except Conflict:
                 live.refresh()
         raise RefusedError(f"other writers kept {live.table.name} busy", "stop what else writes to the lake")
 
 
-def _commit(live: LiveTable, effect: Effect, position: Position) -> int:
+def _commit(live: LiveTable, effect: Effect, move: Move) -> int:
     live.take_in_files()
     # anew with every try: another writer has brought files, and vectors, that were not looked at
     marks = {} if effect.truncated else _marks(live, effect)
@@ -112,7 +102,7 @@ def _commit(live: LiveTable, effect: Effect, position: Position) -> int:
         *(action for each in went for action in each),
         *(_data_file(each, now).added() for each in effect.files),
         *_change_data(effect),
-        {"txn": {"appId": position.app_id, "version": position.version, "lastUpdated": now}},
+        move.action,
     ]
     return live.commit(actions, "WRITE", marks, {each.path: each.keys for each in effect.files})
 

@@ -14,6 +14,7 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
 from sinks.lake import layout, write
 from sinks.lake.copied_files import CopyWriter, take_in
+from sinks.lake.delta_state import Move
 from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from tests.columns.model_changes import as_columns
@@ -41,7 +42,7 @@ def opened(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> Liv
 
 def apply(live: LiveTable, changes: Sequence[Change], version: int) -> None:
     columns, before = as_columns(live.table, changes), live.state.transactions.get(APP)
-    write.apply(live, TableEffect(fold(columns, columns.tx_id)), write.Position(APP, version, before))
+    write.apply(live, TableEffect(fold(columns, columns.tx_id)), Move(APP, before, version))
 
 
 def row(key: int, text: str | None) -> Row:

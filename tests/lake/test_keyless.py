@@ -16,6 +16,7 @@ from cdc.columns.batch import TableEffect
 from cdc.columns.fold_rows import fold_rows
 from cdc.core.errors import DivergenceError
 from sinks.lake import write
+from sinks.lake.delta_state import Move
 from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from sinks.lake.upkeep import Past, maintain
@@ -33,7 +34,7 @@ def held(lake: Lake) -> Counter[Row]:
 def apply(live: LiveTable, events: list[dict[str, object]], version: int) -> None:
     changes, before = decoded(messages(events)), live.state.transactions.get(APP)
     effect = TableEffect(fold_rows(changes, changes.tx_id))
-    write.apply(live, effect, write.Position(APP, version, before))
+    write.apply(live, effect, Move(APP, before, version))
 
 
 @settings(max_examples=40, deadline=None)

@@ -16,6 +16,7 @@ from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch
 from sinks.lake import write
+from sinks.lake.delta_state import Move
 from sinks.lake.large_batch import LargeBatch, Part, Plan, Wanted, part_of
 from sinks.lake.live_table import LiveTable
 from tests.columns.debezium import PLACEHOLDER, as_they_come, messages, topic
@@ -70,7 +71,7 @@ def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, ag
                 found = effect(live, changes, ends(run), done, rows)
                 done = max(done, run[-1].changes[0].place.rank)
                 if not found.is_empty:
-                    write.apply(live, found, write.Position(APP, done, before))
+                    write.apply(live, found, Move(APP, before, done))
                     before = done
         everything = [change for sent in history for change in sent.changes]
         assert read_by_delta_rs(lake) == expected(model.apply(COPY, everything))
