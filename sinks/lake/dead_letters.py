@@ -115,9 +115,12 @@ class DeadLetters:
         with self._lock:
             self._places = None
 
-    def maintain(self, past_hours: float, table_ids: Collection[str]) -> None:
+    def maintain(self, past_hours: float, table_ids: Collection[str] | None = None) -> None:
         """Put the files together when there are many, without the letters of other Delta tables than these."""
-        self._table.maintain(past_hours, pc.field("table_id").isin(list(table_ids)))
+        # most lakes have none, and are not asked for them every few seconds
+        if self._places:
+            kept = None if table_ids is None else pc.field("table_id").isin(list(table_ids))
+            self._table.maintain(past_hours, kept)
 
     def _known(self) -> dict[str, dict[str, bytes | None]]:
         if self._places is None:

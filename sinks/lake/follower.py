@@ -187,18 +187,20 @@ class DeltaFollower:
 
         May run beside `apply`, in another thread.
         """
+        # before the question for the last cut: later ones have no table at an older version than these. And a list,
+        # since the thread that applies opens tables meanwhile
+        opened = [(name, live, live.state.version) for name, live in self._standings.opened()]
         last = self._cuts.last()
         if last is None:
             return
         cuts = [cut for at in needed if (cut := self._cuts.at(at.end_offset))]
         hours = self._settings.history_hours
-        # a list, since the thread that applies opens tables meanwhile
-        for name, live in self._standings.opened():
+        for name, live, version in opened:
             if not self._is_due(name, live):
                 continue
             versions = [cut.versions[str(name)] for cut in (*cuts, last) if str(name) in cut.versions]
             # of a table that is in none of these cuts, whoever follows is given a copy: nobody reads on from its past
-            upkeep.maintain(live, Past(hours, min(versions, default=live.state.version)))
+            upkeep.maintain(live, Past(hours, min(versions, default=version)))
         self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
         self._intake.maintain(hours)
 

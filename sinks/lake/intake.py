@@ -159,7 +159,7 @@ class Intake:
 
     def maintain(self, hours: float) -> None:
         """Keep the dead letters quick to read; those of former copies go with time."""
-        self._dead_letters.maintain(hours, [s.live.state.table_id for s in self._standings.all().values()])
+        self._dead_letters.maintain(hours, self._standings.ids())
 
     def holds(self, standing: Standing) -> bool:
         """Do changes of some of its keys wait?"""

@@ -75,6 +75,13 @@ class Standings:
         """The tables that were looked at so far; safe beside the thread that opens others."""
         return list(self._tables.items())
 
+    def ids(self) -> list[str] | None:
+        """The ids of all tables, None while one was not looked at yet; safe beside the thread that opens them."""
+        opened = dict(self._tables)
+        if not set(self._table_list.names()) <= opened.keys():
+            return None
+        return [live.state.table_id for live in opened.values()]
+
     def going(self, among: Mapping[TableName, Standing] | None = None) -> dict[TableName, Standing]:
         """The tables that are not stopped; `among`: of these only, which nobody has to look up again."""
         stops = self._stopped.by_id()
