@@ -114,7 +114,8 @@ class ConnectClient:
         try:
             return answer.json() if answer.content else None
         except ValueError:
-            raise PreconditionError(
+            # whatever stands before Kafka Connect has answered
+            raise UnreachableError(
                 f"{self._url}{path} answers with something else than JSON", "is connect.url that of Kafka Connect?"
             ) from None
 

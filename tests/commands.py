@@ -25,7 +25,9 @@ def command(pipeline: Pipeline, *arguments: str) -> list[str]:
 
 
 def environment(pipeline: Pipeline) -> dict[str, str]:
-    return {**os.environ, **pipeline.environ, "PYTHONPATH": str(ROOT), **ENVIRONMENT}
+    # whoever is killed leaves what it had there
+    scratch = {"TMPDIR": str(pipeline.config.parent)}
+    return {**os.environ, **pipeline.environ, "PYTHONPATH": str(ROOT), **ENVIRONMENT, **scratch}
 
 
 def cdc(pipeline: Pipeline, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -5,12 +5,10 @@ from typing import Final
 from cdc.columns.ends import Ends, joined
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_of
+from cdc.log.transactions import AT_A_TIME, ends_of
 
 BEGIN: Final = b'{"status":"BEGIN"'
 """What every second message of the transaction topic begins with: it need not be parsed."""
-AT_A_TIME: Final = 20_000
-"""Messages that are held at a time: as columns they take a tenth of the memory."""
 
 
 class NewEnds:

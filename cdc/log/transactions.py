@@ -11,7 +11,7 @@ from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 
 AT_A_TIME: Final = 20_000
-"""Messages that are held at a time."""
+"""Messages that are held at a time: as columns they take a tenth of the memory."""
 LAST_MESSAGES = 200
 """Messages of the transaction topic that are read at once to find an END that is near."""
 
@@ -29,7 +29,6 @@ def ends_of(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) 
 def ends_in(reader: Reader, topic: str, start: int, stop: int) -> Ends:
     """The ENDs at the offsets start ≤ offset < stop. Raises as `ends_of` and `Reader.read` do."""
     records, found = reader.read(topic, 0, start, stop), list[Ends]()
-    # as columns they take a tenth of the memory
     while some := list(islice(records, AT_A_TIME)):
         found.append(ends_of(topic, [record.offset for record in some], [record.value for record in some]))
     return joined(found)

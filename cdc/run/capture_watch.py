@@ -84,8 +84,7 @@ class CaptureWatch:
             check()
         except CdcError as error:
             return error
-        # ValueError: whatever stands before Kafka Connect has answered, and not in JSON
-        except (psycopg.Error, ValueError) as error:
+        except psycopg.Error as error:
             return UnreachableError(str(error).strip().partition("\n")[0], "see `cdc status`")
         return None
 

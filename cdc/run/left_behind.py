@@ -50,8 +50,11 @@ def waiting(settings: PipelineSettings, lake: DeltaFollower) -> list[Preconditio
         return []
     with source.connected(settings.source) as connection:
         now = examined(connection, settings, sorted(joining(connection, settings, lake)))
-    fit: Sequence[PreconditionError] = [
-        PreconditionError(f"{table.name} is not copied yet", "run `cdc follow`") for table in now.fit
-    ]
+    fit: Sequence[PreconditionError] = [not_copied(table.name, "run `cdc follow`") for table in now.fit]
     copied = attended(settings, settings.delta[0])
     return [*map(as_one, now.refusals.values()), *([] if copied else fit)]
+
+
+def not_copied(name: TableName, remedy: str) -> PreconditionError:
+    """A table that could be followed and has no copy."""
+    return PreconditionError(f"{name} is not copied yet", remedy)

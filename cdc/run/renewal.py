@@ -5,7 +5,7 @@ The new copy takes the old one's place in one commit, on its own LSN; who reads 
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,11 +95,11 @@ class Renewal:
             if outcome.failure:
                 self._rest(max(AGAIN_SECONDS, REST * (time.monotonic() - began)), names, done)
 
-    def _rest(self, seconds: float, tried: Collection[TableName], done: threading.Event) -> None:
+    def _rest(self, seconds: float, tried: Set[TableName], done: threading.Event) -> None:
         """Wait so long, or until another table is wanted than were tried, or `done` is set."""
         end = time.monotonic() + seconds
         with self._changed:
-            while not done.is_set() and self._wanted <= set(tried) and time.monotonic() < end:
+            while not done.is_set() and self._wanted <= tried and time.monotonic() < end:
                 self._changed.wait(0.2)
 
 

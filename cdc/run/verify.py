@@ -184,7 +184,7 @@ def _changed(settings: PipelineSettings, now: Examined, stopped: Collection[Tabl
     unfit = {name: as_one(refusals) for name, refusals in now.refusals.items()}
     copied = delta_follower(settings).bookmarks()
     lacking = {
-        table.name: PreconditionError(f"{table.name} is not copied yet", "run `cdc bootstrap`")
+        table.name: left_behind.not_copied(table.name, "run `cdc bootstrap`")
         for table in now.fit
         if table.name not in copied
     }

@@ -14,7 +14,7 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from sinks.lake import data_files, layout, statistics
 from sinks.lake.delta_log import Conflict, DeltaLog
-from sinks.lake.delta_state import Action, DataFile, State, now_ms
+from sinks.lake.delta_state import Action, DataFile, State, now_ms, reached
 from sinks.lake.layout import SOURCE_PROPERTY, TABLE_PROPERTY, Lake
 from sinks.lake.storage import Storage
 
@@ -49,7 +49,7 @@ def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, 
         actions += [file.removed(now) for file in log.state.files.values()]
     actions += [_data_file(file, now).added() for file in copy]
     # the last END applied is left as it is: a table has what either of the two says (`Standing.applied`)
-    actions.append({"txn": {"appId": lake.bookmark_id, "version": bookmark.lsn, "lastUpdated": now}})
+    actions.append(reached(lake.bookmark_id, bookmark.lsn))
     _committed(log or DeltaLog(storage, State()), actions, "COPY", table.name)
 
 

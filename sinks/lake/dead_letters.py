@@ -5,7 +5,7 @@ has it replayed or drops it. What belongs to a Delta table that was replaced by 
 """
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -115,12 +115,13 @@ class DeadLetters:
         with self._lock:
             self._places = None
 
-    def maintain(self, past_hours: float, table_ids: Collection[str] | None = None) -> None:
-        """Put the files together when there are many, without the letters of other Delta tables than these."""
-        # most lakes have none, and are not asked for them every few seconds
+    def maintain(self, past_hours: float, table_ids: Callable[[], Collection[str] | None]) -> None:
+        """Put the files together when there are many, without the letters of other Delta tables than these, where they
+        are known."""
+        # most lakes have none, and nothing of them is asked every few seconds
         if self._places:
-            kept = None if table_ids is None else pc.field("table_id").isin(list(table_ids))
-            self._table.maintain(past_hours, kept)
+            ids = table_ids()
+            self._table.maintain(past_hours, None if ids is None else pc.field("table_id").isin(list(ids)))
 
     def _known(self) -> dict[str, dict[str, bytes | None]]:
         if self._places is None:

@@ -76,14 +76,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A table at one version; `described`: since which, at the latest, its metadata is what it is."""
+    """A table at one version; `described_in`: since which, at the latest, its metadata is what it is."""
 
     version: int = -1
     protocol: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, DataFile] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
-    described: int = -1
+    described_in: int = -1
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -101,7 +101,7 @@ class State:
     def after(self, version: int, actions: Iterable[Action]) -> "State":
         """The state behind one more commit, whose actions may stand in any order."""
         files, transactions = dict(self.files), dict(self.transactions)
-        protocol, metadata, described = self.protocol, self.metadata, self.described
+        protocol, metadata, described_in = self.protocol, self.metadata, self.described_in
         for action in actions:
             match action:
                 case {"add": add}:
@@ -113,8 +113,8 @@ class State:
                 case {"protocol": newer}:
                     protocol = newer
                 case {"metaData": newer}:
-                    metadata, described = newer, version
-        return State(version, protocol, metadata, files, transactions, described)
+                    metadata, described_in = newer, version
+        return State(version, protocol, metadata, files, transactions, described_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,12 @@ class Move:
 
     @property
     def action(self) -> Action:
-        return {"txn": {"appId": self.app_id, "version": self.to, "lastUpdated": now_ms()}}
+        return reached(self.app_id, self.to)
+
+
+def reached(app_id: str, version: int) -> Action:
+    """The action that says how far something is."""
+    return {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms()}}
 
 
 def _take_out(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:

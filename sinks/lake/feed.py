@@ -79,12 +79,12 @@ class LakeFeed:
         log = self._log(name)
         if log is None:
             raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
-        if layout.bookmark(self._lake, log.state) is None:
-            return None
-        # it may have been copied again since, with other columns: the rows of this cut have those of then
-        is_new = cut.versions[str(name)] < log.state.described
-        state = self._state(name, cut) if is_new else log.state
-        table, bookmark = layout.described(state), layout.bookmark(self._lake, state)
+        state, bookmark = log.state, layout.bookmark(self._lake, log.state)
+        if bookmark and cut.versions[str(name)] < state.described_in:
+            # it may have been copied again since, with other columns: the rows of this cut have those of then
+            state = self._state(name, cut)
+            bookmark = layout.bookmark(self._lake, state)
+        table = layout.described(state)
         return (table, bookmark) if table and bookmark else None
 
     def _log(self, name: TableName) -> DeltaLog | None:

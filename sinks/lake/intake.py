@@ -159,7 +159,7 @@ class Intake:
 
     def maintain(self, hours: float) -> None:
         """Keep the dead letters quick to read; those of former copies go with time."""
-        self._dead_letters.maintain(hours, self._standings.ids())
+        self._dead_letters.maintain(hours, self._standings.ids)
 
     def holds(self, standing: Standing) -> bool:
         """Do changes of some of its keys wait?"""

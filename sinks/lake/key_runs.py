@@ -77,6 +77,8 @@ class Run:
         # entries with one upper half stand side by side, and each turn looks at the next of them: few turns, as only
         # a key's dead rows and hardly any others share a half (`cdc.columns.key_bits`)
         for _ in range(FEW):
+            if not len(asked):
+                break
             inside = at < len(self)
             asked, at = asked[inside], at[inside]
             same = self.keys.high[at] == keys.high[asked]

@@ -46,7 +46,7 @@ def live_rows(storage: Storage, share: Share, table: Table, columns: Sequence[st
     groups = share.groups(file.num_row_groups)
     if not groups:
         return
-    names, whole = list(columns or table.column_names), arrow_schema(table)
+    names, whole = list(table.column_names if columns is None else columns), arrow_schema(table)
     gone, schema = _gone(storage, share.file), pa.schema([whole.field(name) for name in names])
     start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
     # group by group: they are bounded in bytes, and what was read of several would be kept until the last

@@ -5,16 +5,13 @@ from contextlib import suppress
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.batch import DecodedBatch, TableChanges
 from cdc.columns.ends import of_values
 from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks.lake.copied_files import CopyWriter
 from sinks.lake.cuts import Cuts
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
@@ -22,6 +19,7 @@ from sinks.memory import ChangesInMemory
 from tests.columns.model_changes import as_columns
 from tests.contract.followers import TABLES, Crash
 from tests.lake.places import PlacedLake
+from tests.lake.tables import written
 
 
 class DeltaHarness:
@@ -36,10 +34,7 @@ class DeltaHarness:
         self._follower.prepare(TABLES)
 
     def load(self, table: Table, rows: Mapping[Key, Row], bookmark: Bookmark) -> None:
-        write = CopyWriter(table, self._lake.table(table.name))
-        write.storage.make()
-        copy = pa.Table.from_pylist([dict(row) for row in rows.values()], arrow_schema(table))
-        self._follower.load(table, [write(copy.to_batches())], bookmark)
+        self._follower.load(table, [written(self._lake, table, rows.values())], bookmark)
 
     def apply(self, batch: ChangesInMemory, position: Position) -> None:
         self._follower.apply(batch_of(batch), position)

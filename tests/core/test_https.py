@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, trusted
 from connect.connector import CONNECTOR_CLASS
 from connect.rest import ConnectClient
@@ -58,6 +58,15 @@ def test_a_file_that_is_none_is_left_to_the_handshake(
     trusted()
     with pytest.raises(PreconditionError, match="is not trusted"):
         plugins(connect)
+
+
+def test_whoever_stands_before_kafka_connect_answers_in_its_place(
+    https: Answers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", authority_file(https, tmp_path))
+    https.put("/connector-plugins", (200, b"<html>Please log in</html>"))
+    with pytest.raises(UnreachableError, match=r"/connector-plugins answers with something else than JSON"):
+        plugins(https)
 
 
 def test_only_certificates_are_a_matter_of_trust() -> None:

@@ -1,6 +1,6 @@
 """Tables of a lake for tests, without Spark: a copy taken in, and batches of changes applied to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.batch import TableEffect
 from cdc.columns.fold import fold
 from cdc.core.change import Change, Key, Place, Row, Update
+from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
 from sinks.lake import layout, write
@@ -26,11 +27,15 @@ APP = "cdc/p/1"
 
 def copied(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> None:
     """A copy of these rows in so many files becomes the table."""
+    parts = np.array_split(np.arange(len(rows)), files)
+    take_in(lake, table, [written(lake, table, [rows[at] for at in part]) for part in parts], Bookmark(Lsn(1), 4711, 1))
+
+
+def written(lake: Lake, table: Table, rows: Iterable[Row]) -> CopiedFile:
+    """A copy's file of these rows, which nobody has taken in yet."""
     write = CopyWriter(table, lake.table(table.name))
     write.storage.make()
-    parts = np.array_split(np.arange(len(rows)), files)
-    copies = [pa.Table.from_pylist([dict(rows[at]) for at in part], arrow_schema(table)) for part in parts]
-    take_in(lake, table, [write(copy.to_batches()) for copy in copies], Bookmark(Lsn(1), 4711, 1))
+    return write(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(table)).to_batches())
 
 
 def opened(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> LiveTable:

@@ -1,24 +1,22 @@
 """A table that is copied again beside the others: what it lacks, what followers behind are told, what is kept of it."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.batch import DecodedBatch
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import of_values
+from cdc.core.change import Row
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.copied_files import CopyWriter
 from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
 from tests.lake.places import PlacedLake, in_folder
+from tests.lake.tables import written
 
 THINGS = Table(TableName("public", "things"), (Column("id", Kind.INTEGER), Column("was", Kind.TEXT)), ("id",))
 OTHER = Table(THINGS.name, (Column("id", Kind.INTEGER), Column("now", Kind.BIGINT)), ("id",))
@@ -35,11 +33,8 @@ def follower_of(lake: PlacedLake) -> DeltaFollower:
     return found
 
 
-def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row: Mapping[str, object]) -> None:
-    write = CopyWriter(table, lake.table(table.name))
-    write.storage.make()
-    copy = pa.Table.from_pylist([dict(row)], arrow_schema(table))
-    follower.load(table, [write(copy.to_batches())], Bookmark(Lsn(lsn), 4711, 1))
+def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row: Row) -> None:
+    follower.load(table, [written(lake, table, [row])], Bookmark(Lsn(lsn), 4711, 1))
     follower.reopen([table.name])
 
 
@@ -49,14 +44,20 @@ def commit(follower: DeltaFollower, lsn: int) -> None:
     follower.apply(DecodedBatch(ends, {}), Position(1, lsn, Lsn(lsn), lsn))
 
 
+def followed(lake: PlacedLake) -> DeltaFollower:
+    """A follower with the table in a cut at 20."""
+    follower = follower_of(lake)
+    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
+    commit(follower, 20)
+    return follower
+
+
 def stopped(follower: DeltaFollower) -> None:
     follower.stop({THINGS.name: "its schema has changed"}, [THINGS.name])
 
 
 def test_it_lacks_what_has_passed_every_time(lake: PlacedLake) -> None:
-    follower = follower_of(lake)
-    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
-    commit(follower, 20)
+    follower = followed(lake)
     for lsn in (40, 60):
         stopped(follower)
         commit(follower, lsn)
@@ -69,9 +70,7 @@ def test_it_lacks_what_has_passed_every_time(lake: PlacedLake) -> None:
 
 
 def test_one_that_stops_while_it_catches_up_takes_no_part(lake: PlacedLake) -> None:
-    follower = follower_of(lake)
-    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
-    commit(follower, 20)
+    follower = followed(lake)
     stopped(follower)
     load(lake, follower, THINGS, 15, {"id": 1, "was": "b"})
     late = follower.joining()
@@ -82,9 +81,7 @@ def test_one_that_stops_while_it_catches_up_takes_no_part(lake: PlacedLake) -> N
 
 
 def test_followers_behind_are_told_the_columns_of_their_cut(lake: PlacedLake) -> None:
-    follower = follower_of(lake)
-    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
-    commit(follower, 20)
+    follower = followed(lake)
     stopped(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
@@ -114,9 +111,7 @@ def test_the_past_of_one_in_no_cut_is_forgotten_without_a_word(lake: PlacedLake)
 
 
 def test_letters_of_one_that_lacks_something_are_not_replayed(lake: PlacedLake) -> None:
-    follower = follower_of(lake)
-    load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
-    commit(follower, 20)
+    follower = followed(lake)
     stopped(follower)
     commit(follower, 30)
     load(lake, follower, THINGS, 25, {"id": 1, "was": "b"})

@@ -20,11 +20,11 @@ def letter(table_id: str, offset: int) -> DeadLetter:
 def test_letters_of_a_hot_key_lie_in_few_files(tmp_path: Path) -> None:
     lake = in_folder(tmp_path)
     letters = DeadLetters(lake)
-    letters.maintain(0, [])
+    letters.maintain(0, list)
     letters.add([letter("former", 0)])
     for offset in range(1, TOGETHER_EVERY):
         letters.add([letter("now", offset)])
-    letters.maintain(0, ["now"])
+    letters.maintain(0, lambda: ["now"])
     assert len([*Path(lake.own_folder(FOLDER)).glob("*.parquet")]) == 1
     again = DeadLetters(lake)
     assert [each.message.refusal.offset for each in again.all()] == [*range(1, TOGETHER_EVERY)]

@@ -1,15 +1,18 @@
 """What a bootstrap asks of the source before it makes anything, on a real one."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pytest
 
-from cdc.core.errors import PreconditionError
-from connect import readiness, registration
+from cdc.core.errors import PreconditionError, UnreachableError
+from connect import readiness, registration, slot
 from connect.registration import Registration
+from connect.settings import SourceSettings
 from connect.source import connect
-from tests.pipelines import MakePipeline
+from tests.pipelines import MakePipeline, Pipeline
 from tests.waiting import until
 
 
@@ -35,6 +38,46 @@ def test_a_slot_that_another_pipeline_has_written_down(make_pipeline: MakePipeli
     with pytest.raises(PreconditionError, match=r"slot slot is another pipeline's .* → choose another source\.slot"):
         registration.register(connection, source, Registration("two", "slot", "two", "two"))
     assert registration.registered(connection, source, "two") is None
+
+
+def test_a_slot_waits_for_writers_and_names_them(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
+    source = pipeline.settings.source.model_copy(update={"slot_timeout_seconds": 1})
+    with writing(pipeline) as pid, pytest.raises(PreconditionError, match=rf"waited 1 s for open .*pid {pid}"):
+        make_slot(source)
+    make_slot(source)
+
+
+def test_a_source_that_goes_away_while_a_slot_waits(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
+    with ThreadPoolExecutor() as threads, writing(pipeline):
+        waiting = threads.submit(make_slot, pipeline.settings.source)
+        until(lambda: ended(pipeline.connection), "a sender waits for a slot")
+        with pytest.raises(UnreachableError, match=r"the source went away: .*terminat"):
+            waiting.result()
+
+
+@contextmanager
+def writing(pipeline: Pipeline) -> Iterator[int]:
+    """A transaction that has written and stays open; its process id."""
+    with connect(pipeline.settings.source) as connection:
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO t VALUES (1)")
+        yield connection.info.backend_pid
+
+
+def make_slot(source: SourceSettings) -> None:
+    with slot.created(source, "waits", temporary=True):
+        pass
+
+
+def ended(connection: "psycopg.Connection[tuple[object, ...]]") -> bool:
+    """End the sender that makes the slot, once it waits for others."""
+    rows = connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE query LIKE 'CREATE_REPLICATION_SLOT \"waits\"%' AND wait_event_type = 'Lock'"
+    ).fetchall()
+    return bool(rows)
 
 
 def _free(connection: "psycopg.Connection[tuple[object, ...]]") -> int:

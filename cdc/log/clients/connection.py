@@ -101,10 +101,10 @@ class Connection:
             return PreconditionError(f"{where}: no such topic: {error.str()}", "run `cdc bootstrap`")
         if code in _TOO_LARGE:
             return PreconditionError(f"{where}: a record is too large: {error.str()}", TOO_LARGE_REMEDY)
-        # its own codes are negative; those above zero are a broker's answer
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             # retention was quicker than the reader
             return HistoryLostError(f"{where} no longer has what was to be read next: {error.str()}", "bootstrap again")
+        # its own codes are negative; those above zero are a broker's answer
         if code > 0 and code not in _TRANSIENT:
             return PreconditionError(f"{where} refused a request: {error.str()}", "see the broker's log")
         # a question that was never answered only says so; the connection has said why
