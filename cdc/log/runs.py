@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from cdc.log.names import change_topic
 
 PATIENCE_SECONDS = 60.0
 """For how long an END may be visible before its changes are: commit markers reach the partitions one by one."""
+QUICK_LOOK: Final = 10_000
+"""So many messages are decoded again at every look; of more, only when an eighth has come, or nothing comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,30 @@ class _Part:
     changes: TableChanges
     distinct: int
     until: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class _Sought:
+    """A topic in which a run has `count` changes, and what the last look found, when `looked` messages waited."""
+
+    topic: str
+    table: Table
+    count: int
+    looked: int = 0
+    part: _Part | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.part is not None and self.part.distinct >= self.count
+
+    def is_worth_a_look(self, waiting: int, came: bool) -> bool:
+        """Can they be all by now? Tombstones do not wait, refused messages do: fewer than `count` are not.
+
+        More than `count` wait and it is not among them where other transactions' are read sooner: with a look at
+        whatever comes, that would be quadratic.
+        """
+        grown = self.looked // 8 if came and self.looked > QUICK_LOOK else 0
+        return waiting >= self.count and waiting > self.looked + grown
 
 
 class RunReader:
@@ -56,56 +83,48 @@ class RunReader:
         not hold as many changes as the ENDs count.
         """
         counts = run.counts(str(table.name) for table in tables)
-        touched = {self._topic(table): table for table in tables if str(table.name) in counts}
-        for topic in touched:
-            self._consumer.stand(topic, start.get(topic, {}))
-        ranks, found = Ranks.of(run), dict[str, _Part]()
-        looked, deadline = dict[str, int](), time.monotonic() + self._patience
-        while True:
-            for topic, table in touched.items():
-                if topic not in found:
-                    self._look(topic, table, counts[str(table.name)], ranks, found, looked)
-            missing = [topic for topic in touched if topic not in found]
-            if not missing:
-                break
-            self._wait(missing, touched, counts, looked, deadline)
+        own = [table for table in tables if str(table.name) in counts]
+        sought = [_Sought(self._topic(table), table, counts[str(table.name)]) for table in own]
+        for each in sought:
+            self._consumer.stand(each.topic, start.get(each.topic, {}))
+        ranks, came, deadline = Ranks.of(run), False, time.monotonic() + self._patience
+        while missing := self._missing(sought, ranks, came):
+            came = self._read_on(missing, deadline)
         # only now that all topics are complete: after a failure, the same offsets are read again
-        for topic, part in found.items():
-            self._consumer.take(topic, part.until)
+        found = {each.table.name: self._taken(each) for each in sought}
         self._consumer.done()
-        batch = DecodedBatch(run, {touched[topic].name: part.changes for topic, part in found.items()})
-        moved = {topic: self._consumer.starts(topic) for topic in found}
-        return ReadRun(batch, {**start, **moved})
+        moved = {each.topic: self._consumer.starts(each.topic) for each in sought}
+        return ReadRun(DecodedBatch(run, found), {**start, **moved})
 
-    def _look(
-        self, topic: str, table: Table, count: int, ranks: Ranks, found: dict[str, _Part], looked: dict[str, int]
-    ) -> None:
-        """Decode what waits, unless it cannot be enough or is no more than at the last look."""
-        waiting = self._consumer.waiting(topic)
-        # tombstones do not wait, refused messages do: fewer than `count` cannot be enough
-        if waiting < count or looked.get(topic) == waiting:
-            return
-        looked[topic] = waiting
-        messages = self._consumer.messages(topic)
-        part = part_of(messages, self._decoder(table).decode(messages), ranks)
-        if part.distinct >= count:
-            found[topic] = part
+    def _missing(self, sought: Sequence[_Sought], ranks: Ranks, came: bool) -> list[_Sought]:
+        """Those of which not all was found, after a look where it is worth one."""
+        for each in sought:
+            if not each.is_whole and each.is_worth_a_look(self._consumer.waiting(each.topic), came):
+                self._look(each, ranks)
+        return [each for each in sought if not each.is_whole]
 
-    def _wait(
-        self,
-        missing: Sequence[str],
-        touched: Mapping[str, Table],
-        counts: Mapping[str, int],
-        looked: Mapping[str, int],
-        deadline: float,
-    ) -> None:
-        if self._consumer.read_on(missing) or time.monotonic() < deadline:
-            return
-        self._consumer.check_alive()
-        for topic in missing:
-            # what is committed has been read, and it is short; a topic that is behind is only slow
-            if not self._consumer.behind(topic):
-                raise lost(topic, looked.get(topic, self._consumer.waiting(topic)), counts[str(touched[topic].name)])
+    def _look(self, sought: _Sought, ranks: Ranks) -> None:
+        messages = self._consumer.messages(sought.topic)
+        sought.looked = self._consumer.waiting(sought.topic)
+        sought.part = part_of(messages, self._decoder(sought.table).decode(messages), ranks)
+
+    def _read_on(self, missing: Sequence[_Sought], deadline: float) -> bool:
+        """Wait a moment for more; says whether any came."""
+        if self._consumer.read_on([each.topic for each in missing]):
+            return True
+        if time.monotonic() >= deadline:
+            self._consumer.check_alive()
+            for each in missing:
+                # what is committed has been read, and it is short; a topic that is behind is only slow
+                if not self._consumer.behind(each.topic):
+                    found = each.part.distinct if each.part else self._consumer.waiting(each.topic)
+                    raise lost(each.topic, found, each.count)
+        return False
+
+    def _taken(self, sought: _Sought) -> TableChanges:
+        assert sought.part is not None
+        self._consumer.take(sought.topic, sought.part.until)
+        return sought.part.changes
 
     def _decoder(self, table: Table) -> Decoder:
         known = self._decoders.get(table.name)

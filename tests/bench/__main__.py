@@ -14,7 +14,7 @@ from tests.bench.ground import Ground
 from tests.bench.meter.meter import Meter
 from tests.bench.pairing import FAILURES, interleaved, not_set_up
 from tests.bench.plan import Plan, planned
-from tests.bench.record import recorded, write
+from tests.bench.record import NotComparableError, Record, gone_on_with, recorded, write
 from tests.bench.report.page import write_report
 
 INTERRUPTED = 130
@@ -34,6 +34,8 @@ def main() -> None:
     except KeyboardInterrupt:
         # everything that was brought up has been taken down on the way here
         raise SystemExit(INTERRUPTED) from None
+    except NotComparableError as error:
+        raise SystemExit(str(error)) from None
     say(f"report: {write_report(plan.out, list(GOALS))}")
 
 
@@ -43,20 +45,30 @@ def say(text: str) -> None:
 
 
 def _run(goal: Goal, plan: Plan) -> None:
-    where, sizes = {**about(), "settings": plan.settings}, plan.sizes_of(goal)
+    record = _begun(goal, plan)
+    pairs = range(record.pairs, record.pairs + plan.pairs)
     folder = Path(tempfile.mkdtemp(prefix=f"cdc-bench-{goal.name}-", dir=plan.scratch))
     # Postgres runs as another user where we are root, and has to get in
     folder.chmod(0o755)
     try:
-        with Meter() as meter, goal.stage(Ground(folder, meter, say, plan.settings), sizes) as stage:
-            runs = interleaved(goal, plan.sides_of(goal), stage, plan.pairs, say)
+        with Meter() as meter, goal.stage(Ground(folder, meter, say, plan.settings), plan.sizes_of(goal)) as stage:
+            for run in interleaved(goal, plan.sides_of(goal), stage, pairs, say):
+                record = record.with_runs([run])
+                # at once: whoever is ended keeps what was measured
+                write(record, plan.out)
     except FAILURES as failure:
         # the other goals still have their turn
-        runs = not_set_up(goal, failure)
+        runs = not_set_up(goal, failure, record.pairs)
         say(f"{goal.name}: {runs[0].trouble}")
+        write(record.with_runs(runs), plan.out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    write(recorded(goal, plan.scale, sizes, where, runs), plan.out)
+
+
+def _begun(goal: Goal, plan: Plan) -> Record:
+    """Without a run, or with those that are there already."""
+    empty = recorded(goal, plan.scale, plan.sizes_of(goal), {**about(), "settings": plan.settings}, [])
+    return gone_on_with(empty, plan.out) if plan.more else empty
 
 
 def _like_ctrl_c(number: int, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
 """Runs the sides of a goal in turn, A B A B, and voids the runs whose contents differ from the source."""
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -30,20 +30,18 @@ FAILURES = (
 Say = Callable[[str], None]
 
 
-def interleaved(goal: Goal, sides: Sequence[str], stage: Stage, pairs: int, say: Say) -> list[Run]:
-    """Run these sides `pairs` times, in turn."""
-    runs: list[Run] = []
-    for pair in range(pairs):
+def interleaved(goal: Goal, sides: Sequence[str], stage: Stage, pairs: Sequence[int], say: Say) -> Iterator[Run]:
+    """Run these sides in turn, once for each of these pairs."""
+    for pair in pairs:
         for side in sides:
             run = _judged(stage, _once(goal, stage, pair, side))
             say(f"{goal.name} pair {pair + 1} {side}: {run.trouble or _values(goal, run)}")
-            runs.append(run)
-    return runs
+            yield run
 
 
-def not_set_up(goal: Goal, failure: Exception) -> list[Run]:
+def not_set_up(goal: Goal, failure: Exception, pair: int = 0) -> list[Run]:
     """What to record of a goal whose stage could not be made."""
-    return [Run(0, side, _now(), trouble=f"failed: could not be set up: {_said(failure)}") for side in goal.sides]
+    return [Run(pair, side, _now(), trouble=f"failed: could not be set up: {_said(failure)}") for side in goal.sides]
 
 
 def _once(goal: Goal, stage: Stage, pair: int, side: str) -> Run:

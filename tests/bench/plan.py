@@ -24,6 +24,7 @@ class Plan:
     sizes: Mapping[str, int]
     settings: Mapping[str, Any]
     sides: Sequence[str]
+    more: bool
     list_only: bool
 
     def sides_of(self, goal: Goal) -> list[str]:
@@ -49,7 +50,18 @@ def planned(arguments: Sequence[str] | None = None) -> Plan:
     if unmet := [side for side in asked.side if not any(side in goal.sides for goal in goals)]:
         parser.error(f"no goal has a side {unmet[0]}")
     settings = nested(dict(asked.set))
-    return Plan(goals, asked.pairs, asked.scale, asked.out, asked.scratch, sizes, settings, asked.side, asked.list_only)
+    return Plan(
+        goals,
+        asked.pairs,
+        asked.scale,
+        asked.out,
+        asked.scratch,
+        sizes,
+        settings,
+        asked.side,
+        asked.more,
+        asked.list_only,
+    )
 
 
 def nested(values: Mapping[str, str]) -> dict[str, Any]:
@@ -73,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     add("goals", nargs="*", metavar="goal", help="all where none is named")
     add("--list", dest="list_only", action="store_true", help="name the goals")
     add("--pairs", type=int, default=5, help="how often every side runs; 0 only makes the report anew")
+    add("--more", action="store_true", help="add these pairs to those that are in --out, of this commit and machine")
     add("--scale", type=Scale, choices=list(Scale), default=Scale.SMALL, help="`full` is what the limits are about")
     add("--out", type=Path, default=OUT, help="where results and report are written")
     add("--scratch", type=Path, help="where to work; a folder below it is made, and removed at the end")

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,19 @@ class Record:
     about: Mapping[str, Any]
     """Machine, versions, git commit, when."""
     runs: Sequence[Run]
+
+    @property
+    def ground(self) -> tuple[Any, ...]:
+        """What two runs have to have in common to be compared."""
+        machine = {name: value for name, value in self.about["machine"].items() if name != "load_before"}
+        return (self.scale, self.sizes, self.about["commit"], machine, self.about["versions"], self.about["settings"])
+
+    @property
+    def pairs(self) -> int:
+        return 1 + max((run.pair for run in self.runs), default=-1)
+
+    def with_runs(self, runs: Iterable[Run]) -> "Record":
+        return replace(self, runs=[*self.runs, *runs])
 
     @property
     def headline(self) -> Measure:
@@ -130,6 +143,23 @@ def write(record: Record, folder: Path) -> Path:
     summary = {side: {m.name: _plain(record.spread(side, m.name)) for m in record.measures} for side in record.sides}
     file.write_text(json.dumps({**asdict(record), "summary": summary}, indent=1) + "\n")
     return file
+
+
+class NotComparableError(Exception):
+    """What is there was measured elsewhere, or of something else."""
+
+
+def gone_on_with(record: Record, folder: Path) -> Record:
+    """The record with the runs that are in the folder already. Raises NotComparableError."""
+    file = folder / f"{record.goal}.json"
+    if not file.exists():
+        return record
+    found = read(file)
+    if found.ground != record.ground:
+        raise NotComparableError(
+            f"{file} is of another machine, commit, version or size: take another --out, or no --more"
+        )
+    return found
 
 
 def read(file: Path) -> Record:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.bench.goal import Failed, Goal, Limit, Measure, Readings, Scale, Sizes, Usage
 from tests.bench.ground import Ground
@@ -46,7 +47,7 @@ GOAL = Goal(
     {Scale.SMALL: {"rows": 1}, Scale.FULL: {"rows": 2}},
     no_stage,
 )
-ABOUT = {
+ABOUT: dict[str, Any] = {
     "when": "2026-01-01T00:00:00+00:00",
     "commit": "0123456789ab",
     "machine": {"processor": "one", "cores": 2, "memory_gib": 8.0, "system": "Linux", "load_before": [0.1, 0.1, 0.1]},

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.bench.pairing import interleaved, not_set_up
-from tests.bench.record import Record, Run, read, recorded, verdicts, write
+from tests.bench.record import NotComparableError, Record, Run, gone_on_with, read, recorded, verdicts, write
 from tests.core.bench.a_goal import ABOUT, GOAL, Told
 
 
@@ -12,7 +14,7 @@ def silent(text: str) -> None:
 
 
 def ran(stage: Told, pairs: int) -> list[Run]:
-    return interleaved(GOAL, GOAL.sides, stage, pairs, silent)
+    return [*interleaved(GOAL, GOAL.sides, stage, range(pairs), silent)]
 
 
 def record_of(stage: Told, pairs: int) -> Record:
@@ -62,3 +64,20 @@ def test_a_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     assert [run.values for run in again.runs] == [run.values for run in record.runs]
     assert again.runs_of("ours")[0].samples["time"] == [(0, 1.0), (1, 1.0), (2, 1.0)]
     assert verdicts(again) == verdicts(record)
+
+
+def test_pairs_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+    empty = recorded(GOAL, "small", {"rows": 1}, ABOUT, [])
+    assert gone_on_with(empty, tmp_path) == empty
+    write(record_of(Told([1.0, 2.0]), 1), tmp_path)
+    before = gone_on_with(empty, tmp_path)
+    more = interleaved(GOAL, GOAL.sides, Told([3.0, 4.0]), range(before.pairs, 2), silent)
+    assert before.with_runs(more).values("stock", "time") == {0: 2.0, 1: 4.0}
+
+
+def test_pairs_of_another_commit_are_not_added_to(tmp_path: Path) -> None:
+    write(record_of(Told([1.0, 2.0]), 1), tmp_path)
+    with pytest.raises(NotComparableError, match=r"told\.json is of another"):
+        gone_on_with(recorded(GOAL, "small", {"rows": 1}, {**ABOUT, "commit": "other"}, []), tmp_path)
+    busier = {**ABOUT, "when": "later", "machine": {**ABOUT["machine"], "load_before": [9.0]}}
+    assert gone_on_with(recorded(GOAL, "small", {"rows": 1}, busier, []), tmp_path).pairs == 1

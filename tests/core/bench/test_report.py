@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.bench.pairing import interleaved
-from tests.bench.record import recorded, write
+from tests.bench.record import Run, recorded, write
 from tests.bench.report import markdown, numbers
 from tests.core.bench.a_goal import ABOUT, GOAL, Told
+
+
+def ran(times: list[float]) -> list[Run]:
+    return [*interleaved(GOAL, GOAL.sides, Told(times), range(2), lambda text: None)]
 
 
 def test_numbers_have_three_digits() -> None:
@@ -16,7 +20,7 @@ def test_numbers_have_three_digits() -> None:
 
 
 def test_the_table_says_met_and_missed() -> None:
-    runs = interleaved(GOAL, GOAL.sides, Told([1.0, 1.5, 3.0, -1.0]), 2, lambda text: None)
+    runs = ran([1.0, 1.5, 3.0, -1.0])
     text = markdown.summary([recorded(GOAL, "full", {"rows": 1}, ABOUT, runs)])
     assert "| told | full scale, 2 pairs | ours: time ≤ 2 s | 2 [1 … 3] | stock 1.50 | met |" in text
     assert (
@@ -30,7 +34,7 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the bench group is not installed")
     from tests.bench.report.page import write_report
 
-    runs = interleaved(GOAL, GOAL.sides, Told([1.0, 1.5, 3.0, 4.0]), 2, lambda text: None)
+    runs = ran([1.0, 1.5, 3.0, 4.0])
     write(recorded(GOAL, "small", {"rows": 1}, ABOUT, runs), tmp_path)
     page = write_report(tmp_path, ["missing", GOAL.name]).read_text()
     assert page.count("<svg") == 6
