@@ -1,6 +1,6 @@
 """Commands of the replication protocol, which psycopg has no calls for (Postgres manual, "Streaming Replication")."""
 
-from psycopg.pq import ExecStatus
+from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
@@ -14,7 +14,8 @@ def command(pgconn: PGconn, statement: bytes) -> PGresult:
 def checked(pgconn: PGconn, result: PGresult | None) -> PGresult:
     """The result if it has rows; raises CdcError with what the server said if it has not."""
     if result is None or result.status != ExecStatus.TUPLES_OK:
-        raise _failure(result.error_message if result else pgconn.error_message)
+        gone = pgconn.status == ConnStatus.BAD
+        raise _failure(result.error_message if result else pgconn.error_message, gone=gone)
     return result
 
 
@@ -25,11 +26,12 @@ def text(result: PGresult, column: int) -> str:
     return value.decode()
 
 
-def _failure(message: bytes) -> CdcError:
+def _failure(message: bytes, *, gone: bool) -> CdcError:
     lines = message.decode(errors="replace").strip().splitlines()
     reason = lines[0].removeprefix("ERROR:").strip() if lines else "no answer"
     if "already exists" in reason:
         return PreconditionError(reason, "drop it if nothing reads from it, or set another source.slot")
-    if "server closed" in reason or "terminat" in reason:
+    # the connection may be there for a moment behind the server's last word
+    if gone or "terminat" in reason:
         return UnreachableError(f"the source went away: {reason}", "try again")
     return PreconditionError(f"the source refuses a replication command: {reason}", "see the source's log")

@@ -19,8 +19,8 @@ from cdc.log.names import change_topic
 
 PATIENCE_SECONDS = 60.0
 """For how long an END may be visible before its changes are: commit markers reach the partitions one by one."""
-QUICK_LOOK: Final = 10_000
-"""So many messages are decoded again at every look; of more, only when an eighth has come, or nothing comes."""
+CHECK_SECONDS: Final = 1.0
+"""How often it is asked behind that whether there is anything left to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,16 @@ class _Sought:
     table: Table
     count: int
     looked: int = 0
+    next_look: float = 0.0
     part: _Part | None = None
 
     @property
     def is_whole(self) -> bool:
         return self.part is not None and self.part.distinct >= self.count
 
-    def is_worth_a_look(self, waiting: int, came: bool) -> bool:
-        """Can they be all by now? Tombstones do not wait, refused messages do: fewer than `count` are not.
-
-        More than `count` wait and it is not among them where other transactions' are read sooner: with a look at
-        whatever comes, that would be quadratic.
-        """
-        grown = self.looked // 8 if came and self.looked > QUICK_LOOK else 0
-        return waiting >= self.count and waiting > self.looked + grown
+    def has_news(self, waiting: int) -> bool:
+        """Can they be all by now? Tombstones do not wait, refused messages do: fewer than `count` are not."""
+        return waiting >= self.count and waiting > self.looked
 
 
 class RunReader:
@@ -87,39 +83,42 @@ class RunReader:
         sought = [_Sought(self._topic(table), table, counts[str(table.name)]) for table in own]
         for each in sought:
             self._consumer.stand(each.topic, start.get(each.topic, {}))
-        ranks, came, deadline = Ranks.of(run), False, time.monotonic() + self._patience
-        while missing := self._missing(sought, ranks, came):
-            came = self._read_on(missing, deadline)
+        ranks, deadline = Ranks.of(run), time.monotonic() + self._patience
+        while missing := self._missing(sought, ranks):
+            self._consumer.read_on([each.topic for each in missing])
+            if time.monotonic() >= deadline:
+                self._check(missing)
+                deadline = time.monotonic() + CHECK_SECONDS
         # only now that all topics are complete: after a failure, the same offsets are read again
         found = {each.table.name: self._taken(each) for each in sought}
         self._consumer.done()
         moved = {each.topic: self._consumer.starts(each.topic) for each in sought}
         return ReadRun(DecodedBatch(run, found), {**start, **moved})
 
-    def _missing(self, sought: Sequence[_Sought], ranks: Ranks, came: bool) -> list[_Sought]:
-        """Those of which not all was found, after a look where it is worth one."""
+    def _missing(self, sought: Sequence[_Sought], ranks: Ranks) -> list[_Sought]:
+        """Those of which not all was found, after a look at what is new."""
         for each in sought:
-            if not each.is_whole and each.is_worth_a_look(self._consumer.waiting(each.topic), came):
+            due = time.monotonic() >= each.next_look
+            if not each.is_whole and due and each.has_news(self._consumer.waiting(each.topic)):
                 self._look(each, ranks)
         return [each for each in sought if not each.is_whole]
 
     def _look(self, sought: _Sought, ranks: Ranks) -> None:
-        messages = self._consumer.messages(sought.topic)
+        """All that waits is decoded again: other transactions' changes may have been read sooner."""
+        began, messages = time.monotonic(), self._consumer.messages(sought.topic)
         sought.looked = self._consumer.waiting(sought.topic)
         sought.part = part_of(messages, self._decoder(sought.table).decode(messages), ranks)
+        # half of the time at most: looks at whatever comes would be quadratic
+        sought.next_look = time.monotonic() + (time.monotonic() - began)
 
-    def _read_on(self, missing: Sequence[_Sought], deadline: float) -> bool:
-        """Wait a moment for more; says whether any came."""
-        if self._consumer.read_on([each.topic for each in missing]):
-            return True
-        if time.monotonic() >= deadline:
-            self._consumer.check_alive()
-            for each in missing:
-                # what is committed has been read, and it is short; a topic that is behind is only slow
-                if not self._consumer.behind(each.topic):
-                    found = each.part.distinct if each.part else self._consumer.waiting(each.topic)
-                    raise lost(each.topic, found, each.count)
-        return False
+    def _check(self, missing: Sequence[_Sought]) -> None:
+        """Raise for a topic in which what is committed has been read and looked at, and is short."""
+        self._consumer.check_alive()
+        for each in missing:
+            waiting = self._consumer.waiting(each.topic)
+            # asked last: what was committed behind a look is news
+            if not each.has_news(waiting) and not self._consumer.behind(each.topic):
+                raise lost(each.topic, each.part.distinct if each.part else waiting, each.count)
 
     def _taken(self, sought: _Sought) -> TableChanges:
         assert sought.part is not None

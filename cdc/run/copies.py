@@ -21,7 +21,7 @@ from cdc.run.progress import SPARKS_ROWS, Bars
 from connect import catalog, connector, marker, slot, source
 from connect.registration import Registration
 from connect.rest import ConnectClient
-from sinks.lake.copied_files import CopyWriter
+from sinks.lake.copied_files import CopyWriter, room_for_copy
 from sinks.lake.follower import DeltaFollower
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.keeper import Kept, files, kept
@@ -51,16 +51,24 @@ class Copied:
     rows: dict[TableName, int]
     unfit: dict[TableName, PreconditionError]
 
+    def left_of(self, names: Sequence[TableName]) -> list[TableName]:
+        return [name for name in names if name not in self.rows and name not in self.unfit]
+
 
 NOTHING: Final = Copied({}, {})
-Copying = Callable[[Work, DeltaFollower, Sequence[Table]], Copied]
+Copying = Callable[[Work, DeltaFollower, Sequence[Table], Copied], None]
+"""Copies tables one by one, each noted as soon as it was taken in."""
 
 
 def started_over(work: Work, copy: Copying, follower: DeltaFollower, names: Sequence[TableName]) -> Copied:
-    """Copy tables as they are now, anew when their schema changes before their copy has begun."""
+    """Copy tables as they are now, anew those whose schema changes before their copy is taken in."""
+    copied = Copied({}, {})
     for left in reversed(range(STARTS)):
+        # not those that a try before took in: somebody follows them by now, beyond the next try's snapshot
+        wanted = copied.left_of(names)
         try:
-            return copy(work, follower, catalog.describe(work.connection, names, work.settings.source.named_keys))
+            copy(work, follower, catalog.describe(work.connection, wanted, work.settings.source.named_keys), copied)
+            return copied
         except TableRewritten as rewritten:
             if not left:
                 raise
@@ -70,19 +78,20 @@ def started_over(work: Work, copy: Copying, follower: DeltaFollower, names: Sequ
     raise AssertionError("unreachable")
 
 
-def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> Copied:
+def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table], copied: Copied) -> None:
     """Copy on the snapshot of the pipeline's own slot, which is made for it."""
     # a second try: the slot of the first one is there, but its snapshot went with its connection
     if slot.state(work.connection, work.registration.slot) is not None:
-        return later_copy(work, follower, missing)
+        later_copy(work, follower, missing, copied)
+        return
     with _snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
         work.say(f"slot {work.registration.slot} at {format_lsn(bookmark.lsn)}")
         # the slot drains while the tables are copied: WAL would else pile up for as long as that takes
         start_capture(work)
-        return _copy(work, follower, missing, keeper, bookmark)
+        _copy(work, follower, missing, Snapshot(keeper, bookmark), copied)
 
 
-def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) -> Copied:
+def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table], copied: Copied) -> None:
     """Copy on a temporary slot's snapshot, once capture is proven with these tables.
 
     Not at once when they are published: a transaction that began before would lose its first rows, which neither the
@@ -92,7 +101,15 @@ def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table]) ->
     name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
     with _snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
         work.say(f"copy of {counted(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
-        return _copy(work, follower, missing, keeper, bookmark)
+        _copy(work, follower, missing, Snapshot(keeper, bookmark), copied)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What any session can read while `keeper` lives, and its place in the log."""
+
+    keeper: Kept
+    bookmark: Bookmark
 
 
 @contextmanager
@@ -131,13 +148,12 @@ def start_capture(work: Work) -> None:
     marker.prove(work.connection, proof)
 
 
-def _copy(work: Work, follower: DeltaFollower, tables: Sequence[Table], keeper: Kept, bookmark: Bookmark) -> Copied:
+def _copy(work: Work, follower: DeltaFollower, tables: Sequence[Table], snapshot: Snapshot, copied: Copied) -> None:
+    keeper = snapshot.keeper
     readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
-    copied = Copied({}, {})
     spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)
     for table in tables:
-        storage = lake.table(table.name)
-        storage.make()
+        storage = room_for_copy(lake, table.name)
         try:
             with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = watched(spark, advance, rows[table.name]), keeper.pages[table.name]
@@ -148,6 +164,5 @@ def _copy(work: Work, follower: DeltaFollower, tables: Sequence[Table], keeper: 
             copied.unfit[table.name] = unfit
             continue
         # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
-        follower.load(table, files, bookmark)
+        follower.load(table, files, snapshot.bookmark)
         copied.rows[table.name] = sum(file.rows for file in files)
-    return copied

@@ -120,11 +120,13 @@ def _replayed(
     letters: Sequence[DeadLetter],
     given_up: dict[TableName, set[bytes]],
 ) -> Replayed:
-    # those of a stopped table wait for the copy of it
-    stopped = {stop.name: str(stop) for stop in follower.stopped()}
-    keys = [(letter.table, letter.message.key) for letter in letters if letter.table in stopped]
-    applied, stay = 0, {(name, key): stopped[name] for name, key in keys if key is not None}
-    described = {table.name: table for table in follower.tables()}
+    # those of a stopped table wait for its copy
+    waiting = {stop.name: str(stop) for stop in follower.stopped()}
+    # what lies between such a copy and the position would pass for applied
+    waiting |= dict.fromkeys(follower.joining(), "it is in no cut of the lake yet: run `cdc follow` first")
+    keys = [(letter.table, letter.message.key) for letter in letters if letter.table in waiting]
+    applied, stay = 0, {(name, key): waiting[name] for name, key in keys if key is not None}
+    described = {table.name: table for table in follower.tables() if table.name not in waiting}
     with closing(follower):
         for name in sorted({letter.table for letter in letters} & described.keys()):
             decoder = Decoder(described[name], placeholder(settings.pipeline.name))

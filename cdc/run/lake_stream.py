@@ -1,8 +1,8 @@
 """The stream that keeps the lake in sync: ENDs come in, runs of whole transactions are applied."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -150,7 +150,8 @@ class LakeStream:
         self._admit()
         for run in runs:
             start = self._gone_along(run, self._position.next_offsets)
-            tables = self._follower.tables()
+            # not those that have come since `_admit`: their topics would be read on behind changes that nobody applies
+            tables = self._follower.taking_part()
             changes = sum(run.counts(str(table.name) for table in tables).values())
             read = self._read(run, tables, changes, start)
             self._committed()
@@ -212,7 +213,9 @@ class LakeStream:
             # to the position, which has to be in a cut for that
             self._committed()
             joining = self._follower.joining()
-            self._catch_up(joining)
+            late = {name: mark for name, mark in joining.items() if not mark.covers(self._position.lsn)}
+            if late:
+                self._catch_up(late)
             self._follower.adopt(joining)
         if renewed:
             marks = self._follower.bookmarks()
@@ -223,16 +226,19 @@ class LakeStream:
         since = min(mark.lsn for mark in late.values())
         with Reader(self._log) as reader:
             ends = ends_between(reader, self._topic, since, self._position)
-        # a table that stopped was read no further since, and its copy is younger; of others nobody knows at which
-        # offsets the copy's LSN lies: their topics are read from the beginning
-        topics = [change_topic(self._log.prefix, name) for name in late]
-        offsets: Offsets = {t: at for t in topics if (at := self._position.next_offsets.get(t))}
-        for run in cut_runs(ends, self._budget, alone=self._schema.table):
-            offsets = self._gone_along(run, offsets)
-            tables = [table for table in self._follower.tables() if table.name in late]
-            read = self._readers.small.read(run, tables, offsets)
-            offsets = read.next_offsets
-            self._follower.catch_up(read.batch)
+        # one that stopped was read no further since, and its copy is younger; where there is no offset, nobody has read
+        # its topic yet
+        topics = {change_topic(self._log.prefix, name) for name in late}
+        offsets: Offsets = {t: at for t, at in self._position.next_offsets.items() if t in topics}
+        for stretch, names in _stretches(ends, late):
+            for run in cut_runs(stretch, self._budget, alone=self._schema.table):
+                offsets = self._gone_along(run, offsets)
+                tables = [table for table in self._follower.tables() if table.name in names]
+                read = self._readers.small.read(run, tables, offsets)
+                offsets = read.next_offsets
+                self._follower.catch_up(read.batch)
+        reached = {topic: at for topic, at in offsets.items() if topic in topics}
+        self._position = replace(self._position, next_offsets={**self._position.next_offsets, **reached})
 
     def _start(self) -> Position:
         position = self._follower.position()
@@ -241,3 +247,14 @@ class LakeStream:
         with Reader(self._log) as reader:
             check_position(reader, self._topic, position)
         return position
+
+
+def _stretches(ends: Ends, late: Mapping[TableName, Bookmark]) -> Iterator[tuple[Ends, set[TableName]]]:
+    """The ENDs from bookmark to bookmark, each with the tables whose copies lie before it.
+
+    What lies before a table's own copy is not counted: its topic may have been read beyond that.
+    """
+    marks = sorted({mark.lsn for mark in late.values()})
+    for start, stop in zip(marks, [*marks[1:], None], strict=True):
+        inside = ends.lsn > start if stop is None else (ends.lsn > start) & (ends.lsn <= stop)
+        yield ends.where(inside), {name for name, mark in late.items() if mark.lsn <= start}

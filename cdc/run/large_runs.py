@@ -91,6 +91,7 @@ class LargeRunReader:
         # (commit markers reach partitions one by one), the next one finds, which reads to the end
         deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
         while missing := [each for each in wanted if each.topic not in found]:
+            is_last = patient and time.monotonic() > deadline
             by_topic = self._parts(run, missing, start, patient=patient)
             for each in missing:
                 own = by_topic.get(each.topic, [])
@@ -99,7 +100,7 @@ class LargeRunReader:
                     found[each.topic] = own
                     continue
                 _throw_away(each, own)
-                if time.monotonic() > deadline:
+                if is_last:
                     raise lost(each.topic, counted, each.count)
             patient = True
             if len(found) < len(wanted):

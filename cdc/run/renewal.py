@@ -47,6 +47,7 @@ class Renewal:
         self._wanted: set[TableName] = set()
         self._refused: set[TableName] = set()
         self._copied: set[TableName] = set()
+        self._rest_until: dict[TableName, float] = {}
         self.joined = Lsn(0)
         """Who has reached this LSN has all tables that were copied again."""
 
@@ -78,29 +79,30 @@ class Renewal:
         said = ""
         while not done.is_set():
             with self._changed:
-                names = set(self._wanted)
+                names = {name for name in self._wanted if self._rest_until.get(name, 0.0) <= time.monotonic()}
                 if not names:
                     self._changed.wait(0.2)
                     continue
             began = time.monotonic()
             outcome = _outcome(copy, names)
             with self._changed:
-                self._refused = names - outcome.copied - outcome.void
-                self._wanted -= outcome.copied | outcome.void
-                self._copied |= outcome.copied
+                self._take_note(names, outcome, time.monotonic() - began)
             # of several values that no follower holds, any may be the first to be met
             if outcome.failure and _reason(outcome.failure) != said:
                 said = _reason(outcome.failure)
                 say(f"not copied again yet: {outcome.failure}")
-            if outcome.failure:
-                self._rest(max(AGAIN_SECONDS, REST * (time.monotonic() - began)), names, done)
 
-    def _rest(self, seconds: float, tried: Set[TableName], done: threading.Event) -> None:
-        """Wait so long, or until another table is wanted than were tried, or `done` is set."""
-        end = time.monotonic() + seconds
-        with self._changed:
-            while not done.is_set() and self._wanted <= tried and time.monotonic() < end:
-                self._changed.wait(0.2)
+    def _take_note(self, tried: Set[TableName], outcome: "Outcome", seconds: float) -> None:
+        done = outcome.copied | outcome.void
+        self._wanted -= done
+        self._copied |= outcome.copied
+        refused = tried - done
+        self._refused = (self._refused & self._wanted) - tried | refused
+        # what others that were copied took is none of theirs: the next try, without those, says what it takes
+        rest = max(AGAIN_SECONDS, REST * seconds) if refused == tried else AGAIN_SECONDS
+        self._rest_until = dict.fromkeys(refused, time.monotonic() + rest) | {
+            name: until for name, until in self._rest_until.items() if name in self._wanted - tried
+        }
 
 
 def _reason(failure: CdcError) -> str:
@@ -161,10 +163,15 @@ def copy_again(
         closing(delta_follower(settings)) as follower,
     ):
         known = follower.bookmarks()
+        # copied by a try that was broken off behind that, or by a bootstrap: with a second copy under a stream that
+        # follows them, they would lose what it has applied behind its snapshot
+        there = frozenset(names) & known.keys() - {stop.name for stop in follower.stopped()}
         # a table that was made, and is gone before anybody copied it
         void = frozenset(names) - {*known, *settings.selection.names} - joining(connection, settings, follower)
-        wanted = sorted(set(names) - void)
-        others = sorted({*followed_names(settings, follower)} - {*names})
+        wanted = sorted(set(names) - void - there)
+        if not wanted:
+            return Outcome(there, void, None)
+        others = sorted({*followed_names(settings, follower)} - {*wanted})
         tables, refusals = judged(connection, settings, wanted, client.extensions(), others)
         failure = next((found[0] for found in refusals.values()), None)
         fit = [table for table in tables if table.name not in refusals]
@@ -177,8 +184,8 @@ def copy_again(
             # at one of these, perhaps, as it was or is: it goes on behind what they have in the log by now
             start_capture(replace(work, captured=others))
         if not fit:
-            return Outcome(frozenset(), void, failure)
+            return Outcome(there, void, failure)
         copied = _copied(work, follower, fit)
     for name, rows in copied.rows.items():
         say(f"{name} {'is copied again' if name in known else 'joins'}: {counted(rows, 'row')} copied")
-    return Outcome(frozenset(copied.rows), void, failure or next(iter(copied.unfit.values()), None))
+    return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))

@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from sinks.lake.storage import Storage
 PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
 FEATURES = ("deletionVectors", "changeDataFeed")
 
+COPY: Final = "copy-"
+"""What the names of copied files begin with."""
+
 CopiedFiles = Sequence[CopiedFile]
 
 
@@ -35,8 +39,20 @@ class CopyWriter:
         """Write the rows, of the table's Arrow schema, as one file; only a row group of them is in memory at a time."""
         schema = arrow_schema(self.table)
         bounded = statistics.indexed(schema.names, self.table.key)
-        made = data_files.write_in_parts(self.storage, f"copy-{uuid.uuid4()}.parquet", batches, schema, bounded)
+        made = data_files.write_in_parts(self.storage, f"{COPY}{uuid.uuid4()}.parquet", batches, schema, bounded)
         return CopiedFile(made.path, made.size, made.rows, made.stats)
+
+
+def room_for_copy(lake: Lake, name: TableName) -> Storage:
+    """The table's folder, without what copies that were never taken in have left there.
+
+    Of a table that has a log, `upkeep.sweep` finds that. Nobody else copies the table meanwhile.
+    """
+    storage = lake.table(name)
+    storage.make()
+    if DeltaLog.open(storage) is None:
+        storage.delete([path for path in storage.written("") if path.startswith(COPY)])
+    return storage
 
 
 def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, anew: bool = False) -> None:

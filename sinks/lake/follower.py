@@ -74,6 +74,10 @@ class DeltaFollower:
         """The tables that are loaded and not stopped, as they were when they were copied."""
         return [standing.table for standing in self._standings.going().values()]
 
+    def taking_part(self) -> list[Table]:
+        """The tables that the next batch is applied to; others are adopted first."""
+        return [standing.table for standing in self._taking_part(self._cuts.last()).values()]
+
     def stopped(self) -> list[Stop]:
         """The tables that are followed no further."""
         return self._standings.stopped()
@@ -127,8 +131,8 @@ class DeltaFollower:
         return cut.position if cut else None
 
     def wanted(self, run: Ends, topics: Mapping[TableName, str]) -> list[Wanted]:
-        """What the tables lack of a run, by the topics that their changes are in; tables without any are left out."""
-        going = [(s, str(s.table.name)) for s in self._standings.going().values()]
+        """What the tables of these topics lack of a run; tables without any changes in it are left out."""
+        going = [(s, str(name)) for name, s in self._standings.going().items() if name in topics]
         counts, holds = run.counts(name for _, name in going), self._intake.holds
         return [
             Wanted(s.table, topics[s.table.name], counts[name], s.applied(run), s.live.storage, holds(s))
@@ -162,7 +166,7 @@ class DeltaFollower:
             self._cuts.add(self._cut(standings, position, committed_ms), None)
 
     def joining(self) -> dict[TableName, Bookmark]:
-        """Tables whose copy is older than the position, and that took part in no cut: they lack what lies between."""
+        """Tables that take no part yet: they lack what lies between their copy and the position."""
         part = self._taking_part(self._cuts.last())
         return {name: standing.bookmark for name, standing in self._standings.going().items() if name not in part}
 
@@ -194,13 +198,12 @@ class DeltaFollower:
         if last is None:
             return
         cuts = [cut for at in needed if (cut := self._cuts.at(at.end_offset))]
+        behind = [cut for cut in cuts if cut.position.end_offset < last.position.end_offset]
         hours = self._settings.history_hours
         for name, live, version in opened:
             if not self._is_due(name, live):
                 continue
-            versions = [cut.versions[str(name)] for cut in (*cuts, last) if str(name) in cut.versions]
-            # of a table that is in none of these cuts, whoever follows is given a copy: nobody reads on from its past
-            upkeep.maintain(live, Past(hours, min(versions, default=version)))
+            upkeep.maintain(live, Past(hours, _needed_since(str(name), behind, last, version)))
         self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
         self._intake.maintain(hours)
 
@@ -225,12 +228,11 @@ class DeltaFollower:
         for name in map(TableName.parse, last.versions):
             if name not in standings and self._standings.is_listed(name):
                 raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
-        passed = last.position.lsn
         return {
             name: standing
             for name, standing in going.items()
-            # in the cut; caught up since; or copied so late that it has all that the position has
-            if standing.is_in(last) or standing.live.state.table_id in self._adopted or standing.bookmark.covers(passed)
+            # not one that came this moment and has all that the position has: the batch was read without it
+            if standing.is_in(last) or standing.live.state.table_id in self._adopted
         }
 
     def _cut(self, standings: Mapping[TableName, Standing], position: Position, committed_ms: int) -> Cut:
@@ -242,3 +244,13 @@ class DeltaFollower:
         }
         versions = {name: state.version for name, state in reached.items()}
         return Cut(position, committed_ms, versions, {name: state.table_id for name, state in reached.items()})
+
+
+def _needed_since(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
+    """From which version on a table's past is still needed; of one in none of these cuts, nothing is before `version`.
+
+    Who stands at a cut without it is given its copy as at the first one that has it, wherever that is.
+    """
+    if any(name not in cut.versions for cut in behind):
+        return 0
+    return min((cut.versions[name] for cut in (*behind, last) if name in cut.versions), default=version)

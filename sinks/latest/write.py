@@ -1,6 +1,7 @@
 """What is written outside transactions: topics made, and copies from the executors."""
 
 import time
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -12,6 +13,9 @@ from cdc.log.clients.connection import TOO_LARGE_REMEDY
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.settings import LogSettings
 from sinks.latest.read import SETTLE_SECONDS
+
+BUFFER_BYTES: Final = 32 * 1024 * 1024
+"""Kafka's own."""
 
 
 def make(admin: Admin, topic: Topic) -> None:
@@ -36,6 +40,8 @@ def write(records: DataFrame, log: LogSettings, topic: str) -> None:
         "kafka.linger.ms": "20",
         "kafka.batch.size": str(256 * 1024),
         "kafka.max.request.size": str(log.latest.max_record_bytes),
+        # a record that is larger than all of it is refused
+        "kafka.buffer.memory": str(max(BUFFER_BYTES, 2 * log.latest.max_record_bytes)),
     }
     try:
         records.write.format("kafka").options(**options).option("topic", topic).save()

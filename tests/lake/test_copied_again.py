@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from cdc.columns.batch import DecodedBatch
@@ -12,8 +13,11 @@ from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.transaction import TransactionEnd
+from sinks.lake.copied_files import room_for_copy
+from sinks.lake.delta_log import DeltaLog
 from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.live_rows import Share, live_rows
 from sinks.lake.settings import DeltaSettings
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import written
@@ -85,6 +89,7 @@ def test_followers_behind_are_told_the_columns_of_their_cut(lake: PlacedLake) ->
     stopped(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
+    follower.adopt(follower.joining())
     commit(follower, 40)
     feed = LakeFeed(None, lake)
     cuts = feed.newer(feed.at(Position(1, 20, Lsn(20), 20)), 10)
@@ -117,3 +122,54 @@ def test_letters_of_one_that_lacks_something_are_not_replayed(lake: PlacedLake) 
     load(lake, follower, THINGS, 25, {"id": 1, "was": "b"})
     with pytest.raises(PreconditionError, match="is in no cut of the lake yet"):
         follower.replay(THINGS.name, Decoder(THINGS, "unavailable"))
+
+
+def test_one_that_nobody_has_adopted_takes_no_part_however_young_it_is(lake: PlacedLake) -> None:
+    follower = followed(lake)
+    stopped(follower)
+    commit(follower, 30)
+    load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
+    assert follower.taking_part() == []
+    # the batch was read without it, and may have changes of it from behind its copy
+    commit(follower, 40)
+    assert [*follower.joining()] == [OTHER.name]
+    follower.adopt(follower.joining())
+    assert follower.taking_part() == [OTHER]
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["it goes on", "it stops again"])
+def test_a_follower_far_behind_is_given_what_joined_as_it_was_then(lake: PlacedLake, *, stops: bool) -> None:
+    first = Table(TableName("public", "first"), THINGS.columns, ("id",))
+    follower = follower_of(lake)
+    follower.prepare([first])
+    follower.load(first, [written(lake, first, [{"id": 1, "was": "a"}])], Bookmark(Lsn(5), 4711, 1))
+    commit(follower, 20)
+    stands = Position(1, 20, Lsn(20), 20)
+    load(lake, follower, THINGS, 25, {"id": 1, "was": "a"})
+    follower.adopt(follower.joining())
+    commit(follower, 30)
+    if stops:
+        stopped(follower)
+        commit(follower, 40)
+    load(lake, follower, THINGS, 35, {"id": 1, "was": "b"})
+    follower.maintain([stands])
+    feed = LakeFeed(None, lake)
+    joined = next(cut for cut in feed.newer(feed.at(stands), 10) if str(THINGS.name) in cut.versions)
+    then = DeltaLog.open(lake.table(THINGS.name), joined.versions[str(THINGS.name)])
+    assert then is not None
+    (file,) = then.state.files.values()
+    assert pa.concat_tables(live_rows(lake.table(THINGS.name), Share(file), THINGS)).to_pylist() == [
+        {"id": 1, "was": "a"}
+    ]
+
+
+def test_what_copies_that_were_never_taken_in_have_left_goes(lake: PlacedLake) -> None:
+    for _ in range(2):
+        room_for_copy(lake, THINGS.name)
+        written(lake, THINGS, [{"id": 1, "was": "a"}])
+    assert len([*lake.disk(THINGS.name).glob("copy-*")]) == 1
+    follower = followed(lake)
+    before = {*lake.disk(THINGS.name).glob("copy-*")}
+    room_for_copy(lake, THINGS.name)
+    assert {*lake.disk(THINGS.name).glob("copy-*")} == before
+    assert follower.taking_part() == [THINGS]

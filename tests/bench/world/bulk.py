@@ -17,7 +17,8 @@ Hit = Mapping[str, Any]
 
 def make_like(url: str, index: str, new: str) -> None:
     """Make an empty index with the mapping of another and the settings that cost something."""
-    found = httpx.get(f"{url}/{index}", timeout=60).raise_for_status().json()[index]
+    # whatever it is called: the name may be an alias
+    (found,) = httpx.get(f"{url}/{index}", timeout=60).raise_for_status().json().values()
     mappings = {name: value for name, value in found["mappings"].items() if name != "_meta"}
     kept = ("number_of_shards", "number_of_replicas", "refresh_interval")
     settings = {name: found["settings"]["index"][name] for name in kept}

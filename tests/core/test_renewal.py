@@ -1,0 +1,42 @@
+"""What is copied again, when: what failed rests, and keeps nothing else waiting."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.run.renewal import Outcome, Renewal
+from tests.waiting import until
+
+UNFIT, SOUND = TableName("public", "unfit"), TableName("public", "sound")
+INFINITE = PreconditionError("public.unfit: infinity", "update it")
+
+
+@contextmanager
+def running(renewal: Renewal, copy: Callable[[Collection[TableName]], Outcome]) -> Iterator[None]:
+    done = threading.Event()
+    thread = threading.Thread(target=renewal.run, args=(copy, lambda text: None, done))
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_what_was_copied_is_copied_again_while_another_rests() -> None:
+    renewal, tries = Renewal(), list[Collection[TableName]]()
+
+    def copy(names: Collection[TableName]) -> Outcome:
+        tries.append(names)
+        return Outcome(frozenset(names) - {UNFIT}, frozenset(), INFINITE if UNFIT in names else None)
+
+    renewal.want([UNFIT, SOUND])
+    with running(renewal, copy):
+        until(lambda: renewal.copied() == {SOUND}, "the sound one is copied")
+        renewal.taken_in([SOUND], renewal.joined)
+        assert not renewal.is_pending
+        renewal.want([SOUND])
+        until(lambda: len(tries) > 1, "it is copied again")
+    assert [set(names) for names in tries[:2]] == [{UNFIT, SOUND}, {SOUND}]
