@@ -225,7 +225,8 @@ class LakeStream:
     def _catch_up(self, late: dict[TableName, Bookmark]) -> None:
         since = min(mark.lsn for mark in late.values())
         with Reader(self._log) as reader:
-            ends = ends_between(reader, self._topic, since, self._position)
+            # without those that were delivered twice: they would count for two
+            ends = unapplied(ends_between(reader, self._topic, since, self._position), None)
         # one that stopped was read no further since, and its copy is younger; where there is no offset, nobody has read
         # its topic yet
         topics = {change_topic(self._log.prefix, name) for name in late}

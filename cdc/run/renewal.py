@@ -48,6 +48,8 @@ class Renewal:
         self._refused: set[TableName] = set()
         self._copied: set[TableName] = set()
         self._rest_until: dict[TableName, float] = {}
+        # while a try goes on: it may have copied them before that
+        self._wanted_since: set[TableName] = set()
         self.joined = Lsn(0)
         """Who has reached this LSN has all tables that were copied again."""
 
@@ -60,7 +62,9 @@ class Renewal:
     def want(self, names: Iterable[TableName]) -> None:
         """Have these tables copied again."""
         with self._changed:
-            self._wanted |= set(names)
+            wanted = set(names)
+            self._wanted |= wanted
+            self._wanted_since |= wanted
             self._changed.notify_all()
 
     def copied(self) -> Collection[TableName]:
@@ -83,6 +87,7 @@ class Renewal:
                 if not names:
                     self._changed.wait(0.2)
                     continue
+                self._wanted_since = set()
             began = time.monotonic()
             outcome = _outcome(copy, names)
             with self._changed:
@@ -94,7 +99,7 @@ class Renewal:
 
     def _take_note(self, tried: Set[TableName], outcome: "Outcome", seconds: float) -> None:
         done = outcome.copied | outcome.void
-        self._wanted -= done
+        self._wanted -= done - self._wanted_since
         self._copied |= outcome.copied
         refused = tried - done
         self._refused = (self._refused & self._wanted) - tried | refused
@@ -185,7 +190,13 @@ def copy_again(
             start_capture(replace(work, captured=others))
         if not fit:
             return Outcome(there, void, failure)
-        copied = _copied(work, follower, fit)
+        try:
+            copied = _copied(work, follower, fit)
+        except CdcError as error:
+            # what was taken in before that takes part now, and not when the rest has its copy
+            stopped = {stop.name for stop in follower.stopped()}
+            taken = frozenset(table.name for table in fit) & follower.bookmarks().keys() - stopped
+            return Outcome(there | taken, void, error)
     for name, rows in copied.rows.items():
         say(f"{name} {'is copied again' if name in known else 'joins'}: {counted(rows, 'row')} copied")
     return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))

@@ -24,6 +24,8 @@ FEATURES = ("deletionVectors", "changeDataFeed")
 
 COPY: Final = "copy-"
 """What the names of copied files begin with."""
+LEFT_MS: Final = 24 * 60 * 60 * 1000
+"""What is younger may be somebody's who is about to name it."""
 
 CopiedFiles = Sequence[CopiedFile]
 
@@ -44,14 +46,16 @@ class CopyWriter:
 
 
 def room_for_copy(lake: Lake, name: TableName) -> Storage:
-    """The table's folder, without what copies that were never taken in have left there.
+    """The table's folder, without what copies that were never taken in have left there more than a day ago.
 
-    Of a table that has a log, `upkeep.sweep` finds that. Nobody else copies the table meanwhile.
+    Of a table that has a log, `upkeep.sweep` finds that. Not sooner: another machine may be at the same copy.
     """
     storage = lake.table(name)
     storage.make()
     if DeltaLog.open(storage) is None:
-        storage.delete([path for path in storage.written("") if path.startswith(COPY)])
+        horizon = now_ms() - LEFT_MS
+        written = storage.written("").items()
+        storage.delete([path for path, at in written if path.removeprefix(".").startswith(COPY) and at < horizon])
     return storage
 
 

@@ -98,7 +98,8 @@ def forget(log: DeltaLog, past: Past) -> int:
     """
     expired = {path for path, moment in log.removed.items() if moment <= past.horizon_ms}
     # a removed path may be in the table again, with another vector, or in a commit that somebody still reads
-    gone = expired - _needed(log, past.since) if expired else set()
+    # of a table whose past begins later, what is asked for from before that is gone already
+    gone = expired - _needed(log, max(past.since, _first_commit(log) - 1)) if expired else set()
     log.storage.delete(gone)
     for path in gone:
         del log.removed[path]

@@ -40,3 +40,18 @@ def test_what_was_copied_is_copied_again_while_another_rests() -> None:
         renewal.want([SOUND])
         until(lambda: len(tries) > 1, "it is copied again")
     assert [set(names) for names in tries[:2]] == [{UNFIT, SOUND}, {SOUND}]
+
+
+def test_what_is_wanted_again_during_a_try_is_copied_again() -> None:
+    renewal, tries = Renewal(), list[Collection[TableName]]()
+
+    def copy(names: Collection[TableName]) -> Outcome:
+        tries.append(names)
+        if len(tries) == 1:
+            renewal.want([SOUND])
+        return Outcome(frozenset(names), frozenset(), None)
+
+    renewal.want([SOUND])
+    with running(renewal, copy):
+        until(lambda: len(tries) > 1, "it is copied again")
+    assert [set(names) for names in tries[:2]] == [{SOUND}, {SOUND}]

@@ -134,6 +134,18 @@ def test_the_past_that_somebody_needs_stays(lake: PlacedLake, monkeypatch: pytes
     assert len(read_by_delta_rs(lake)) == len(COPY)
 
 
+def test_a_past_that_is_gone_in_part_is_no_failure(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 5)
+    writer = opened(lake)
+    rows = batches(writer, 20, lambda: Past(0, writer.state.version))
+    assert not (lake.disk(THINGS.name) / "_delta_log" / f"{1:020}.json").exists()
+    # somebody stands at a cut without the table, as whoever was far behind when it stopped
+    apply(writer, update(100, row(9999, "x")), 100)
+    rewritten(writer, list(writer.state.files))
+    maintain(writer, Past(0, 0))
+    assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
+
+
 def test_recent_pasts_stay(lake: PlacedLake) -> None:
     writer = opened(lake)
     for rank in range(1, 20):
