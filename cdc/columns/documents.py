@@ -149,30 +149,29 @@ def _dates(array: pa.Array) -> pa.Array:
     return _moments(array, pc.cast(array, pa.int32()).cast(pa.int64()), lambda text: text, _day)
 
 
-def _timestamps(array: pa.Array) -> pa.Array:
+def _timestamps(array: pa.Array, zone: str = "") -> pa.Array:
     # integers would be rounded towards 1970. A float may err by microseconds around midnight, and is good enough here:
     # at the edges of what is usual, both ways write the same text
     days = pc.floor(pc.divide(pc.cast(array, pa.int64()).cast(pa.float64(), safe=False), float(_DAY_MICROS)))
     plain = array.cast(pa.timestamp("us"))
-    return _moments(plain, pc.cast(days, pa.int64()), lambda text: pc.replace_substring(text, " ", "T"), _moment)
-
-
-def _zoned(array: pa.Array) -> pa.Array:
-    text = _timestamps(array)
-    return pc.replace_substring_regex(text, '"$', 'Z"')
+    return _moments(plain, pc.cast(days, pa.int64()), lambda text: pc.replace_substring(text, " ", "T"), _moment, zone)
 
 
 def _moments(
-    array: pa.Array, days: pa.Array, shaped: Callable[[pa.Array], pa.Array], written: Callable[[int], str]
+    array: pa.Array,
+    days: pa.Array,
+    shaped: Callable[[pa.Array], pa.Array],
+    written: Callable[[int], str],
+    zone: str = "",
 ) -> pa.Array:
     """As Arrow writes them; years of other than four digits are written here."""
     usual = pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
     if pc.all(pc.fill_null(usual, True)).as_py():
-        return _in_quotes(shaped(pc.cast(array, pa.string())))
+        return _in_quotes(shaped(pc.cast(array, pa.string())), zone)
     text = shaped(pc.cast(pc.if_else(usual, array, None), pa.string()))
     odd = pc.fill_null(pc.invert(usual), False)
     numbers = array.filter(odd).cast(pa.int32() if pa.types.is_date(array.type) else pa.int64()).to_pylist()
-    return _in_quotes(pc.replace_with_mask(text, odd, pa.array([written(number) for number in numbers])))
+    return _in_quotes(pc.replace_with_mask(text, odd, pa.array([written(number) for number in numbers])), zone)
 
 
 def _day(days: int) -> str:
@@ -189,8 +188,8 @@ def _moment(micros: int) -> str:
     return f"{_day(days)}T{time_of_day(of_day)}"
 
 
-def _in_quotes(text: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise('"', text, '"', "")
+def _in_quotes(text: pa.Array, behind: str = "") -> pa.Array:
+    return pc.binary_join_element_wise('"', text, f'{behind}"', "")
 
 
 def _replaced(text: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
@@ -209,6 +208,6 @@ _WRITERS: dict[Kind, Callable[[pa.Array], pa.Array]] = {
     Kind.BYTES: _bytes,
     Kind.DATE: _dates,
     Kind.TIMESTAMP: _timestamps,
-    Kind.TIMESTAMPTZ: _zoned,
+    Kind.TIMESTAMPTZ: partial(_timestamps, zone="Z"),
     Kind.OID: _numbers,
 }

@@ -22,6 +22,8 @@ RAW = "raw _bulk"
 RATE = Measure("rate", "documents a second, from the new index to the last that is found", "1/s", more_is_better=True)
 AFTER_FIRST = Measure("after_first", "the same from the first document that was sent", "1/s", more_is_better=True)
 LIMIT_SECONDS = 3600.0
+LOOK_SECONDS = 0.2
+"""Nobody asks while the raw side sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class FillingStage:
             with self.ground.meter.window() as window:
                 until(lambda: search.indexed(client, index) > 0 or job.check(), "a document is sent", LIMIT_SECONDS)
                 first = time.monotonic()
-                until(lambda: search.count(client, index) >= rows or job.check(), "all are found", LIMIT_SECONDS)
+                all_found = lambda: search.count(client, index) >= rows or job.check()  # noqa: E731
+                until(all_found, "all are found", LIMIT_SECONDS, LOOK_SECONDS)
                 last = time.monotonic()
             job.wait(LIMIT_SECONDS)
             if job.code:
