@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from cdc.columns.arrays import Integers, Mask
+
 MARKS: Final = 2
 """So many fields in front of every row are NULL."""
 LONGEST_HEAD: Final = 64
@@ -21,8 +23,6 @@ _COUNT_BYTES, _LENGTH_BYTES = 2, 4
 _MARK_BYTES = _COUNT_BYTES + MARKS * _LENGTH_BYTES
 
 Bytes = npt.NDArray[np.uint8]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Even:
         return len(self.values)
 
     @property
-    def there(self) -> Flags | None:
+    def there(self) -> Mask | None:
         return None
 
 
@@ -67,7 +67,7 @@ class Uneven:
         return len(self.at)
 
     @property
-    def there(self) -> Flags | None:
+    def there(self) -> Mask | None:
         """Which rows have a value; None where all have."""
         there = self.lengths >= 0
         return None if there.all() else there
@@ -122,7 +122,7 @@ def _candidates(content: Bytes, size: int, count: int) -> Integers:
     for step in (_COUNT_BYTES, _MARK_BYTES - 1):
         few &= content[step : size + step] == pattern[step]
     places = np.flatnonzero(few)
-    found: Flags = _taken(content, places, f"V{_MARK_BYTES}") == pattern.view(f"V{_MARK_BYTES}")
+    found: Mask = _taken(content, places, f"V{_MARK_BYTES}") == pattern.view(f"V{_MARK_BYTES}")
     return places[found]
 
 

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.arrow_types import arrow_type
 from cdc.columns.moments import LAST_MICROSECOND, TOO_LATE
 from cdc.columns.postgres_text import from_text
 from cdc.columns.unfit import Unfit
 from cdc.core.table import MONEY, Column, Kind
-from snapshots.block import Field, Flags, Integers, Uneven
+from snapshots.block import Field, Uneven
 
 EPOCH_DAYS: Final = 10_957
 """Postgres counts from 2000, Arrow from 1970."""
@@ -73,18 +74,18 @@ def _moments(field: Field, column: Column) -> pa.Array:
     return _array(column, field.there, since + EPOCH_MICROSECONDS)
 
 
-def _array(column: Column, there: Flags | None, values: npt.NDArray[Any], rows: int | None = None) -> pa.Array:
+def _array(column: Column, there: Mask | None, values: npt.NDArray[Any], rows: int | None = None) -> pa.Array:
     count = len(values) if rows is None else rows
     return pa.Array.from_buffers(
         arrow_type(column), count, [_validity(there), pa.py_buffer(np.ascontiguousarray(values))]
     )
 
 
-def _validity(there: Flags | None) -> pa.Buffer | None:
+def _validity(there: Mask | None) -> pa.Buffer | None:
     return None if there is None else pa.py_buffer(np.packbits(there, bitorder="little"))
 
 
-def _fits(there: Flags | None, fit: Flags, otherwise: str) -> None:
+def _fits(there: Mask | None, fit: Mask, otherwise: str) -> None:
     if not (fit if there is None else fit | ~there).all():
         raise Unfit(otherwise)
 

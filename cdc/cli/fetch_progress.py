@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def told() -> Iterator[Progress]:
+def downloads_shown() -> Iterator[Progress]:
     """A progress for `cdc.local`: a bar of bytes on a terminal, a line a part elsewhere."""
     if not sys.stderr.isatty():
         yield Lines()

@@ -39,10 +39,10 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
 
     Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, as processes of yours, without Docker.
     """
-    from cdc.cli.fetch_progress import told
+    from cdc.cli.fetch_progress import downloads_shown
     from cdc.local import parts as local
 
-    with told() as progress:
+    with downloads_shown() as progress:
         found = local.up(local_home(context), _chosen(only), progress)
     if json:
         output.as_json({**asdict(found), "postgres_password": str(found.postgres_password.file)})
@@ -116,10 +116,10 @@ def plugin(
 
     It sends as text what Debezium cannot hold whole: arrays, intervals, ranges, composites. Those of `cdc up` have it.
     """
-    from cdc.cli.fetch_progress import told
+    from cdc.cli.fetch_progress import downloads_shown
     from cdc.local.connect_jar import written_to
 
-    with told() as progress:
+    with downloads_shown() as progress:
         output.data(str(written_to(folder, progress)))
 
 

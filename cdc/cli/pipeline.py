@@ -43,10 +43,10 @@ def bootstrap(
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
     from cdc.run.bootstrap import bootstrap as run
-    from cdc.run.failures import told
+    from cdc.run.failures import failures_of
 
     tables = _named(settings, "--again", again or ())
-    with output.progress() as bars, told("the bootstrap"):
+    with output.progress() as bars, failures_of("the bootstrap"):
         outcome = run(settings, _starter(settings, "bootstrap"), output.say, bars, tables)
     if json:
         output.as_json(
@@ -89,12 +89,12 @@ def follow(
     A part that goes away is waited for. Kill it at any time and start it again: nothing is lost or doubled.
     """
     settings = Invocation.of(context).settings
-    from cdc.run.failures import told
+    from cdc.run.failures import failures_of
     from cdc.run.follow import follow as run
     from cdc.run.pipeline import chosen
 
     names = chosen(settings, follower or [])
-    with told("following"):
+    with failures_of("following"):
         run(settings, _starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
 
 
@@ -148,12 +148,12 @@ def verify(
     """
     settings = Invocation.of(context).settings
     from cdc.core.errors import DivergenceError, PreconditionError
-    from cdc.run.failures import told
+    from cdc.run.failures import failures_of
     from cdc.run.pipeline import chosen
     from cdc.run.verify import verify as run
 
     names, tables = chosen(settings, follower or []), _named(settings, "--table", table or ())
-    with told("the comparison"):
+    with failures_of("the comparison"):
         report = run(settings, _starter(settings, "verify"), names, wait, keys, tables)
     if json:
         output.as_json(report.as_json())

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from cdc.columns.changes import Changes, Decoded, Integers, Mask, Messages, RefusedMessage
+from cdc.columns.arrays import Integers, Mask
+from cdc.columns.changes import Changes, Decoded, Messages, RefusedMessage
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold
 from cdc.columns.fold_rows import fold_rows

@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.key_bits import KeyBits, joined
 from cdc.core.refusal import Refusal
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def digest_of_copy(copy: Copy, table: Table) -> Digest:
     return added(copy.mapped(partial(_of_rows, table=table), COLUMNS))
 
 
-def told(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
+def answer_of(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
     """What a task answers with: the sum of its parts, as a row of COLUMNS."""
     whole = sum(parts, Digest())
     yield pa.RecordBatch.from_pylist([{"rows": whole.rows, "total": whole.total.to_bytes(BYTES, "little")}], _SCHEMA)
@@ -75,4 +75,4 @@ def added(answers: DataFrame) -> Digest:
 
 def _of_rows(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
     texts = (documents(rows, table) for rows in chain.from_iterable(map(portions, parts)))
-    return told(digest_of(text.cast(pa.binary()).to_pylist()) for text in texts)
+    return answer_of(digest_of(text.cast(pa.binary()).to_pylist()) for text in texts)

@@ -9,13 +9,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.core.position import Lsn, Offsets, Position
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
-
-Integers = npt.NDArray[np.int64]
 
 
 # gc=False: there are millions, none can be part of a cycle, and the collector would visit each
@@ -74,7 +72,7 @@ class Ends:
         own = self.end[counts] - start
         return self._rows(slice(start, stop), own, self.table[counts], self.counted[counts])
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> "Ends":
+    def where(self, mask: Mask) -> "Ends":
         """The ENDs of some rows."""
         if mask.all():
             return self

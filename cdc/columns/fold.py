@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.changes import Changes, Integers, Mask, Op
+from cdc.columns.changes import Changes, Op
 from cdc.columns.key_bits import KeyBits, empty, joined
 from cdc.core.table import Table
 

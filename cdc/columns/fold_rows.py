@@ -6,7 +6,8 @@ of several equal rows it is, nobody says, and it makes no difference.
 
 import numpy as np
 
-from cdc.columns.changes import Changes, Integers, Op
+from cdc.columns.arrays import Integers
+from cdc.columns.changes import Changes, Op
 from cdc.columns.fold import Net, in_order
 from cdc.columns.key_bits import joined
 

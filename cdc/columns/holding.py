@@ -5,7 +5,7 @@ not. A row that comes from a held key by a changed key waits as well, and with i
 and what a held row comes from stays where it is, since values that were not sent again are there.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,15 +14,16 @@ from cdc.core.refusal import Refusal
 
 WAITS = "waits behind an earlier message of its key"
 
-
-Held = Collection[bytes]
-"""Keys whose changes wait, as the log has them."""
+Held = Mapping[bytes, int]
+"""Keys whose changes wait, as the log has them, each with the offset of its partition from which on they do: what lies
+before is applied, also when a batch that was killed between its letters and its tables comes again."""
 
 
 def parted(messages: Messages, decoded: Decoded, held: Held) -> Decoded:
     """Take out of decoded messages what waits behind refused ones among them, or because its key is held already; it
     is with the refused then."""
-    since = dict.fromkeys(held, -1)
+    # a message waits if it lies behind this offset
+    since = {key: first - 1 for key, first in held.items()}
     for each in decoded.refused:
         if each.key is not None:
             since[each.key] = min(each.refusal.offset, since.get(each.key, each.refusal.offset))

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.core.table import Column, Kind
 
 Words = npt.NDArray[np.uint64]
@@ -53,12 +54,12 @@ class KeyBits:
         """The keys at these places, or where a mask is true."""
         return KeyBits(self.high[at], self.low[at])
 
-    def order(self) -> npt.NDArray[np.int64]:
+    def order(self) -> Integers:
         """The places of the keys in ascending order; equal keys stay in the order that they had."""
-        found: npt.NDArray[np.int64] = np.lexsort((self.low, self.high))
+        found: Integers = np.lexsort((self.low, self.high))
         return found
 
-    def begins(self) -> npt.NDArray[np.bool_]:
+    def begins(self) -> Mask:
         """Of keys in order: which are others than the one before."""
         found = np.ones(len(self), np.bool_)
         found[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])

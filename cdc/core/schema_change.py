@@ -21,7 +21,7 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class SameShape:
     """Rows and messages are as before."""
 
 
@@ -40,7 +40,7 @@ class Altered:
     told: str
 
 
-SchemaChange = Unchanged | Widened | Altered
+SchemaChange = SameShape | Widened | Altered
 
 
 def judged(followed: Table, now: Table, *, filled: Collection[str] = (), rewritten: bool = False) -> SchemaChange:
@@ -53,7 +53,7 @@ def judged(followed: Table, now: Table, *, filled: Collection[str] = (), rewritt
     if rewritten:
         return Altered(", ".join(differences(followed, now)) or REWRITTEN)
     if not differences(followed, now):
-        return Unchanged()
+        return SameShape()
     if differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):
         return Altered(", ".join(differences(followed, now)))
     if any(column.name in filled for column in came):

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from cdc.cli.fetch_progress import told
+from cdc.cli.fetch_progress import downloads_shown
 from cdc.config import init
 from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
@@ -45,7 +45,7 @@ class Stage:
 
 def parts_up(home: Home) -> Endpoints:
     """Bring every local part up, and tell how; raises as `cdc.local.parts.up` does."""
-    with told() as progress:
+    with downloads_shown() as progress:
         return parts.up(home, None, progress)
 
 

@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from cdc.columns.arrays import Integers
 from cdc.columns.batch import DecodedBatch, Ranks, TableChanges
-from cdc.columns.changes import Decoded, Integers, Messages, RefusedMessage
+from cdc.columns.changes import Decoded, Messages, RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
 from cdc.core.errors import HistoryLostError

@@ -14,7 +14,7 @@ from cdc.core.counted import counted
 from cdc.core.errors import PreconditionError, TableRewritten
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.run.failures import told
+from cdc.run.failures import failures_of
 from cdc.run.job_progress import watched
 from cdc.run.pipeline import lake_of
 from cdc.run.progress import SPARKS_ROWS, Bars
@@ -157,7 +157,7 @@ def _copy(work: Work, follower: DeltaFollower, tables: Sequence[Table], snapshot
         try:
             with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = watched(spark, advance, rows[table.name]), keeper.pages[table.name]
-                with told(f"the copy of {table.name}"):
+                with failures_of(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)
         except PreconditionError as unfit:
             # the others are copied no less

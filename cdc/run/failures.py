@@ -21,7 +21,7 @@ FULL = ("No space left on device", "Disk quota exceeded")
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def failures_of(what: str) -> Iterator[None]:
     """Raise what comes from Spark, Delta or the system as a CdcError that says what stopped.
 
     That whoever reads our output has gone is no failure of what is done: it stays a BrokenPipeError.

@@ -71,7 +71,7 @@ def follow(
         check_log(settings)
         if until_caught_up:
             _check_fed(settings, names)
-        stops, renewal = Stops(), Renewal()
+        stops, renewal = Stops(), Renewal(here=settings.delta[0] in names)
         _check_source(settings, say, stops, renewal)
         target = mark(settings) if until_caught_up else None
         capture = CaptureWatch(settings, target, say, stops, renewal)

@@ -17,7 +17,7 @@ from sinks.lake.follower import DeltaFollower
 from sinks.lake.stopped import Stop
 
 
-def told(stop: Stop, now: Examined) -> PreconditionError:
+def refusal_of(stop: Stop, now: Examined) -> PreconditionError:
     """What to tell of a stopped table; what to do may be more than to have it copied again."""
     if stop.name not in now.refusals:
         return PreconditionError(str(stop), stop.remedy)
@@ -41,7 +41,7 @@ def stopped(settings: PipelineSettings, lake: DeltaFollower) -> list[Preconditio
             now = examined(connection, settings, [stop.name for stop in stops])
     except (CdcError, psycopg.Error):
         now = Examined([], {}, {})
-    return [told(stop, now) for stop in stops]
+    return [refusal_of(stop, now) for stop in stops]
 
 
 def waiting(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:

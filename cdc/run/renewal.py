@@ -20,7 +20,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.run.acceptance import judged
 from cdc.run.beside import beside
-from cdc.run.copies import Copied, Work, later_copy, start_capture, started_over
+from cdc.run.copies import NOTHING, Copied, Work, later_copy, start_capture, started_over
 from cdc.run.failures import ours
 from cdc.run.pipeline import delta_follower, lease
 from cdc.run.progress import Bars
@@ -40,9 +40,13 @@ Copy = Callable[[Collection[TableName]], "Outcome"]
 
 
 class Renewal:
-    """What is to be copied again, and what has been: the stream asks for copies, and takes them in."""
+    """What is to be copied again, and what has been: the stream asks for copies, and takes them in.
 
-    def __init__(self) -> None:
+    `here`: are they made in this process? Elsewhere, nobody here can say when, and nothing is ever pending.
+    """
+
+    def __init__(self, *, here: bool = True) -> None:
+        self._here = here
         self._changed = threading.Condition()
         self._wanted: set[TableName] = set()
         self._refused: set[TableName] = set()
@@ -62,7 +66,7 @@ class Renewal:
     def want(self, names: Iterable[TableName]) -> None:
         """Have these tables copied again."""
         with self._changed:
-            wanted = set(names)
+            wanted = set(names) if self._here else set()
             self._wanted |= wanted
             self._wanted_since |= wanted
             self._changed.notify_all()
@@ -177,26 +181,29 @@ def copy_again(
         if not wanted:
             return Outcome(there, void, None)
         others = sorted({*followed_names(settings, follower)} - {*wanted})
-        tables, refusals = judged(connection, settings, wanted, client.extensions(), others)
-        failure = next((found[0] for found in refusals.values()), None)
-        fit = [table for table in tables if table.name not in refusals]
         stands = registration.registered(connection, settings.source, settings.pipeline.name)
         assert stands is not None
-        captured = sorted([*(table.name for table in fit), *others])
-        work = Work(settings, connection, client, spark, captured, stands, say, bars)
-        capture = settings.connect.connector
-        if connector.failure(client, capture) and connector.captures(client, capture, wanted):
-            # at one of these, perhaps, as it was or is: it goes on behind what they have in the log by now
-            start_capture(replace(work, captured=others))
-        if not fit:
-            return Outcome(there, void, failure)
+        work = Work(settings, connection, client, spark, others, stands, say, bars)
         try:
-            copied = _copied(work, follower, fit)
+            copied, failure = _copied_of(work, follower, wanted)
         except CdcError as error:
             # what was taken in before that takes part now, and not when the rest has its copy
             stopped = {stop.name for stop in follower.stopped()}
-            taken = frozenset(table.name for table in fit) & follower.bookmarks().keys() - stopped
-            return Outcome(there | taken, void, error)
+            return Outcome(there | frozenset(wanted) & follower.bookmarks().keys() - stopped, void, error)
     for name, rows in copied.rows.items():
         say(f"{name} {'is copied again' if name in known else 'joins'}: {counted(rows, 'row')} copied")
     return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))
+
+
+def _copied_of(work: Work, follower: DeltaFollower, wanted: Sequence[TableName]) -> tuple[Copied, CdcError | None]:
+    """Copy those of these tables that can be followed as they are, beside all that `work` captures by now; with why the
+    others cannot."""
+    settings, client, capture = work.settings, work.client, work.settings.connect.connector
+    tables, refusals = judged(work.connection, settings, wanted, client.extensions(), work.captured)
+    fit = [table for table in tables if table.name not in refusals]
+    if connector.failure(client, capture) and connector.captures(client, capture, wanted):
+        # at one of these, perhaps, as it was or is: it goes on behind what they have in the log by now
+        start_capture(work)
+    captured = sorted([*(table.name for table in fit), *work.captured])
+    copied = _copied(replace(work, captured=captured), follower, fit) if fit else NOTHING
+    return copied, next((found[0] for found in refusals.values()), None)

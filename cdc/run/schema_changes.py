@@ -10,7 +10,7 @@ from cdc.columns.changes import Changes, Op
 from cdc.columns.ends import Ends
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Offsets
-from cdc.core.schema_change import REWRITTEN, Altered, Policy, SchemaChange, Unchanged, Widened, differences, judged
+from cdc.core.schema_change import REWRITTEN, Altered, Policy, SameShape, SchemaChange, Widened, differences, judged
 from cdc.core.table import Table, TableName
 from cdc.log.runs import RunReader
 from connect.catalog import described
@@ -87,7 +87,7 @@ class SchemaChanges:
                         reasons[name] = told
                 case Altered(told):
                     reasons[name] = told
-                case Unchanged():
+                case SameShape():
                     pass
         return self.stop({name: f"its schema has changed: {told}" for name, told in reasons.items()})
 
@@ -120,9 +120,9 @@ def meant(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> Sc
             case Widened(wider, came):
                 table = wider
                 told.append(came)
-            case Unchanged():
+            case SameShape():
                 pass
-    return Widened(table, ", ".join(told)) if told else Unchanged()
+    return Widened(table, ", ".join(told)) if told else SameShape()
 
 
 def _differences(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> Sequence[str]:
@@ -136,7 +136,7 @@ def _meant(followed: Table, noted: Noted, source: SourceSettings) -> SchemaChang
     if noted.gone:
         return Altered(GONE)
     if noted.shape is None:
-        return Altered(REWRITTEN) if noted.rewritten else Unchanged()
+        return Altered(REWRITTEN) if noted.rewritten else SameShape()
     now = _described(followed.name, noted.shape, source)
     if not isinstance(now, Table):
         return Altered(now[0].what)

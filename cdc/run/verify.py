@@ -28,7 +28,7 @@ from cdc.log.transactions import EndsAbove
 from cdc.run import left_behind
 from cdc.run.acceptance import as_one, examined
 from cdc.run.arrival import check_attended, wait, wait_for_tables
-from cdc.run.failures import told
+from cdc.run.failures import failures_of
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import otherwise
@@ -160,7 +160,7 @@ def _compared(
     asked = now.shapes.keys() | now.refusals.keys()
     # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
     stops = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience, asked)
-    stopped = {stop.name: left_behind.told(stop, now) for stop in stops if stop.name in asked}
+    stopped = {stop.name: left_behind.refusal_of(stop, now) for stop in stops if stop.name in asked}
     truth.incomparable.update(_changed(settings, now, stopped))
     going = [table for table in now.fit if table.name not in stopped]
     found = {
@@ -288,7 +288,7 @@ class _UnfitValue(PreconditionError):
 def _reading(table: Table) -> Iterator[None]:
     """The source's rows of the table are read meanwhile."""
     try:
-        with told(f"the comparison of {table.name}"):
+        with failures_of(f"the comparison of {table.name}"):
             yield
     except PreconditionError as unfit:
         raise _UnfitValue(unfit.what, unfit.remedy) from unfit

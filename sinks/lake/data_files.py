@@ -6,11 +6,11 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdc.columns.arrays import Integers, Mask
 from sinks.lake import statistics
 from sinks.lake.delta_state import DataFile, now_ms
 from sinks.lake.storage import Storage
@@ -25,7 +25,7 @@ ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 """A value of one row is read with its row group: tables with large values have smaller groups."""
 
 
-def change_types(existed: npt.NDArray[np.bool_]) -> pa.Array:
+def change_types(existed: Mask) -> pa.Array:
     """What happened to rows that are there now: they came, or they changed."""
     kinds = pa.DictionaryArray.from_arrays(pa.array(existed, pa.int8()), ["insert", "update_postimage"])
     return kinds.cast(pa.string())
@@ -114,7 +114,7 @@ def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
     return _opened(storage, path).read(list(columns))
 
 
-def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
+def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: Integers) -> pa.Table:
     """These columns of some rows of a file, in the order of `rows`; only the row groups that they lie in are read."""
     file = _opened(storage, path)
     sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]

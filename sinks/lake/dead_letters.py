@@ -7,12 +7,13 @@ has it replayed or drops it. What belongs to a Delta table that was replaced by 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.changes import RefusedMessage
+from cdc.columns.holding import Held
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
 from sinks.lake.layout import Lake
@@ -74,13 +75,24 @@ class DeadLetter:
         return cls(row["table_id"], TableName(row["schema"], row["table"]), message, row["rank"])
 
 
+class _Kept(NamedTuple):
+    """What is remembered of a letter: its key, and where in the key's partition it lies."""
+
+    key: bytes | None
+    offset: int
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Self:
+        return cls(letter.message.key, letter.message.refusal.offset)
+
+
 class DeadLetters:
     """The lake's dead letters; which keys they hold is remembered by who writes them."""
 
     def __init__(self, lake: Lake) -> None:
         self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
         self._lock = threading.Lock()
-        self._places: dict[str, dict[str, bytes | None]] | None = None
+        self._places: dict[str, dict[str, _Kept]] | None = None
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
         """Store letters, each once however often its batch is tried."""
@@ -90,12 +102,16 @@ class DeadLetters:
             if fresh:
                 self._table.append([letter.as_row() for letter in fresh])
             for letter in fresh:
-                known.setdefault(letter.table_id, {})[letter.place] = letter.message.key
+                known.setdefault(letter.table_id, {})[letter.place] = _Kept.of(letter)
 
-    def held(self, table_id: str) -> frozenset[bytes]:
-        """The keys of a Delta table whose changes wait."""
+    def held(self, table_id: str) -> Held:
+        """The keys of a Delta table whose changes wait, from their first letter on."""
+        since: dict[bytes, int] = {}
         with self._lock:
-            return frozenset(key for key in self._known().get(table_id, {}).values() if key is not None)
+            for key, offset in self._known().get(table_id, {}).values():
+                if key is not None:
+                    since[key] = min(offset, since.get(key, offset))
+        return since
 
     def count(self, table_id: str) -> int:
         """How many letters a Delta table has."""
@@ -123,9 +139,9 @@ class DeadLetters:
             ids = table_ids()
             self._table.maintain(past_hours, None if ids is None else pc.field("table_id").isin(list(ids)))
 
-    def _known(self) -> dict[str, dict[str, bytes | None]]:
+    def _known(self) -> "dict[str, dict[str, _Kept]]":
         if self._places is None:
             self._places = {}
             for letter in self.all():
-                self._places.setdefault(letter.table_id, {})[letter.place] = letter.message.key
+                self._places.setdefault(letter.table_id, {})[letter.place] = _Kept.of(letter)
         return self._places

@@ -159,7 +159,7 @@ def with_vector(file: DataFile, vector: Descriptor) -> DataFile:
     return replace(file, vector=vector, stats=json.dumps({**stats, "tightBounds": False}, separators=(",", ":")))
 
 
-def portions(files: Iterable[DataFile], weight: Callable[[DataFile], int], most: int) -> Iterator[list[DataFile]]:
+def bounded_groups(files: Iterable[DataFile], weight: Callable[[DataFile], int], most: int) -> Iterator[list[DataFile]]:
     """Neighbouring files that weigh at most so much together, or one file that weighs more."""
     portion, total = list[DataFile](), 0
     for file in files:

@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.key_bits import KeyBits, Words, joined
 
 Places = npt.NDArray[np.uint64]
 """File number and row, 32 bits each."""
 
-Live = Callable[[Places], npt.NDArray[np.bool_]]
+Live = Callable[[Places], Mask]
 """Which rows are still in the table."""
 
 ROW_BITS: Final = np.uint64(32)
@@ -35,17 +36,17 @@ RANGE_ENTRIES: Final = 500_000
 class Hits:
     """Rows that were found, dead ones among them: the key's place in the question, the file's number, the row."""
 
-    asked: npt.NDArray[np.int64]
+    asked: Integers
     places: Places
 
     @property
-    def files(self) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = (self.places >> ROW_BITS).astype(np.int64)
+    def files(self) -> Integers:
+        found: Integers = (self.places >> ROW_BITS).astype(np.int64)
         return found
 
     @property
-    def rows(self) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = (self.places & _ROW_MASK).astype(np.int64)
+    def rows(self) -> Integers:
+        found: Integers = (self.places & _ROW_MASK).astype(np.int64)
         return found
 
     def take(self, at: npt.NDArray[Any]) -> "Hits":
@@ -73,7 +74,7 @@ class Run:
         """The entries of these keys; quickest when the keys are in order."""
         at = np.searchsorted(self.keys.high, keys.high)
         asked = np.arange(len(keys))
-        found: list[tuple[npt.NDArray[np.int64], Places]] = []
+        found: list[tuple[Integers, Places]] = []
         # entries with one upper half stand side by side, and each turn looks at the next of them: few turns, as only
         # a key's dead rows and hardly any others share a half (`cdc.columns.key_bits`)
         for _ in range(FEW):
@@ -98,9 +99,7 @@ class Run:
         return Run(KeyBits(self.keys.high[start:stop], self.keys.low[start:stop]), self.places[start:stop])
 
 
-def _spread(
-    asked: npt.NDArray[np.int64], first: npt.NDArray[np.int64], behind: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _spread(asked: Integers, first: Integers, behind: Integers) -> tuple[Integers, Integers]:
     """Every place from `first` up to `behind` of each that asked, with who asked."""
     counts = np.maximum(behind - first, 0)
     starts = np.repeat(first - np.cumsum(counts) + counts, counts)

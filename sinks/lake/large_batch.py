@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from cdc.columns.arrays import Integers
 from cdc.columns.batch import Ranks, TableEffect, WrittenRows
-from cdc.columns.changes import Changes, Integers, Messages, RefusedMessage
+from cdc.columns.changes import Changes, Messages, RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
 from cdc.columns.fold import Net, fold, nothing

@@ -7,11 +7,11 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns.arrays import Integers
 from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.tasks import in_tasks
@@ -56,13 +56,13 @@ def live_rows(storage: Storage, share: Share, table: Table, columns: Sequence[st
         start += len(batch)
 
 
-def _gone(storage: Storage, file: DataFile) -> npt.NDArray[np.int64]:
+def _gone(storage: Storage, file: DataFile) -> Integers:
     """The places in the file that its vector takes away, in order."""
     vector = file.vector
     return np.asarray(deletion_vectors.read(vector, storage).to_array() if vector else [], np.int64)
 
 
-def _without(rows: pa.Table, gone: npt.NDArray[np.int64], start: int) -> pa.Table:
+def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:
     """Rows that begin at place `start` of their file, without those that are gone."""
     first, last = np.searchsorted(gone, [start, start + rows.num_rows])
     if first == last:

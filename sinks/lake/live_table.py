@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.key_bits import KeyBits
 from cdc.columns.row_bits import bits_from, row_bits
@@ -20,7 +20,7 @@ from cdc.core.position import Lsn
 from cdc.core.table import Table
 from sinks.lake import data_files, deletion_vectors, layout, statistics
 from sinks.lake.delta_log import Conflict, DeltaLog
-from sinks.lake.delta_state import Action, DataFile, State, portions
+from sinks.lake.delta_state import Action, DataFile, State, bounded_groups
 from sinks.lake.key_index import KeyIndex
 from sinks.lake.key_runs import Hits, Places
 from sinks.lake.storage import Storage, at_once
@@ -83,7 +83,7 @@ class LiveTable:
             self._vectors[path] = deletion_vectors.read(vector, self.storage) if vector else BitMap()
         return self._vectors[path]
 
-    def marked(self, keys: KeyBits, new: npt.NDArray[np.bool_]) -> dict[str, BitMap]:
+    def marked(self, keys: KeyBits, new: Mask) -> dict[str, BitMap]:
         """The vectors of the files in which live rows of these keys lie, with those rows in them.
 
         Raises DivergenceError when a key that is `new` has a live row: Postgres inserts no key that it has.
@@ -147,7 +147,7 @@ class LiveTable:
         distinct, first = np.unique(places, return_index=True)
         return pa.concat_tables(parts).take(pa.array(first)) if len(distinct) == len(keys) > 0 else None
 
-    def live(self, places: Places) -> npt.NDArray[np.bool_]:
+    def live(self, places: Places) -> Mask:
         """Which rows are still in the table."""
         hits = Hits(np.empty(0, np.int64), places)
         files, paths = hits.files, self._index.paths()
@@ -169,7 +169,7 @@ class LiveTable:
         if missing:
             # at once, since a merge would ask for one after another
             at_once(self.vector, [file.path for file in missing])
-            groups = portions(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
+            groups = bounded_groups(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
             self._index.add_many(map(self._keys_of, groups), self.live)
 
     def widen(self, table: Table, lsn: Lsn) -> None:
@@ -214,18 +214,18 @@ class LiveTable:
         return row_bits(found if self.table.key else shaped(found, arrow_schema(self.table)), self.table)
 
 
-def _counted(rows: KeyBits) -> tuple[KeyBits, npt.NDArray[np.int64]]:
+def _counted(rows: KeyBits) -> tuple[KeyBits, Integers]:
     """The different ones of some bits, in order, and how often each is there."""
     ordered = rows.take(rows.order())
     starts = np.flatnonzero(ordered.begins())
     return ordered.take(starts), np.diff(np.append(starts, len(ordered)))
 
 
-def contained(vector: BitMap, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def contained(vector: BitMap, rows: Integers) -> Mask:
     """Which of these rows are in the vector."""
     if not vector:
         return np.zeros(len(rows), np.bool_)
     gone = np.asarray(vector.to_array(), np.int64)
     at = np.minimum(np.searchsorted(gone, rows), len(gone) - 1)
-    found: npt.NDArray[np.bool_] = gone[at] == rows
+    found: Mask = gone[at] == rows
     return found

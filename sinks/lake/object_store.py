@@ -18,7 +18,7 @@ from obstore.store import S3Store
 
 from cdc.core.errors import PreconditionError
 from sinks.lake import object_files
-from sinks.lake.s3_client import connected, told
+from sinks.lake.s3_client import answers_of, connected
 from sinks.lake.settings import SCHEME, S3Settings
 
 PART_BYTES: Final = 8 * 1024 * 1024
@@ -113,7 +113,7 @@ class ObjectStore:
         return f"{self.prefix}/{path}".strip("/")
 
     def _told(self, path: str = "") -> AbstractContextManager[None]:
-        return told(self.uri(), self.access, path)
+        return answers_of(self.uri(), self.access, path)
 
     def _created(self, path: str, content: bytes) -> bool:
         """Put if absent, whatever the answers say.

@@ -77,7 +77,7 @@ def _keys(access: S3Settings) -> "Callable[[], S3Credential] | None":
 
 
 @contextmanager
-def told(root: str, access: S3Settings, path: str = "") -> Iterator[None]:
+def answers_of(root: str, access: S3Settings, path: str = "") -> Iterator[None]:
     """Raise what the store answers about a file as FileNotFoundError, or as one line of ours.
 
     Raises UnreachableError where trying again may help, else PreconditionError.

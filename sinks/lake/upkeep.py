@@ -16,7 +16,7 @@ from typing import Final
 from sinks.lake.checkpoint import write_checkpoint
 from sinks.lake.data_files import CHANGE_FOLDER
 from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in, committed_ms, version_of
-from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of, portions
+from sinks.lake.delta_state import Action, DataFile, bounded_groups, now_ms, paths_of
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
 from sinks.lake.storage import READS_AT_ONCE
@@ -62,7 +62,7 @@ def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
         elif file.size < LARGEST_BYTES:
             sizes[_magnitude(file.size)].append(file)
     enough = (alike for alike in sizes.values() if len(alike) >= TOGETHER)
-    together = (portion for alike in enough for portion in portions(alike, attrgetter("size"), MADE_BYTES))
+    together = (portion for alike in enough for portion in bounded_groups(alike, attrgetter("size"), MADE_BYTES))
     return groups + [[file.path for file in portion] for portion in together if len(portion) > 1]
 
 

@@ -79,7 +79,7 @@ def _digested(
     numbers: Iterable[int], log: LogSettings, topic: str, places: Sequence[tuple[int, int, int]]
 ) -> Iterator[pa.RecordBatch]:
     with Reader(log) as reader:
-        yield from digests.told(newest_values(partial(reader.read, topic, *places[number])) for number in numbers)
+        yield from digests.answer_of(newest_values(partial(reader.read, topic, *places[number])) for number in numbers)
 
 
 def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -> Digest:

@@ -73,16 +73,16 @@ def as_ours(cluster: Cluster, error: TransportError) -> CdcError:
     """The failure of one request as one line with a remedy."""
     match error:
         case SSLError():
-            return PreconditionError(f"OpenSearch {cluster} is not trusted: {told(error)}", "check url and ca_file")
+            return PreconditionError(f"OpenSearch {cluster} is not trusted: {line_of(error)}", "check url and ca_file")
         case ConnectionError():
-            return unreachable(cluster, told(error))
+            return unreachable(cluster, line_of(error))
         case AuthenticationException() | AuthorizationException():
             return PreconditionError(
                 f"OpenSearch {cluster} does not let user {cluster.username} do this", "check username and password"
             )
     if is_passing(error.status_code):
-        return unreachable(cluster, told(error))
-    return PreconditionError(f"OpenSearch {cluster} refused a request: {told(error)}", "see the cluster's log")
+        return unreachable(cluster, line_of(error))
+    return PreconditionError(f"OpenSearch {cluster} refused a request: {line_of(error)}", "see the cluster's log")
 
 
 def unreachable(cluster: Cluster, reason: str) -> UnreachableError:
@@ -94,7 +94,7 @@ def is_passing(status: int | str) -> bool:
     return isinstance(status, int) and (status == BUSY or status >= SERVER_FAULT)
 
 
-def told(error: TransportError) -> str:
+def line_of(error: TransportError) -> str:
     """What went wrong, in one line."""
     if isinstance(error, ConnectionError):
         cause = error.args[2] if len(error.args) > 2 else error

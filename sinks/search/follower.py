@@ -207,7 +207,9 @@ class SearchFollower:
         if refused:
             self._refuse(client, table.name, version, refused)
 
-    def _refuse(self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.Refusal]) -> None:
+    def _refuse(
+        self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.RefusedDocument]
+    ) -> None:
         """Keep the refusals, each once however often its batch is tried, and stop: the position stays behind them."""
         index = layout.refusals_index(self._prefix)
         for refusal in refusals:

@@ -56,7 +56,7 @@ def _texts(pages: Pages) -> Iterator[pa.RecordBatch]:
 
 
 def _digested(pages: Pages) -> Iterator[pa.RecordBatch]:
-    return digests.told(map(digest_of, pages))
+    return digests.answer_of(map(digest_of, pages))
 
 
 def _read(numbers: Iterable[int], source: Source, task: Task) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from cdc.columns.feed import FeedRows
 from cdc.columns.table_copy import Copy
 from cdc.core.errors import RefusedError
 from cdc.core.table import Table
-from sinks.search.client import Cluster, is_passing, opened, reason_of, told, unreachable
+from sinks.search.client import Cluster, is_passing, line_of, opened, reason_of, unreachable
 from sinks.search.layout import generation_of
 
 ID_BYTES: Final = 512
@@ -64,7 +64,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedDocument:
     """A document that the index does not take, and why."""
 
     id: str
@@ -106,7 +106,7 @@ class _Sent:
 
     client: OpenSearch
     target: Target
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[RefusedDocument] = field(default_factory=list)
 
     def send(self, chunk: Operations) -> None:
         """Write a chunk until every operation is acknowledged or refused; raises _Stop when that cannot be."""
@@ -143,8 +143,8 @@ class _Sent:
         if error.status_code == TOO_LARGE:
             return self._split(chunk)
         if is_passing(error.status_code):
-            return range(len(chunk)), told(error)
-        raise _Stop(_UNREACHABLE, told(error))
+            return range(len(chunk)), line_of(error)
+        raise _Stop(_UNREACHABLE, line_of(error))
 
     def _split(self, chunk: Operations) -> tuple[Sequence[int], str]:
         if len(chunk) == 1:
@@ -186,10 +186,10 @@ class _Sent:
 
     def _refuse(self, id: str, reason: str) -> None:
         if len(self.refusals) < MOST_REFUSALS:
-            self.refusals.append(Refusal(id, reason))
+            self.refusals.append(RefusedDocument(id, reason))
 
 
-def fill(copy: Copy, table: Table, target: Target) -> list[Refusal]:
+def fill(copy: Copy, table: Table, target: Target) -> list[RefusedDocument]:
     """Write the rows of a copy from the executors; gives those that were refused.
 
     All others are acknowledged. Raises UnreachableError when the cluster does not take them in time, RefusedError when
@@ -199,12 +199,12 @@ def fill(copy: Copy, table: Table, target: Target) -> list[Refusal]:
     return _judged([tuple(row) for row in rows], target)
 
 
-def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[Refusal]:
+def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[RefusedDocument]:
     """Write operations from here; gives those that were refused. Raises as `fill` does."""
     return _judged(_outcomes(client, parts, target), target)
 
 
-def _judged(outcomes: Sequence[tuple[str, str, str]], target: Target) -> list[Refusal]:
+def _judged(outcomes: Sequence[tuple[str, str, str]], target: Target) -> list[RefusedDocument]:
     for outcome, _, reason in outcomes:
         if outcome == _FENCED:
             raise RefusedError(
@@ -212,7 +212,7 @@ def _judged(outcomes: Sequence[tuple[str, str, str]], target: Target) -> list[Re
             )
         if outcome == _UNREACHABLE:
             raise unreachable(target.cluster, reason)
-    return [Refusal(id, reason) for _, id, reason in outcomes]
+    return [RefusedDocument(id, reason) for _, id, reason in outcomes]
 
 
 def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[tuple[str, str, str]]:

@@ -55,3 +55,9 @@ def test_what_is_wanted_again_during_a_try_is_copied_again() -> None:
     with running(renewal, copy):
         until(lambda: len(tries) > 1, "it is copied again")
     assert [set(names) for names in tries[:2]] == [{SOUND}, {SOUND}]
+
+
+def test_what_is_copied_elsewhere_is_never_pending() -> None:
+    renewal = Renewal(here=False)
+    renewal.want([SOUND])
+    assert not renewal.is_pending

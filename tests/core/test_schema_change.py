@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdc.core.schema_change import Altered, Unchanged, Widened, judged, widens
+from cdc.core.schema_change import Altered, SameShape, Widened, judged, widens
 from cdc.core.table import Column, Kind, Table, TableName
 
 ID, TOTAL, NOTE = (
@@ -18,7 +18,7 @@ WIDER = replace(TABLE, columns=(ID, TOTAL, NOTE, NEW))
 
 
 def test_the_same_table() -> None:
-    assert judged(TABLE, Table.from_json(TABLE.as_json())) == Unchanged()
+    assert judged(TABLE, Table.from_json(TABLE.as_json())) == SameShape()
 
 
 def test_columns_that_come_are_null_in_older_rows() -> None:

@@ -44,7 +44,7 @@ def effect(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: 
     parts = made(live, changes, run, after, rows)
     assert sum(part.found for part in parts) == len(changes)
     if all(part.alone for part in parts):
-        return LargeBatch(run, {THINGS.name: parts}).effect(THINGS, after, frozenset())
+        return LargeBatch(run, {THINGS.name: parts}).effect(THINGS, after, {})
     return read_by_the_driver(changes, run, after)
 
 

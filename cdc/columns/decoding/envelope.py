@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.changes import Changes, Integers, Messages, Op
+from cdc.columns.arrays import Integers
+from cdc.columns.changes import Changes, Messages, Op
 from cdc.columns.key_bits import KeyBits, empty
 
 OPS: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.changes import Changes, Mask, Messages, Op
+from cdc.columns.arrays import Mask
+from cdc.columns.changes import Changes, Messages, Op
 from cdc.columns.decoding.envelope import (
     OPS,
     Message,

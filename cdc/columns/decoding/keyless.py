@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.changes import Changes, Mask, Messages
+from cdc.columns.arrays import Mask
+from cdc.columns.changes import Changes, Messages
 from cdc.columns.decoding.envelope import (
     OPS,
     Message,

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from cdc.columns.arrays import Mask
 from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.changes import Mask
 from cdc.columns.decoding.envelope import UNFIT, Refused, values_of
 from cdc.columns.unfit import Unfit
 from cdc.columns.wire import wire

@@ -1,0 +1,7 @@
+"""Columns of fixed width, as NumPy has them."""
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
