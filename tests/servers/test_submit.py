@@ -1,4 +1,4 @@
-"""`cdc submit` on a standalone cluster of two workers, started from the same pyspark."""
+"""`cdc submit` by coordinates; on a cluster it runs in `test_object_store.py`."""
 
 import random
 
@@ -13,17 +13,12 @@ from tests.verbs import booted, verified
 pytestmark = pytest.mark.timeout(1200)
 
 
-def test_the_follow_job_runs_on_a_cluster_and_by_coordinates(
-    make_pipeline: MakePipeline, cluster: str, spark: SparkSession
-) -> None:
+def test_the_follow_job_runs_by_coordinates(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     booted(pipeline, spark)
     Workload(pipeline.connection, random.Random(5)).write(100)
-    shown = cdc(pipeline, "submit", "--master", cluster, "--until-caught-up", "--print")
-    assert f"--master {cluster}" in shown.stdout
-    ended = cdc(pipeline, "submit", "--master", cluster, "--until-caught-up")
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    Workload(pipeline.connection, random.Random(6), fresh=2_000_000).write(10)
+    shown = cdc(pipeline, "submit", "--master", "spark://10.0.0.1:7077", "--until-caught-up", "--print")
+    assert "--master spark://10.0.0.1:7077" in shown.stdout
     pipeline.configure("conf: {}", f"conf: {{spark.jars.ivy: {pipeline.config.parent / 'ivy'}}}")
     ended = cdc(pipeline, "submit", "--master", "local[2]", "--packages", "--until-caught-up")
     assert ended.returncode == 0, ended.stderr[-3000:]

@@ -20,7 +20,7 @@ from tests.bench.meter.meter import Meter
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 3600.0
-LAST_BATCH_SECONDS = 180.0
+LAST_BATCH_SECONDS, CHILDREN_SECONDS = 180.0, 20.0
 _RAISED = re.compile(r"^[\w.]*(Error|Exception)\b.*")
 
 
@@ -117,7 +117,7 @@ class Job:
             self.process.send_signal(signal.SIGTERM)
             with suppress(psutil.TimeoutExpired):
                 self.process.wait(LAST_BATCH_SECONDS)
-        self._kill([each for each in psutil.wait_procs(family, timeout=20)[1] if each.is_running()])
+        self._kill([each for each in psutil.wait_procs(family, timeout=CHILDREN_SECONDS)[1] if each.is_running()])
 
     @contextmanager
     def paused(self) -> Iterator[None]:

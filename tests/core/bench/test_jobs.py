@@ -27,7 +27,11 @@ def test_a_failed_process_is_told_by_its_last_words(tmp_path: Path) -> None:
         run(meter, [sys.executable, "-c", "1 / 0"], tmp_path)
 
 
-def test_a_paused_job_stands_still_with_its_children_and_ends_with_them(tmp_path: Path) -> None:
+def test_a_paused_job_stands_still_with_its_children_and_ends_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # nobody has told the child to end
+    monkeypatch.setattr("tests.bench.world.jobs.CHILDREN_SECONDS", 0.1)
     with Meter() as meter:
         with started(meter, [sys.executable, "-c", WITH_A_CHILD], tmp_path, "job") as job:
             # not a moment sooner: a parent waits unstoppably (vfork) until its child runs its own program
