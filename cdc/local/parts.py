@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.endpoints import Endpoints, Part, Status, endpoints_at
-from cdc.local.fetch.cache import cache_folder
+from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.jars import fetch
 from cdc.local.home import Home
 from cdc.local.progress import SILENT, Progress
@@ -20,7 +20,7 @@ from cdc.local.running.processes import Launch
 from cdc.local.running.startup import Candidate, start
 from cdc.local.servers import connect_worker, kafka_broker, opensearch_node, postgres
 from cdc.local.site import Site
-from cdc.local.state import passwords, ports
+from cdc.local.state import neighbours, passwords, ports
 
 __all__ = ["Endpoints", "Home", "Part", "Status", "down", "endpoints", "status", "up", "wipe"]
 
@@ -47,6 +47,8 @@ _KINDS: Final[Mapping[Part, _Kind]] = {
         connect_worker.PORTS, connect_worker.FILES, connect_worker.launch, connect_worker.answers, (Part.KAFKA,)
     ),
 }
+HOMES: Final = "homes"
+"""The folder of the cache in which the homes that were ever up are noted."""
 _STOPPING: Final = 60.0
 # the one that holds the lock may be fetching everything for the first time
 _WAITING: Final = 600.0
@@ -62,7 +64,9 @@ def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SI
     """
     wanted = _with_needs(only)
     with _alone(home):
-        chosen = ports.choose(home)
+        homes = open_folder(cache_folder() / HOMES)
+        chosen = ports.choose(home, neighbours.ports_of_others(homes, home))
+        neighbours.note(homes, home)
         for part in wanted:
             if processes.find(home, part) is None:
                 # a note without its process: it was killed, perhaps a moment ago

@@ -38,13 +38,16 @@ def remembered(home: Home) -> Mapping[str, int] | None:
         raise PreconditionError(f"{home.ports_file} is damaged", "remove it: new ports are chosen") from damage
 
 
-def choose(home: Home) -> Mapping[str, int]:
-    """The remembered ports of `home`, chosen now if there are none; PreconditionError if none is free."""
+def choose(home: Home, of_others: Collection[int] = ()) -> Mapping[str, int]:
+    """The remembered ports of `home`, chosen now if there are none; PreconditionError if none is free.
+
+    One `of_others`, on which nobody may be listening now, is taken only where there is no other.
+    """
     found = remembered(home)
     if found is None:
         # two homes that come up at the same moment should not look at the same ports first
         start = zlib.crc32(str(home.path).encode())
-        found = {name: _free_port(name, base, start) for name, base in _BASES.items()}
+        found = {name: _free_port(name, base, start, of_others) for name, base in _BASES.items()}
         write(home.ports_file, json.dumps(found, indent=2) + "\n", 0o644)
     return found
 
@@ -77,9 +80,9 @@ def is_free(port: int) -> bool:
         return True
 
 
-def _free_port(name: str, base: int, start: int) -> int:
-    for step in range(_SPAN):
-        port = base + (start + step) % _SPAN
+def _free_port(name: str, base: int, start: int, of_others: Collection[int]) -> int:
+    ports = [base + (start + step) % _SPAN for step in range(_SPAN)]
+    for port in sorted(ports, key=lambda port: port in of_others):
         if is_free(port):
             return port
     raise PreconditionError(f"no port from {base} to {base + _SPAN - 1} is free for {name}", "stop what holds them")

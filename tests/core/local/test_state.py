@@ -9,7 +9,7 @@ import pytest
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.local.home import Home
 from cdc.local.running import failures
-from cdc.local.state import passwords, ports
+from cdc.local.state import neighbours, passwords, ports
 
 
 @pytest.fixture
@@ -49,6 +49,25 @@ def test_a_taken_port_is_passed_over_and_named(home: Home) -> None:
             ports.require_free(home, ports.choose(home), ["kafka"])
         home.ports_file.unlink()
         assert ports.choose(home)["kafka"] != taken
+
+
+def test_the_ports_of_a_home_whose_parts_are_stopped_are_no_others(tmp_path: Path) -> None:
+    register, first, second = tmp_path / "homes", Home(tmp_path / "first"), Home(tmp_path / "second")
+    register.mkdir()
+    for each in (first, second):
+        each.make()
+    # those that the second would choose, if they were nobody's
+    chosen = ports.choose(second)
+    second.ports_file.rename(first.ports_file)
+    neighbours.note(register, first)
+    assert neighbours.ports_of_others(register, first) == set()
+    of_others = neighbours.ports_of_others(register, second)
+    assert of_others == {*chosen.values()}
+    assert not of_others & {*ports.choose(second, of_others).values()}
+    # wiped, it comes back to none
+    first.ports_file.unlink()
+    assert neighbours.ports_of_others(register, second) == set()
+    assert not [*register.iterdir()]
 
 
 def test_a_port_is_free_again_after_its_connections_were_closed() -> None:
