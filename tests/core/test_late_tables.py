@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 
 import pytest
 
-from cdc.columns.ends import Ends, of_values
+from cdc.columns.ends import Ends, joined, of_values
 from cdc.core.change import Row
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
@@ -177,6 +177,17 @@ def test_several_catch_up_each_from_its_own_copy(lake: PlacedLake) -> None:
     assert (rows(lake, OLD), rows(lake, NEW)) == ([110, 120, 140], [130, 150])
     stream.follow(160)
     assert rows(lake, OLD) == [110, 120, 140, 160]
+
+
+def test_an_end_that_was_delivered_twice_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = of_values([TransactionEnd(131, 130, Lsn(130), 0, {str(NEW.name): 1})])
+    monkeypatch.setattr(lake_stream, "ends_between", lambda *asked: joined([between(*asked), again]))
+    begun(lake)
+    stream = Stream(lake)
+    stream.follow(110, 120, 130)
+    copy(lake, NEW, 105)
+    stream.follow(140)
+    assert (rows(lake, OLD), rows(lake, NEW)) == ([110, 120, 140], [130])
 
 
 def test_what_was_read_to_catch_up_is_not_read_again(lake: PlacedLake) -> None:

@@ -3,7 +3,6 @@
 CDC_TEST_CHANGES and CDC_TEST_KILLS make it as long as wanted.
 """
 
-import json
 import logging
 import os
 import random
@@ -18,11 +17,10 @@ from pyspark.sql import SparkSession
 from cdc.core.position import Bookmark
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
-from tests.commands import cdc
 from tests.moments import Commits, Moment, kill, said, writes
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up
+from tests.verbs import booted, caught_up, verified
 
 CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "2000"))
 KILLS = int(os.environ.get("CDC_TEST_KILLS", "3"))
@@ -62,8 +60,7 @@ def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline, 
         with writes(work, CHANGES * nth // KILLS):
             kill(pipeline, "follow", what, moment)
     caught_up(pipeline, spark)
-    ended = cdc(pipeline, "verify", "--json")
-    assert json.loads(ended.stdout)["equal"], ended.stdout
-    assert ended.returncode == 0
-    _log.info("%s changes, %s times killed: %s", work.changes, KILLS, ended.stdout)
+    report = verified(pipeline, spark)
+    assert report.equal, report
+    _log.info("%s changes, %s times killed: %s", work.changes, KILLS, report.as_json())
     assert not booted(pipeline, spark).changed
