@@ -73,6 +73,11 @@ def added(answers: DataFrame) -> Digest:
     return sum((Digest(row["rows"], int.from_bytes(row["total"], "little")) for row in answers.collect()), Digest())
 
 
-def _of_rows(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
+def digest_of_rows(parts: Iterable[pa.Table], table: Table) -> Digest:
+    """The digest of rows (the table's Arrow schema) that are read here."""
     texts = (documents(rows, table) for rows in chain.from_iterable(map(portions, parts)))
-    return answer_of(digest_of(text.cast(pa.binary()).to_pylist()) for text in texts)
+    return sum((digest_of(text.cast(pa.binary()).to_pylist()) for text in texts), Digest())
+
+
+def _of_rows(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
+    return answer_of([digest_of_rows(parts, table)])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -17,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.compare import Comparison, Side, compare, side
 from cdc.columns.digest import Digest, digest_of_copy
-from cdc.columns.table_copy import FrameCopy
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
@@ -36,6 +36,7 @@ from cdc.run.selected import followed_names
 from connect import registration, slot, source
 from connect.catalog import Examined
 from sinks.lake.feed import LakeFeed
+from sinks.lake.read import digest
 from snapshots.copy import SnapshotSource
 from snapshots.keeper import Kept, files, kept
 from snapshots.read import SourceRows
@@ -197,8 +198,7 @@ def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[s
     lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
     fed = {name: Readback(f.position, f.rows, f.digest) for name, f in fed_followers(spark, settings).items()}
-    # by Spark's reader of Delta, not by ours: what is verified is what others would read
-    read = Readback(lake.position, feed.rows, lambda table: digest_of_copy(FrameCopy(feed.rows(table), table), table))
+    read = Readback(lake.position, feed.rows, partial(digest, lake_of(settings), feed))
     return {settings.delta[0]: read, **fed}
 
 

@@ -102,13 +102,17 @@ class LakeFeed:
         """Read everything anew: a table may have been replaced."""
         self._logs = {}
 
+    def place(self, name: TableName) -> tuple[str, int]:
+        """A table's folder, and its version at the newest cut; raises PreconditionError where that has none."""
+        versions = self.last().versions
+        if str(name) not in versions:
+            raise PreconditionError(f"{name} is in no cut of the lake yet", "run `cdc bootstrap`, then follow")
+        return self._lake.folder(name), versions[str(name)]
+
     def rows(self, table: Table) -> DataFrame:
         """A table of the lake as it stands at the newest cut."""
-        versions = self.last().versions
-        if str(table.name) not in versions:
-            raise PreconditionError(f"{table.name} is in no cut of the lake yet", "run `cdc bootstrap`, then follow")
-        frame = required(self._spark).read.format("delta").option("versionAsOf", versions[str(table.name)])
-        return frame.load(self._lake.folder(table.name))
+        folder, version = self.place(table.name)
+        return required(self._spark).read.format("delta").option("versionAsOf", version).load(folder)
 
     def copy(self, table: Table, cut: Cut) -> LakeCopy:
         """A table's rows at a cut."""

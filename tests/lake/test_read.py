@@ -1,0 +1,63 @@
+"""A digest is the same whoever reads the table, and has no dead row in it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.columns.digest import digest_of_copy
+from cdc.core.errors import PreconditionError
+from cdc.core.position import Bookmark, Lsn
+from cdc.core.table import Column, Kind
+from sinks.lake import layout, read
+from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.live_rows import LakeCopy
+from sinks.lake.settings import DeltaSettings
+from tests.core.histories import THINGS
+from tests.lake.places import PLACES, PlacedLake, in_folder, placed
+from tests.lake.tables import apply, opened, row, update, written
+
+
+@pytest.fixture(params=PLACES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    # delta-rs decodes no such path as it stands
+    return placed(request, tmp_path / "100%25 of it")
+
+
+def filled(lake: PlacedLake, count: int) -> None:
+    """A table of so many rows, two of them changed since its copy, in the first cut."""
+    follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
+    follower.prepare([THINGS])
+    files = [written(lake, THINGS, [row(n, f"t{n}") for n in range(start, count, 2)]) for start in range(2)]
+    follower.load(THINGS, files, Bookmark(Lsn(1), 4711, 1))
+    apply(opened(lake), update(1, row(7, "new"), row(900, None)), 1)
+    follower.first_cut(0)
+
+
+def test_by_whoever_is_chosen(lake: PlacedLake, spark: SparkSession) -> None:
+    filled(lake, 500)
+    log = layout.owned(lake, THINGS.name)
+    assert log is not None
+    own = digest_of_copy(LakeCopy(spark, THINGS, lake.table(THINGS.name), [*log.state.files.values()]), THINGS)
+    assert own.rows == 501
+    assert read.digest(lake, LakeFeed(lake.for_spark(spark), lake), THINGS) == own
+
+
+def test_by_either_reader(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = in_folder(tmp_path)
+    filled(lake, 500)
+    # without Spark: it is not asked
+    small = read.digest(lake, LakeFeed(None, lake), THINGS)
+    monkeypatch.setattr(read, "SMALL_BYTES", 0)
+    assert read.digest(lake, LakeFeed(spark, lake), THINGS) == small
+    assert small.rows == 501
+
+
+def test_a_column_that_is_not_there_is_no_null(tmp_path: Path) -> None:
+    lake = in_folder(tmp_path)
+    filled(lake, 10)
+    wider = replace(THINGS, columns=(*THINGS.columns, Column("later", Kind.TEXT)))
+    with pytest.raises(PreconditionError, match=r"has no column later in the lake"):
+        read.digest(lake, LakeFeed(None, lake), wider)
