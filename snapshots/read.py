@@ -36,6 +36,13 @@ class SourceRows:
         return in_tasks(self.spark, len(self.ranges), partial(_mapped, ranges=self.ranges, task=task), schema)
 
 
+def parts(source: SnapshotSource, table: Table, pages: Pages) -> Iterator[pa.Table]:
+    """The same rows, read here one after the other."""
+    for task in copy_tasks(source, table, pages, 1):
+        for batch in task.batches():
+            yield pa.Table.from_batches([batch])
+
+
 def _batches(numbers: Iterable[int], ranges: Sequence[CopyTask]) -> Iterator[pa.RecordBatch]:
     for number in numbers:
         yield from ranges[number].batches()

@@ -24,6 +24,9 @@ from cdc.core.table import Table
 
 BYTES: Final = 16
 COLUMNS: Final = "rows long, total binary"
+SMALL_BYTES: Final = 4 * 1024 * 1024
+SMALL_ROWS: Final = 20_000
+"""A table that is no larger is read where it is asked for: sooner than a job of Spark's has begun."""
 _SCHEMA = pa.schema([("rows", pa.int64()), ("total", pa.binary())])
 _MODULUS = 1 << (8 * BYTES)
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import asyncpg
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -30,7 +31,7 @@ def failures_of(what: str) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except (PySparkException, Py4JError, DeltaError, OSError) as error:
+    except (PySparkException, Py4JError, DeltaError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise ours(what, error) from error
 
 

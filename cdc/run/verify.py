@@ -16,8 +16,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc.columns import digest as digests
 from cdc.columns.compare import Comparison, Side, compare, side
-from cdc.columns.digest import Digest, digest_of_copy
+from cdc.columns.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, Position, format_lsn
@@ -38,8 +39,8 @@ from connect.catalog import Examined
 from sinks.lake.feed import LakeFeed
 from sinks.lake.read import digest
 from snapshots.copy import SnapshotSource
-from snapshots.keeper import Kept, files, kept
-from snapshots.read import SourceRows
+from snapshots.keeper import PAGE_BYTES, Kept, files, kept
+from snapshots.read import SourceRows, parts
 
 MOVED = "moved"
 TABLES_AT_ONCE = 4
@@ -268,8 +269,14 @@ class _Truth:
         """The source's digest, made once however many followers there are."""
         if table.name not in self.digests:
             with _reading(table):
-                self.digests[table.name] = digest_of_copy(self._source(table), table)
+                self.digests[table.name] = self._read(table)
         return self.digests[table.name]
+
+    def _read(self, table: Table) -> Digest:
+        pages = self.keeper.pages[table.name]
+        if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
+            return digest_of_rows(parts(self.readers, table, pages), table)
+        return digest_of_copy(self._source(table), table)
 
     def _side(self, table: Table) -> Side:
         """The source's side, read once however many followers differ."""

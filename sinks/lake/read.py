@@ -1,12 +1,12 @@
 """A table of the lake by readers that are not ours: what is verified is what others would see."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
+from cdc.columns import digest as digests
 from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.columns.table_copy import FrameCopy
@@ -15,20 +15,16 @@ from cdc.core.table import Table
 from sinks.lake.feed import LakeFeed
 from sinks.lake.layout import Lake
 
-SMALL_BYTES: Final = 4 * 1024 * 1024
-"""Of a larger table, tasks read their parts side by side. Spark's reader of Delta takes half a second of a core before
-the first row (two jobs of its own for the log), delta-rs in this process some milliseconds."""
-
 
 def digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
     """The digest of a table at the newest cut: read by delta-rs where the table is small and lies in a folder, else by
-    Spark.
+    Spark, whose reader of Delta takes half a second of a core before the first row (two jobs of its own for the log).
     """
     folder, version = feed.place(table.name)
     # an object store's keys are given to Spark alone, and delta-rs takes a % in a path for an escape
     if lake.access is None and "%" not in folder:
         delta = DeltaTable(folder, version)
-        if _packed_bytes(delta) <= SMALL_BYTES:
+        if _packed_bytes(delta) <= digests.SMALL_BYTES:
             return digest_of_rows(_rows(delta, table), table)
     return digest_of_copy(FrameCopy(feed.rows(table), table), table)
 

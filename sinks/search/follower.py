@@ -154,8 +154,9 @@ class SearchFollower:
             if not self._note(client, table.name):
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
+            count = client.count(index=index)["count"]
         shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
-        return read.Source(self._cluster, index, int(shards))
+        return read.Source(self._cluster, index, int(shards), count)
 
     def _index(self, name: TableName) -> str:
         """The name under which the table is searched: an alias."""

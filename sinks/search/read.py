@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -24,16 +24,19 @@ _SCHEMA = pa.schema([(Message.VALUE.value, pa.string())])
 
 Pages = Iterable[Sequence[bytes]]
 """Documents as they were sent, some at a time."""
-Task = Callable[[Pages], Iterator[pa.RecordBatch]]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An index to be read in so many slices; a slice a shard costs nothing (OpenSearch, "Sliced scroll")."""
+    """An index of about so many documents, to be read in so many slices; a slice a shard costs nothing (OpenSearch,
+    "Sliced scroll").
+    """
 
     cluster: Cluster
     index: str
     slices: int
+    count: int
 
 
 def documents(spark: SparkSession, source: Source) -> DataFrame:
@@ -43,11 +46,15 @@ def documents(spark: SparkSession, source: Source) -> DataFrame:
 
 def digest(spark: SparkSession, source: Source) -> Digest:
     """The digest of every document that a search sees now."""
+    if source.count <= digests.SMALL_ROWS:
+        return sum(_pages(range(source.slices), source, partial(map, digest_of)), Digest())
     return digests.added(_mapped(spark, source, _digested, digests.COLUMNS))
 
 
-def _mapped(spark: SparkSession, source: Source, task: Task, schema: str) -> DataFrame:
-    return in_tasks(spark, source.slices, partial(_read, source=source, task=task), schema)
+def _mapped(
+    spark: SparkSession, source: Source, task: Callable[[Pages], Iterator[pa.RecordBatch]], schema: str
+) -> DataFrame:
+    return in_tasks(spark, source.slices, partial(_pages, source=source, task=task), schema)
 
 
 def _texts(pages: Pages) -> Iterator[pa.RecordBatch]:
@@ -59,8 +66,8 @@ def _digested(pages: Pages) -> Iterator[pa.RecordBatch]:
     return digests.answer_of(map(digest_of, pages))
 
 
-def _read(numbers: Iterable[int], source: Source, task: Task) -> Iterator[pa.RecordBatch]:
-    """On an executor: what the task makes of the slices with these numbers."""
+def _pages(numbers: Iterable[int], source: Source, task: Callable[[Pages], Iterator[Made]]) -> Iterator[Made]:
+    """What the task makes of the slices with these numbers, where it runs."""
     with reached(source.cluster, serializer=_PageSerializer()) as client:
         yield from task(page for number in numbers for page in _slice(client, source, number))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.columns import digest as digests
 from cdc.columns.digest import digest_of_copy
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn
@@ -50,7 +51,7 @@ def test_by_either_reader(tmp_path: Path, spark: SparkSession, monkeypatch: pyte
     filled(lake, 500)
     # without Spark: it is not asked
     small = read.digest(lake, LakeFeed(None, lake), THINGS)
-    monkeypatch.setattr(read, "SMALL_BYTES", 0)
+    monkeypatch.setattr(digests, "SMALL_BYTES", 0)
     assert read.digest(lake, LakeFeed(spark, lake), THINGS) == small
     assert small.rows == 501
 
