@@ -3,7 +3,7 @@
 import shutil
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,7 +64,10 @@ def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SI
     """
     wanted = _with_needs(only)
     with _alone(home):
-        homes = open_folder(cache_folder() / HOMES)
+        homes = cache_folder() / HOMES
+        # a cache that others have filled may not be ours to write: then no home is noted there
+        with suppress(PreconditionError):
+            open_folder(homes)
         chosen = ports.choose(home, neighbours.ports_of_others(homes, home))
         neighbours.note(homes, home)
         for part in wanted:

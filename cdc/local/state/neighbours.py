@@ -1,10 +1,10 @@
 """The homes of this machine: a port that one of them comes back to is no other's, also while its parts are stopped."""
 
 import hashlib
+import os
 from contextlib import suppress
 from pathlib import Path
 
-from cdc.core.errors import CdcError
 from cdc.local.home import Home
 from cdc.local.state import ports
 from cdc.local.state.files import write
@@ -14,8 +14,8 @@ def ports_of_others(register: Path, home: Home) -> frozenset[int]:
     """The ports of the other homes that are noted in the folder `register`; notes of homes that are gone go, too."""
     taken = set[int]()
     for note in register.glob("*.home"):
-        # another user's, or damaged: whoever comes up there hears of it
-        with suppress(OSError, CdcError):
+        # another user's, or damaged in whatever way: whoever comes up there hears of it, and nobody else
+        with suppress(Exception):
             other = Home(Path(note.read_text(encoding="utf-8")))
             found = ports.remembered(other)
             if found is None:
@@ -27,6 +27,7 @@ def ports_of_others(register: Path, home: Home) -> frozenset[int]:
 
 def note(register: Path, home: Home) -> None:
     """Let others find this home, whose ports are chosen; a register that this user may not write stays as it is."""
-    name = hashlib.sha256(str(home.path).encode()).hexdigest()[:16]
-    with suppress(OSError):
+    name = hashlib.sha256(os.fsencode(home.path)).hexdigest()[:16]
+    # a path that is no UTF-8 is not noted either
+    with suppress(OSError, UnicodeEncodeError):
         write(register / f"{name}.home", str(home.path), 0o644)

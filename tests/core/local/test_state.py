@@ -70,6 +70,26 @@ def test_the_ports_of_a_home_whose_parts_are_stopped_are_no_others(tmp_path: Pat
     assert not [*register.iterdir()]
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"~nobody-of-this-name/x", b"a\0b", b"x" * 9000])
+def test_a_damaged_note_keeps_no_other_home_from_its_ports(tmp_path: Path, content: bytes) -> None:
+    register, first, second = tmp_path / "homes", Home(tmp_path / "first"), Home(tmp_path / "second")
+    register.mkdir()
+    first.make()
+    ports.choose(first)
+    neighbours.note(register, first)
+    (register / "0.home").write_bytes(content)
+    assert neighbours.ports_of_others(register, second) == {*ports.choose(first).values()}
+    first.ports_file.write_text('{"postgres": Infinity}')
+    assert neighbours.ports_of_others(register, second) == set()
+
+
+def test_a_register_that_cannot_be_made_has_nobody(tmp_path: Path) -> None:
+    register, home = tmp_path / "homes", Home(tmp_path / "home")
+    neighbours.note(register, home)
+    assert neighbours.ports_of_others(register, home) == set()
+    assert not register.exists()
+
+
 def test_a_port_is_free_again_after_its_connections_were_closed() -> None:
     with socket.create_server((ports.LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
