@@ -74,11 +74,19 @@ def connected(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Co
     connection = connect(source, autocommit=autocommit)
     try:
         with connection:
+            _stay_idle(connection)
             yield connection
     except psycopg.OperationalError as error:
         if connection.closed or connection.broken:
             raise UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again") from error
         raise
+
+
+def _stay_idle(connection: Connection) -> None:
+    """Let a session wait between two commands for as long as a copy takes."""
+    # no option of the session: before Postgres 14 there is no such setting. A transaction has a time-out of its own
+    if connection.autocommit and connection.info.server_version >= 140000:
+        connection.execute("SET idle_session_timeout = 0")
 
 
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:

@@ -44,12 +44,15 @@ def verified(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Rep
 class Following:
     """`follow` in a thread of this process, and what it has said."""
 
-    def __init__(self, pipeline: Pipeline, spark: SparkSession, names: Sequence[str]) -> None:
+    def __init__(
+        self, pipeline: Pipeline, spark: SparkSession, names: Sequence[str], *, until_caught_up: bool = False
+    ) -> None:
         self.stopping = threading.Event()
         self.said: list[str] = []
         self._heard = 0
         self.failure: BaseException | None = None
-        self._run = partial(follow, pipeline.settings, lambda: spark, names, self.said.append, stopping=self.stopping)
+        asked = partial(follow, pipeline.settings, lambda: spark, names, self.said.append)
+        self._run = partial(asked, until_caught_up=until_caught_up, stopping=self.stopping)
         self._thread = threading.Thread(target=self._guarded)
 
     def start(self) -> None:

@@ -104,4 +104,4 @@ def _told(done: "Replayed", json: bool) -> None:
         return
     output.say(f"{counted(done.applied, 'message')} settled; followers behind the lake have them with its next cut")
     for name, _, why in done.stay:
-        output.say(f"{name}: a key stays held: {why} → `cdc bootstrap --again {name}` copies the table")
+        output.say(f"{name}: a key stays held: {why} (`cdc bootstrap --again {name}` copies the table as it is now)")

@@ -68,8 +68,7 @@ def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SI
         # a cache that others have filled may not be ours to write: then no home is noted there
         with suppress(PreconditionError):
             open_folder(homes)
-        chosen = ports.choose(home, neighbours.ports_of_others(homes, home))
-        neighbours.note(homes, home)
+        chosen = neighbours.choose_ports(homes, home)
         for part in wanted:
             if processes.find(home, part) is None:
                 # a note without its process: it was killed, perhaps a moment ago

@@ -1,6 +1,8 @@
 """Looks at the capture beside the followers, which would wait in silence for what a failed connector does not send."""
 
+import time
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import psycopg
 
@@ -11,6 +13,7 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
+from cdc.run.pipeline import attended, delta_follower
 from cdc.run.renewal import Renewal
 from cdc.run.schema_check import changed, followed, unseen
 from cdc.run.selected import came
@@ -18,6 +21,9 @@ from cdc.run.stops import Stops
 from connect import slot, source
 from connect.connector import broken
 from connect.rest import ConnectClient
+
+MENDING_SECONDS: Final = 60.0
+"""How long whoever follows the lake in another process may take to begin a copy that starts the capture again."""
 
 
 class CaptureWatch:
@@ -40,18 +46,28 @@ class CaptureWatch:
         self._target = target
         self._say = say
         self._said: str | None = None
+        self._failing_since: float | None = None
 
     def hopeless(self) -> CdcError | None:
         """Look once; the failure that followers must not, or need not, go on with, if there is one."""
         failed = self._asked(self._check_schema) or self._asked(self._check_capture)
         self._tell(str(failed) if failed else None)
         if failed is None or isinstance(failed, UnreachableError):
+            self._failing_since = None
             return None
         # what is copied again starts it, too
-        if self._renewal.is_pending:
+        if self._renewal.is_pending or self._is_mended_elsewhere():
             return None
         # without a capture, or a source that lets us in, the log can still be followed as far as it goes
         return failed if self._target is not None and not self._reached(self._target) else None
+
+    def _is_mended_elsewhere(self) -> bool:
+        """Does another process follow the lake, and copy tables again, or may it still find out that it has to?"""
+        self._failing_since = self._failing_since or time.monotonic()
+        if self._renewal.here or not attended(self._settings, self._settings.delta[0]):
+            return False
+        is_early = time.monotonic() - self._failing_since < MENDING_SECONDS
+        return is_early or any(stop.copy for stop in delta_follower(self._settings).stopped())
 
     def _check_schema(self) -> None:
         """Have tables stopped that have changed, and those copied that came."""

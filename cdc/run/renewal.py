@@ -46,7 +46,7 @@ class Renewal:
     """
 
     def __init__(self, *, here: bool = True) -> None:
-        self._here = here
+        self.here = here
         self._changed = threading.Condition()
         self._wanted: set[TableName] = set()
         self._refused: set[TableName] = set()
@@ -66,7 +66,7 @@ class Renewal:
     def want(self, names: Iterable[TableName]) -> None:
         """Have these tables copied again."""
         with self._changed:
-            wanted = set(names) if self._here else set()
+            wanted = set(names) if self.here else set()
             self._wanted |= wanted
             self._wanted_since |= wanted
             self._changed.notify_all()
@@ -186,10 +186,11 @@ def copy_again(
         work = Work(settings, connection, client, spark, others, stands, say, bars)
         try:
             copied, failure = _copied_of(work, follower, wanted)
-        except CdcError as error:
+        except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile
             # what was taken in before that takes part now, and not when the rest has its copy
             stopped = {stop.name for stop in follower.stopped()}
-            return Outcome(there | frozenset(wanted) & follower.bookmarks().keys() - stopped, void, error)
+            taken_in = there | frozenset(wanted) & follower.bookmarks().keys() - stopped
+            return Outcome(taken_in, void, error if isinstance(error, CdcError) else ours("the copy", error))
     for name, rows in copied.rows.items():
         say(f"{name} {'is copied again' if name in known else 'joins'}: {counted(rows, 'row')} copied")
     return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))

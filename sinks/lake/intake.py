@@ -145,10 +145,11 @@ class Intake:
         standing = self._standings.all()[name]
         standing.live.refresh()
         own = [letter for letter in self.letters() if letter.table == name]
-        found = replay(standing.table, own, decoder, given_up)
+        reached = max(standing.offset, reached)
+        found = replay(standing.table, own, reached, decoder, given_up)
         if found.effect is not None and not found.effect.is_empty:
             before = None if standing.offset == BEFORE_LOG else standing.offset
-            write.apply(standing.live, found.effect, Move(self._lake.app_id, before, max(standing.offset, reached)))
+            write.apply(standing.live, found.effect, Move(self._lake.app_id, before, reached))
         # behind the commit: whoever is killed in between replays them again, over the same rows
         self._dead_letters.remove(found.letters)
         return found

@@ -13,6 +13,7 @@ from cdc.core.table import Table
 from sinks.lake.dead_letters import DeadLetter
 
 LACKS = "a later change left values unsent that a dropped message may have had"
+AHEAD = "the batch that it came with is not applied yet: run `cdc follow` first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,18 @@ class Replay:
     stay: dict[bytes, str]
 
 
-def replay(table: Table, letters: Sequence[DeadLetter], decoder: Decoder, given_up: Collection[bytes] = ()) -> Replay:
+def replay(
+    table: Table, letters: Sequence[DeadLetter], reached: int, decoder: Decoder, given_up: Collection[bytes] = ()
+) -> Replay:
     """Read a table's letters again, and fold those of every key of which all can be read.
 
-    Of keys that are `given_up`, what cannot be read is left out; a row that then lacks a value which nobody sent since
-    is one that nobody knows, so such a key stays.
+    The table has every transaction up to the END at the offset `reached`. Letters are kept before their batch is
+    applied: of one that is still to come, they would be applied before what lies between. Of keys that are `given_up`,
+    what cannot be read is left out; a row that then lacks a value which nobody sent since is one that nobody knows, so
+    such a key stays.
     """
-    stay: dict[bytes, str] = {}
+    stay = {each.message.key: AHEAD for each in letters if each.message.key is not None and each.rank > reached}
+    _stay_together(letters, stay)
     while True:
         own = [each for each in letters if each.message.key is not None and each.message.key not in stay]
         decoded = decoder.decode(_messages(own))
@@ -50,7 +56,7 @@ def replay(table: Table, letters: Sequence[DeadLetter], decoder: Decoder, given_
     if unknown:
         lacking = dict.fromkeys(unknown, LACKS)
         _stay_together(own, lacking)
-        found = replay(table, [each for each in letters if each.message.key not in lacking], decoder, given_up)
+        found = replay(table, [each for each in letters if each.message.key not in lacking], reached, decoder, given_up)
         return replace(found, stay={**stay, **found.stay, **lacking})
     return Replay(own, TableEffect(net), stay)
 

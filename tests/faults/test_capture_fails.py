@@ -11,10 +11,18 @@ from connect.connector import failure
 from connect.rest import ConnectClient
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up, problems, verified
+from tests.verbs import Following, booted, caught_up, following, problems, verified
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
+
+
+def give_up(pipeline: Pipeline) -> None:
+    """Have the connector, which must not try again, meet a failure."""
+    capture = pipeline.settings.connect
+    with ConnectClient(capture.url) as client:
+        pipeline.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL")
+        until(lambda: failure(client, capture.connector) is not None, "the connector gives up")
 
 
 def slot_is(pipeline: Pipeline, condition: str) -> bool:
@@ -29,9 +37,7 @@ def test_a_connector_that_gave_up_is_told_and_started_again(make_pipeline: MakeP
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
     booted(pipeline, spark)
     settings = pipeline.settings
-    with ConnectClient(settings.connect.url) as client:
-        pipeline.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL")
-        until(lambda: failure(client, settings.connect.connector) is not None, "the connector gives up")
+    give_up(pipeline)
     Workload(pipeline.connection, random.Random(2)).write(20)
     with pytest.raises(PreconditionError, match=f"connector {settings.connect.connector} failed: .*`cdc bootstrap`"):
         caught_up(pipeline, spark)
@@ -39,6 +45,25 @@ def test_a_connector_that_gave_up_is_told_and_started_again(make_pipeline: MakeP
     assert not booted(pipeline, spark).changed
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
+
+
+def test_who_follows_the_index_alone_waits_for_whoever_mends_the_capture(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
+    booted(pipeline, spark)
+    give_up(pipeline)
+    Workload(pipeline.connection, random.Random(3)).write(20)
+    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.2)
+    with following(pipeline, spark, "lake"):
+        alone = Following(pipeline, spark, ["search"], until_caught_up=True)
+        alone.start()
+        alone.wait_for("capture: connector")
+        booted(pipeline, spark)
+        alone.join()
+    assert alone.failure is None
+    assert "search: caught up" in alone.said[-1]
 
 
 def test_a_lost_slot_is_told(make_pipeline: MakePipeline, spark: SparkSession) -> None:

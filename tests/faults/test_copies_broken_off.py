@@ -2,10 +2,10 @@
 
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
 from sinks.lake.copied_files import CopiedFiles
@@ -38,14 +38,15 @@ def test_what_a_broken_try_took_in_is_not_copied_again(
     def broken(session: SparkSession, source: Any, table: Table, *others: Any) -> CopiedFiles:
         copies.append(table.name)
         if copies == [FIRST, SECOND]:
-            raise UnreachableError("the source went away", "is it running?")
+            # as a session does that has died meanwhile: nothing of ours
+            raise psycopg.OperationalError("the connection is lost")
         return copy_table(session, source, table, *others)
 
     monkeypatch.setattr("cdc.run.copies.copy_table", broken)
     monkeypatch.setattr("cdc.run.renewal.REST", 1)
     with following(pipeline, spark) as running:
         pipeline.run("BEGIN; ALTER TABLE first ADD e int DEFAULT 7; ALTER TABLE second ADD e int DEFAULT 7; COMMIT")
-        running.wait_for("not copied again yet: the source went away")
+        running.wait_for("not copied again yet: the copy stopped: the connection is lost")
         until(lambda: stopped(pipeline) == {SECOND}, "the first takes part while the second rests")
         # a second copy of it, beneath who follows it by now, would lose this
         pipeline.run("UPDATE first SET a = 2")

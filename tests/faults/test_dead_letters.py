@@ -11,6 +11,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from cdc.run.dead_letters import drop, letter_at, listed, replay, shown
+from sinks.lake.replay import AHEAD
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, problems, verified
 
@@ -118,10 +119,16 @@ def test_a_message_without_a_key_stops_its_table(make_pipeline: MakePipeline, sp
 
 def test_everything_stops_where_that_is_asked_for(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, spark)
+    settings = pipeline.settings
     pipeline.configure("on_refusal: hold", "on_refusal: stop")
     pipeline.run("UPDATE things SET total = total + 1")
     with pytest.raises(PreconditionError, match=r"public\.things: 7 messages cannot be read, .*nothing of the batch"):
         caught_up(pipeline, spark)
+    # kept they are, but what waits behind them would come before all that the batch brings
+    early = drop(settings, [each.places[0] for each in listed(settings)])
+    assert early.applied == 0
+    assert {why for _, _, why in early.stay} == {AHEAD}
+    assert len(early.stay) == len(PLANTED)
     # asked to hold them instead, it goes on where it stood
     pipeline.configure("on_refusal: stop", "on_refusal: hold")
     caught_up(pipeline, spark)

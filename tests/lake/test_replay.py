@@ -25,6 +25,8 @@ from tests.core.histories import THINGS, Sent, histories
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": "x" * n} for n in range(3)}
 DECODER = Decoder(THINGS, PLACEHOLDER)
 SPOILED = b'{"op":"u","source":{"txId":'
+END = 1_000
+"""Behind all transactions of a history."""
 
 
 def together(partitions: list[Messages]) -> Messages:
@@ -73,22 +75,30 @@ def test_held_and_replayed_it_ends_as_applied_at_once(
         letters += [_letter(each, sound) for each in part.refused(THINGS, -1, held)]
         # killed between its letters and the table, it comes again, and does the same
         again = _held(letters)
+        # nothing of it may be applied before, not even where its keys are given up meanwhile
+        assert _comes_before_its_batch(letters, batch, again) == []
         assert _outcome(part, again, rows) == _outcome(part, held, rows)
         rows, held = on_rows(rows, part.effect(THINGS, -1, held).net), again
-    done = replay(THINGS, [_mended(each, sound) for each in letters], DECODER)
+    done = replay(THINGS, [_mended(each, sound) for each in letters], END, DECODER)
     assert not done.stay
     after_all = on_rows(rows, done.effect.net) if done.effect else rows
     assert after_all == history[-1].rows
     # what can be read of it may come first
-    some = replay(THINGS, letters, DECODER)
+    some = replay(THINGS, letters, END, DECODER)
     assert some.stay
     rest = [_mended(each, sound) for each in letters if each not in some.letters]
-    then = replay(THINGS, rest, DECODER)
+    then = replay(THINGS, rest, END, DECODER)
     first = on_rows(rows, some.effect.net) if some.effect else rows
     assert (on_rows(first, then.effect.net) if then.effect else first) == history[-1].rows
     # given up, what waits is applied, but for rows that lack what only the spoiled one may have had
-    given = replay(THINGS, letters, DECODER, held)
+    given = replay(THINGS, letters, END, DECODER, held)
     assert set(given.stay.values()) <= {LACKS}
+
+
+def _comes_before_its_batch(letters: list[DeadLetter], batch: Ends, given_up: Held) -> list[DeadLetter]:
+    """The letters that a replay applies before the batch which they came with is applied."""
+    before = int(batch.offset[0]) - 1 if len(batch) else END
+    return [each for each in replay(THINGS, letters, before, DECODER, given_up).letters if each.rank > before]
 
 
 def _outcome(batch: DecodedBatch, held: Held, rows: dict[Key, Row]) -> tuple[set[Refusal], dict[Key, Row]]:

@@ -11,7 +11,7 @@ from cdc.core.errors import PreconditionError, UnreachableError
 from connect import readiness, registration, slot
 from connect.registration import Registration
 from connect.settings import SourceSettings
-from connect.source import connect
+from connect.source import connect, connected
 from tests.pipelines import MakePipeline, Pipeline
 from tests.waiting import until
 
@@ -55,6 +55,13 @@ def test_a_source_that_goes_away_while_a_slot_waits(make_pipeline: MakePipeline)
         until(lambda: ended(pipeline.connection), "a sender waits for a slot")
         with pytest.raises(UnreachableError, match=r"the source went away: .*terminat"):
             waiting.result()
+
+
+def test_a_session_may_wait_for_as_long_as_a_copy_takes(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
+    pipeline.run(f"ALTER DATABASE {pipeline.settings.source.dbname} SET idle_session_timeout = 60000")
+    with connected(pipeline.settings.source) as session:
+        assert session.execute("SHOW idle_session_timeout").fetchone() == ("0",)
 
 
 @contextmanager

@@ -2,12 +2,38 @@
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
 
 from cdc.local.home import Home
 from cdc.local.state import ports
 from cdc.local.state.files import write
+
+CHOOSING_SECONDS: Final = 10.0
+"""Longer than it takes to choose."""
+
+
+def choose_ports(register: Path, home: Home) -> Mapping[str, int]:
+    """The ports of `home` by name, chosen now if it has none: those of no other home in the folder `register`, where it
+    is noted. Raises as `ports.choose` does."""
+    # what another chooses at the same moment is free as long as its parts have not started
+    with _one_at_a_time(register):
+        chosen = ports.choose(home, ports_of_others(register, home))
+        note(register, home)
+    return chosen
+
+
+@contextmanager
+def _one_at_a_time(register: Path) -> Iterator[None]:
+    with ExitStack() as held:
+        # a register that this user may not write has no lock: then by luck
+        with suppress(OSError, Timeout):
+            held.enter_context(FileLock(register / "lock", timeout=CHOOSING_SECONDS))
+        yield
 
 
 def ports_of_others(register: Path, home: Home) -> frozenset[int]:

@@ -2,6 +2,10 @@
 
 import socket
 import stat
+import threading
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -68,6 +72,29 @@ def test_the_ports_of_a_home_whose_parts_are_stopped_are_no_others(tmp_path: Pat
     first.ports_file.unlink()
     assert neighbours.ports_of_others(register, second) == set()
     assert not [*register.iterdir()]
+
+
+def test_homes_that_come_up_at_one_moment_have_ports_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register, homes = tmp_path / "homes", [Home(tmp_path / name) for name in ("first", "second")]
+    register.mkdir()
+    for each in homes:
+        each.make()
+    both, choose = threading.Barrier(2), ports.choose
+
+    def slowly(home: Home, of_others: Collection[int]) -> Mapping[str, int]:
+        # until the other is here, too: who comes one after the other waits in vain
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.5)
+        return choose(home, of_others)
+
+    monkeypatch.setattr(ports, "choose", slowly)
+    # the same port is the first to be tried
+    monkeypatch.setattr("zlib.crc32", lambda path: 0)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda home: neighbours.choose_ports(register, home), homes)
+    assert not {*first.values()} & {*second.values()}
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"~nobody-of-this-name/x", b"a\0b", b"x" * 9000])
