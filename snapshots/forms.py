@@ -90,37 +90,20 @@ def _fits(there: Mask | None, fit: Mask, otherwise: str) -> None:
         raise Unfit(otherwise)
 
 
-_INLINE = 12
-_KEPT = np.tri(_INLINE + 1, _INLINE, -1, np.uint8) * 255
-"""By length: which of the first twelve bytes are a value's."""
-
-
-def _viewed(field: Field) -> pa.Array:
-    """Values of any length as Arrow's views: a short one in itself, a long one by its place in the block.
-
-    Each is its length and twelve bytes (Arrow columnar format, "Variable-size Binary View Layout").
-    """
+def _strung(field: Field, kind: pa.DataType) -> pa.Array:
+    """Values of any length as Arrow's strings or bytes, which lie one behind the other as they do here."""
     assert isinstance(field, Uneven)
-    lengths = np.maximum(field.lengths, 0)
-    views = np.empty((len(lengths), 4), np.int32)
-    views[:, 0] = lengths
-    # what follows a short value has to be zero; of a long one the first four bytes stay, as its prefix
-    inline = field.head(f"V{_INLINE}").view(np.uint8).reshape(-1, _INLINE) & _KEPT[np.minimum(lengths, _INLINE)]
-    views[:, 1:] = inline.view(np.int32)
-    long = np.flatnonzero(lengths > _INLINE)
-    views[long, 2] = 0
-    views[long, 3] = field.at[long]
-    buffers = [_validity(field.there), pa.py_buffer(views), pa.py_buffer(field.content)]
-    return pa.Array.from_buffers(pa.binary_view(), len(views), buffers)
+    # a block of one row only has values of that size
+    offsets, content = pa.py_buffer(field.bounds.astype(np.int32)), pa.py_buffer(field.content)
+    return pa.Array.from_buffers(kind, len(field), [_validity(field.there), offsets, content])
 
 
 def _texts(field: Field, column: Column) -> pa.Array:
-    # the cast copies: views would keep the whole block in memory for as long as one of its columns
-    return _viewed(field).view(pa.string_view()).cast(pa.string())
+    return _strung(field, pa.string())
 
 
 def _bytes(field: Field, column: Column) -> pa.Array:
-    return _viewed(field).cast(pa.binary())
+    return _strung(field, pa.binary())
 
 
 def _read(field: Field, column: Column) -> pa.Array:
@@ -136,28 +119,37 @@ def _long_decimal(field: Field, column: Column) -> pa.Array:
     return texts.cast(arrow_type(column))
 
 
-# the infinities' signs are above NaN's
-_NEGATIVE, _NOT_A_NUMBER = 0x4000, 0xC000
+_NEGATIVE = 0x4000
 _BASE_DIGITS = 4
 _POWERS = np.power(10, np.arange(LONGEST_BINARY + 1), dtype=np.int64)
-_HEAD = np.dtype([("groups", ">i2"), ("weight", ">i2"), ("sign", ">u2"), ("scale", ">i2")])
+_GROUPS, _WEIGHT, _SIGN, _FIRST = 0, 1, 2, 4
 
 
 def _short_decimal(field: Field, column: Column) -> pa.Array:
-    """Numerics from their groups of four decimal digits (Postgres source, numeric.c, `numeric_send`)."""
-    there, most = field.there, -(-(column.precision - column.scale) // _BASE_DIGITS) + -(-column.scale // _BASE_DIGITS)
-    kind = np.dtype([("head", _HEAD), ("groups", ">i2", (max(most, 1),))])
-    numbers = field.head(kind)
-    head = numbers["head"]
-    _fits(there, head["sign"] < _NOT_A_NUMBER, "NaN or infinity")
-    count = head["groups"].astype(np.int64) if there is None else np.where(there, head["groups"], 0)
-    power = head["weight"].astype(np.int64) * _BASE_DIGITS + column.scale
-    value = np.zeros(len(numbers), np.int64)
+    """Numerics from their groups of four decimal digits (Postgres source, numeric.c, `numeric_send`).
+
+    In two bytes each: how many groups, the first's power of 10,000, sign, decimals that are shown, the groups.
+    """
+    assert isinstance(field, Uneven)
+    there, words, at = field.there, field.content.view(">i2"), field.bounds[:-1] // 2
+
+    def word(place: int) -> Integers:
+        return words[at + place].astype(np.int64)
+
+    sign = word(_SIGN)
+    # two bytes with their highest bit set, as a number below 0
+    _fits(there, sign >= 0, "NaN or infinity")
+    # a row without a value has that of the next one
+    count = word(_GROUPS) if there is None else np.where(there, word(_GROUPS), 0)
+    power = word(_WEIGHT) * _BASE_DIGITS + column.scale
+    value = np.zeros(len(field), np.int64)
     for group in range(int(count.max(initial=0))):
-        value += _scaled(np.where(count > group, numbers["groups"][:, group], 0), power - group * _BASE_DIGITS)
+        value += _scaled(np.where(count > group, word(_FIRST + group), 0), power - group * _BASE_DIGITS)
     # Arrow's decimals have 128 bits: 64 of the value, and 64 of its sign
-    signed = np.where(head["sign"] == _NEGATIVE, -value, value)
-    return _array(column, there, np.stack([signed, signed >> 63], axis=1), len(signed))
+    both = np.empty((len(value), 2), np.int64)
+    np.negative(value, out=value, where=sign == _NEGATIVE)
+    both[:, 0], both[:, 1] = value, value >> 63
+    return _array(column, there, both, len(value))
 
 
 def _scaled(group: Integers, power: Integers) -> Integers:

@@ -17,8 +17,7 @@ from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.unfit import Unfit
 from cdc.core.errors import PreconditionError, TableRewritten
 from cdc.core.table import Column, Table
-from snapshots import block
-from snapshots.block import Field
+from snapshots.block import Field, Rows
 from snapshots.forms import form
 from snapshots.ranges import PageRange
 
@@ -36,32 +35,31 @@ def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Ite
 
     Raises PreconditionError for a value that followers cannot hold, naming its row, and what asyncpg raises.
     """
+    reader = Reader(table)
     for parts in _blocks(conninfo, snapshot, query(table, pages).as_string(None)):
-        yield batch(table, parts)
-
-
-def columns_sent(table: Table) -> list[Column]:
-    """A table's columns in the order in which they are read: those of one length first, which are taken together."""
-    return sorted(table.columns, key=lambda column: form(column).width == 0)
+        yield reader.batch(parts)
 
 
 def query(table: Table, pages: PageRange) -> sql.Composed:
-    """The SELECT of some pages: the marks of a block, and the columns in the order in which they are sent."""
-    marks = [sql.SQL("NULL::int")] * block.MARKS
-    columns = [form(column).selected.format(sql.Identifier(column.name)) for column in columns_sent(table)]
+    """The SELECT of some pages."""
+    # as the table has them: Postgres hands rows on as they are then, where no column is cast
+    columns = [form(column).selected.format(sql.Identifier(column.name)) for column in table.columns]
     name = sql.Identifier(pages.part.schema, pages.part.table)
-    return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join([*marks, *columns]), name, pages.where)
+    return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join(columns), name, pages.where)
 
 
-def batch(table: Table, parts: Iterable[bytes]) -> pa.RecordBatch:
-    """Whole rows as COPY sends them, as a record batch of the table's Arrow schema; raises PreconditionError as
-    `batches` does."""
-    sent = columns_sent(table)
-    widths = [form(column).width for column in sent]
-    found = block.fields_of(block.block(parts, widths), widths)
-    fields = dict(zip((column.name for column in sent), found, strict=True))
-    arrays = [_made(table, column, fields) for column in table.columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(table))
+class Reader:
+    """Makes Arrow of a table's rows as COPY sends them."""
+
+    def __init__(self, table: Table) -> None:
+        self._table, self._schema = table, arrow_schema(table)
+        self._rows = Rows([form(column).width for column in table.columns])
+
+    def batch(self, parts: Iterable[bytes]) -> pa.RecordBatch:
+        """Whole rows as a record batch of the table's Arrow schema; raises PreconditionError as `batches` does."""
+        fields = dict(zip(self._table.column_names, self._rows.fields(b"".join(parts)), strict=True))
+        arrays = [_made(self._table, column, fields) for column in self._table.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def _made(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:

@@ -20,6 +20,9 @@ CHANGE_FOLDER: Final = "_change_data"
 COMPRESSION: Final = "zstd"
 REPEATED: Final = 8
 """So often a value has to come, on average, for a dictionary of them."""
+FEW_ROWS: Final = 4096
+MOST_UNLIKE: Final = 0.9
+"""Of a row group's values that come REPEATED times each, FEW_ROWS have no such part that differ."""
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 """A value of one row is read with its row group: tables with large values have smaller groups."""
@@ -106,7 +109,10 @@ def repeating(rows: pa.Table) -> list[str]:
     """The columns whose values come again and again: for others, a dictionary is most of the work of writing a file."""
     # a list's values are a column of their own in the file, and hardly worth a look
     flat = [field.name for field in rows.schema if not pa.types.is_list(field.type)]
-    return [name for name in flat if pc.count_distinct(rows[name]).as_py() * REPEATED <= rows.num_rows]
+    # keys, times and free texts show in a few rows already that they hardly ever come again
+    few = rows.slice(0, FEW_ROWS)
+    again = [name for name in flat if pc.count_distinct(few[name]).as_py() < MOST_UNLIKE * few.num_rows]
+    return [name for name in again if pc.count_distinct(rows[name]).as_py() * REPEATED <= rows.num_rows]
 
 
 def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
