@@ -96,8 +96,9 @@ class Renewal:
             outcome = _outcome(copy, names)
             with self._changed:
                 self._take_note(names, outcome, time.monotonic() - began)
+            left = names - outcome.copied - outcome.void
             # of several values that no follower holds, any may be the first to be met
-            if outcome.failure and _reason(outcome.failure) != said:
+            if left and outcome.failure and _reason(outcome.failure) != said:
                 said = _reason(outcome.failure)
                 say(f"not copied again yet: {outcome.failure}")
 
@@ -188,12 +189,17 @@ def copy_again(
             copied, failure = _copied_of(work, follower, wanted)
         except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile
             # what was taken in before that takes part now, and not when the rest has its copy
-            stopped = {stop.name for stop in follower.stopped()}
-            taken_in = there | frozenset(wanted) & follower.bookmarks().keys() - stopped
-            return Outcome(taken_in, void, error if isinstance(error, CdcError) else ours("the copy", error))
+            taken_in = frozenset(wanted) & follower.bookmarks().keys() - {stop.name for stop in follower.stopped()}
+            for name in sorted(taken_in):
+                say(_done(name, known))
+            return Outcome(there | taken_in, void, error if isinstance(error, CdcError) else ours("the copy", error))
     for name, rows in copied.rows.items():
-        say(f"{name} {'is copied again' if name in known else 'joins'}: {counted(rows, 'row')} copied")
+        say(f"{_done(name, known)}: {counted(rows, 'row')} copied")
     return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))
+
+
+def _done(name: TableName, known: Collection[TableName]) -> str:
+    return f"{name} {'is copied again' if name in known else 'joins'}"
 
 
 def _copied_of(work: Work, follower: DeltaFollower, wanted: Sequence[TableName]) -> tuple[Copied, CdcError | None]:
