@@ -1,13 +1,12 @@
 """Keeps a table as quick to read as on its first day: small files together, dead rows out, the past forgotten in time.
 
-Files are put together size by size, as an LSM tree does with its runs, so that a row is rewritten a handful of times
-however many batches there are.
+Small files are put together as an LSM tree does with its runs, so that a row is rewritten a handful of times however
+many batches there are: of too many, the smallest become one, each with those that are smaller and together as large
+(RocksDB's "universal compaction").
 """
 
-import math
 import re
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,21 +15,23 @@ from typing import Final
 from sinks.lake.checkpoint import write_checkpoint
 from sinks.lake.data_files import CHANGE_FOLDER
 from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in, committed_ms, version_of
-from sinks.lake.delta_state import Action, DataFile, bounded_groups, now_ms, paths_of
+from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
 from sinks.lake.storage import READS_AT_ONCE
 
-TOGETHER: Final = 8
-"""So many files of one size are put together."""
-SMALLEST_BYTES: Final = 64 * 1024
+KEPT: Final = 8
+"""So many small files are left alone."""
 LARGEST_BYTES: Final = 64 * 1024 * 1024
 """Files of this size and above stay as they are, but for their dead rows."""
 MADE_BYTES: Final = 128 * 1024 * 1024
 """What is put together becomes files of at most this size, as long as none was larger."""
 MOST_DEAD: Final = 0.07
 """A file with a larger part of dead rows is written anew: every commit that touches it writes its whole vector."""
-CHECKPOINT_EVERY: Final = 100
+CHECKPOINT_EVERY: Final = 20
+"""Commits that a reader has to open behind the checkpoint, at most."""
+MANY_FILES, SELDOM = 1000, 5
+"""A checkpoint names every file: of a table with many, it is made so many times as seldom."""
 HOUR_MS: Final = 3_600_000
 SWEEP_SECONDS: Final = 86_400.0
 _OURS: Final = re.compile(r"\.?(part-|copy-|cdc-|deletion_vector_)")
@@ -53,27 +54,32 @@ def maintain(live: LiveTable, past: "Past") -> None:
 
 
 def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
-    """Groups of files that are to become one file each: those with many dead rows, and enough small ones of a size."""
-    sizes: defaultdict[int, list[DataFile]] = defaultdict(list)
-    groups: list[list[str]] = []
+    """Groups of files that are to become one file each: those with many dead rows, and the smallest of too many."""
+    dead, small = list[DataFile](), list[DataFile]()
     for file in files:
         if file.rows - file.live_rows > MOST_DEAD * file.rows:
-            groups.append([file.path])
+            dead.append(file)
         elif file.size < LARGEST_BYTES:
-            sizes[_magnitude(file.size)].append(file)
-    enough = (alike for alike in sizes.values() if len(alike) >= TOGETHER)
-    together = (portion for alike in enough for portion in bounded_groups(alike, attrgetter("size"), MADE_BYTES))
-    return groups + [[file.path for file in portion] for portion in together if len(portion) > 1]
+            small.append(file)
+    together = _smallest(sorted(small, key=attrgetter("size"))) if len(small) > KEPT else []
+    return [[file.path for file in group] for group in (*([each] for each in dead), together) if group]
 
 
-def _magnitude(size: int) -> int:
-    # TOGETHER is also the step from size to size: so many files of one make one of the next
-    return max(0, math.ceil(math.log(size / SMALLEST_BYTES, TOGETHER)))
+def _smallest(small: Sequence[DataFile]) -> Sequence[DataFile]:
+    """Of too many files, in ascending order, those that become one."""
+    size = 0
+    for count, file in enumerate(small):
+        enough = len(small) - count < KEPT and file.size > size
+        if count > 1 and (enough or size + file.size > MADE_BYTES):
+            return small[:count]
+        size += file.size
+    return small
 
 
 def checkpointed(log: DeltaLog) -> bool:
     """Write a checkpoint when enough commits have come since the last; says whether there was one to write."""
-    if log.state.version - log.checkpoint < CHECKPOINT_EVERY:
+    often = CHECKPOINT_EVERY * (SELDOM if len(log.state.files) > MANY_FILES else 1)
+    if log.state.version - log.checkpoint < often:
         return False
     write_checkpoint(log)
     return True

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from cdc.core import model
@@ -13,7 +15,7 @@ from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
-from sinks.lake.upkeep import Past, maintain, to_rewrite
+from sinks.lake.upkeep import KEPT, LARGEST_BYTES, Past, maintain, to_rewrite
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
@@ -159,12 +161,26 @@ def file(path: str, size: int, rows: int = 10) -> DataFile:
     return DataFile(path, size, rows, "{}", 0)
 
 
-def test_files_of_one_size_are_put_together() -> None:
+def test_the_smallest_of_too_many_files_are_put_together() -> None:
     small, large = [file(f"s{n}", 1000) for n in range(8)], [file(f"l{n}", 10_000_000) for n in range(7)]
-    assert to_rewrite([*small, *large]) == [[f"s{n}" for n in range(8)]]
-    assert to_rewrite([*small[:7], *large, file("huge", 10**9)]) == []
+    assert to_rewrite([*large, *small]) == [[f"s{n}" for n in range(8)]]
+    assert to_rewrite([*large, small[0], file("huge", 10**9)]) == []
+    assert to_rewrite([*large, *small[:2], file("huge", 10**9)]) == [["s0", "s1"]]
 
 
 def test_no_file_becomes_too_large() -> None:
-    files = [file(f"l{n}", 60_000_000) for n in range(9)]
-    assert to_rewrite(files) == [[f"l{n}", f"l{n + 1}"] for n in (0, 2, 4, 6)]
+    assert to_rewrite([file(f"l{n}", 60_000_000) for n in range(9)]) == [["l0", "l1"]]
+
+
+@given(st.lists(st.lists(st.integers(1_000, 300_000), max_size=20), min_size=100, max_size=300))
+def test_files_stay_few_and_a_row_is_rewritten_a_handful_of_times(rounds: list[list[int]]) -> None:
+    files, written, came = dict[str, int](), 0, 0
+    for number, sizes in enumerate(rounds):
+        files |= {f"{number}-{n}": size for n, size in enumerate(sizes)}
+        came += sum(sizes)
+        for group in to_rewrite(file(path, size) for path, size in files.items()):
+            made = sum(files.pop(path) for path in group)
+            written += made
+            files[f"{number}-made"] = made
+        assert sum(size < LARGEST_BYTES for size in files.values()) <= KEPT
+    assert written <= 8 * came
