@@ -78,8 +78,13 @@ def connected(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Co
             yield connection
     except psycopg.OperationalError as error:
         if connection.closed or connection.broken:
-            raise UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again") from error
+            raise went_away(source, error) from error
         raise
+
+
+def went_away(source: SourceSettings, error: psycopg.OperationalError) -> UnreachableError:
+    """What is raised for a session that the server, or the way to it, has ended."""
+    return UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again")
 
 
 def _stay_idle(connection: Connection) -> None:

@@ -19,7 +19,6 @@ from cdc.columns.arrays import Integers, Mask
 
 LONGEST_HEAD: Final = 64
 """Bytes of a value that may be taken without asking where it ends."""
-_COUNT_BYTES, _LENGTH_BYTES = 2, 4
 _NULL = -1
 
 Bytes = npt.NDArray[np.uint8]
@@ -114,33 +113,26 @@ class _Together:
     def step(self) -> str:
         return f"{self.row.itemsize} rows #B-> {self.name}"
 
-    def rows(self, found: Outputs) -> int:
-        return len(found[self.name]) // self.row.itemsize
-
-    def size(self, found: Outputs, rows: int) -> int:
-        """Bytes of the first rows, where they are what they should be."""
-        return rows * self.row.itemsize
-
-    def sound(self, found: Outputs, rows: int) -> Mask:
-        """Which rows have all values, each as long as it should be."""
-        taken, sound = self._taken(found), np.ones(rows, np.bool_)
-        for name, value in self.known.items():
-            sound &= taken[name][:rows] == value
-        return sound
+    def is_sound(self, found: Outputs) -> bool:
+        """Has every row all values, each as long as it should be?"""
+        taken = found[self.name].view(self.row)
+        return all((taken[name] == value).all() for name, value in self.known.items())
 
     def fields(self, found: Outputs) -> list[Field]:
-        taken = self._taken(found)
+        taken = found[self.name].view(self.row)
         return [Even(taken[name]) for name in self.row.names or () if name.startswith("value")]
-
-    def _taken(self, found: Outputs) -> npt.NDArray[Any]:
-        return found[self.name].view(self.row)
 
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """A column of values of any length, or NULL."""
+    """A column of values of any length, or of one `width`, any of which may be NULL."""
 
-    name: str
+    column: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        return f"column{self.column}"
 
     @property
     def outputs(self) -> str:
@@ -151,23 +143,44 @@ class _Alone:
         # no `if`, which takes as long as all of this
         return f"rows !i-> stack dup {self.name}-length <- stack 0 max rows #B-> {self.name}"
 
-    def rows(self, found: Outputs) -> int:
-        lengths = self._lengths(found)
-        # where the last one's value was not all there, its length was
-        return len(lengths) - int(_bounds(lengths)[-1] > len(found[self.name]))
-
-    def size(self, found: Outputs, rows: int) -> int:
-        return rows * _LENGTH_BYTES + int(_bounds(self._lengths(found)[:rows])[-1])
-
-    def sound(self, found: Outputs, rows: int) -> Mask:
-        return np.ones(rows, np.bool_)
+    def is_sound(self, found: Outputs) -> bool:
+        lengths = self.lengths(found)
+        fit = lengths == self.width if self.width else lengths >= 0
+        return bool((fit | (lengths == _NULL)).all())
 
     def fields(self, found: Outputs) -> list[Field]:
-        lengths = self._lengths(found)
-        return [Uneven(found[self.name], _bounds(lengths), lengths)]
+        lengths = self.lengths(found)
+        bounds = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(np.maximum(lengths, 0), out=bounds[1:])
+        return [Uneven(found[self.name], bounds, lengths)]
 
-    def _lengths(self, found: Outputs) -> npt.NDArray[np.int32]:
+    def lengths(self, found: Outputs) -> npt.NDArray[np.int32]:
         return found[f"{self.name}-length"]
+
+
+class _Machine:
+    """Takes rows apart, with these columns alone and all others together with their neighbours."""
+
+    def __init__(self, widths: Sequence[int], alone: Set[int]) -> None:
+        self._parts = list(_parts(widths, alone))
+        self._machine = ForthMachine64(_program(self._parts))
+
+    def run(self, content: bytes) -> Outputs | None:
+        """What the parts find in whole rows; None where these are none, or a value of columns together is NULL."""
+        # it ends, whatever these bytes are: each row takes its count at least, and nothing goes back
+        stopped = self._machine.run({"rows": np.frombuffer(content, np.uint8)}, raise_read_beyond=False)
+        found: Outputs = self._machine.outputs
+        # which hold what they have: a row may be a gigabyte, and nobody knows when the next one comes
+        self._machine.reset()
+        return None if stopped or not all(part.is_sound(found) for part in self._parts) else found
+
+    def fields(self, found: Outputs) -> list[Field]:
+        return [field for part in self._parts for field in part.fields(found)]
+
+    def nulls(self, found: Outputs) -> set[int]:
+        """The columns that are NULL in some row."""
+        alone = (part for part in self._parts if isinstance(part, _Alone))
+        return {part.column for part in alone if (part.lengths(found) == _NULL).any()}
 
 
 class Rows:
@@ -179,50 +192,22 @@ class Rows:
 
     def __init__(self, widths: Sequence[int]) -> None:
         self._widths = tuple(widths)
-        self._take_alone(frozenset(n for n, width in enumerate(widths) if not width))
+        self._alone = {n for n, width in enumerate(widths) if not width}
+        self._usual = _Machine(widths, self._alone)
 
     def fields(self, content: bytes) -> list[Field]:
         """The columns of whole rows. Raises ValueError when these are no rows of such columns."""
-        while True:
-            # it ends, whatever these bytes are: each row takes its count at least, and nothing goes back
-            stopped = self._machine.run({"rows": np.frombuffer(content, np.uint8)}, raise_read_beyond=False)
-            found = self._machine.outputs
-            whole = self._parts[-1].rows(found)
-            sound = np.logical_and.reduce([part.sound(found, whole) for part in self._parts])
-            if sound.all() and not stopped:
-                return [field for part in self._parts for field in part.fields(found)]
-            row = whole if sound.all() else int(np.argmin(sound))
-            # those before it were sound: it begins where they end
-            at = sum(part.size(found, row) for part in self._parts)
-            self._take_alone(self._alone | {self._first_null(content, at)})
-
-    def _take_alone(self, columns: Set[int]) -> None:
-        self._alone = columns
-        self._parts = list(_parts(self._widths, columns))
-        self._machine = ForthMachine64(_program(self._parts))
-
-    def _first_null(self, content: bytes, at: int) -> int:
-        """The first column that is NULL in the row which begins there, of those that are taken in one go."""
-        place = at + _COUNT_BYTES
-        for n, width in enumerate(self._widths if _integer(content[at:place]) == len(self._widths) else ()):
-            length = _integer(content[place : place + _LENGTH_BYTES])
-            if n not in self._alone and length == _NULL:
-                return n
-            if n not in self._alone and length != width:
-                break
-            place += _LENGTH_BYTES + max(length, 0)
-        raise ValueError(f"these {len(content)} bytes are no rows of {len(self._widths)} columns")
-
-
-def _integer(content: bytes) -> int:
-    return int.from_bytes(content, "big", signed=True)
-
-
-def _bounds(lengths: npt.NDArray[np.int32]) -> Integers:
-    """From where to where values of these lengths are that lie one behind the other."""
-    bounds = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(np.maximum(lengths, 0), out=bounds[1:])
-    return bounds
+        found = self._usual.run(content)
+        if found is not None:
+            return self._usual.fields(found)
+        careful = _Machine(self._widths, {*range(len(self._widths))})
+        found = careful.run(content)
+        if found is None:
+            raise ValueError(f"these {len(content)} bytes are no rows of {len(self._widths)} columns")
+        # where one is NULL in a block, it will be in others
+        self._alone |= careful.nulls(found)
+        self._usual = _Machine(self._widths, self._alone)
+        return careful.fields(found)
 
 
 def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_Together | _Alone]:
@@ -230,7 +215,7 @@ def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_Together | _Alon
     count: int | None = len(widths)
     for is_alone, columns in groupby(range(-1, len(widths)), lambda n: n in alone):
         if is_alone:
-            yield from (_Alone(f"column{n}") for n in columns)
+            yield from (_Alone(n, widths[n]) for n in columns)
             continue
         together = [n for n in columns if n >= 0]
         yield _Together.of(f"from{together[0] if together else 0}", [widths[n] for n in together], count)

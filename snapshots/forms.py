@@ -93,7 +93,7 @@ def _fits(there: Mask | None, fit: Mask, otherwise: str) -> None:
 def _strung(field: Field, kind: pa.DataType) -> pa.Array:
     """Values of any length as Arrow's strings or bytes, which lie one behind the other as they do here."""
     assert isinstance(field, Uneven)
-    # a block of one row only has values of that size
+    # a block is no longer than one CopyData message behind BLOCK_BYTES, and a message no longer than 1 GiB
     offsets, content = pa.py_buffer(field.bounds.astype(np.int32)), pa.py_buffer(field.content)
     return pa.Array.from_buffers(kind, len(field), [_validity(field.there), offsets, content])
 
@@ -141,6 +141,8 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
     _fits(there, sign >= 0, "NaN or infinity")
     # a row without a value has that of the next one
     count = word(_GROUPS) if there is None else np.where(there, word(_GROUPS), 0)
+    if ((count + _FIRST) * 2 != field.lengths)[slice(None) if there is None else there].any():
+        raise ValueError(f"these are no numerics of {len(field)} rows")
     power = word(_WEIGHT) * _BASE_DIGITS + column.scale
     value = np.zeros(len(field), np.int64)
     for group in range(int(count.max(initial=0))):

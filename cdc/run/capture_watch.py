@@ -7,13 +7,13 @@ from typing import Final
 import psycopg
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import CdcError, UnreachableError
+from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.pipeline import attended, delta_follower
+from cdc.run.pipeline import attended
 from cdc.run.renewal import Renewal
 from cdc.run.schema_check import changed, followed, unseen
 from cdc.run.selected import came
@@ -55,19 +55,19 @@ class CaptureWatch:
         if failed is None or isinstance(failed, UnreachableError):
             self._failing_since = None
             return None
-        # what is copied again starts it, too
-        if self._renewal.is_pending or self._is_mended_elsewhere():
-            return None
         # without a capture, or a source that lets us in, the log can still be followed as far as it goes
-        return failed if self._target is not None and not self._reached(self._target) else None
+        if self._target is None or self._reached(self._target):
+            return None
+        # what is copied again starts it, too
+        return None if self._renewal.is_pending or self._may_be_mended_elsewhere(failed) else failed
 
-    def _is_mended_elsewhere(self) -> bool:
-        """Does another process follow the lake, and copy tables again, or may it still find out that it has to?"""
+    def _may_be_mended_elsewhere(self, failed: CdcError) -> bool:
+        """May another process, which follows the lake, find out that it has to copy tables again, and begin to?"""
         self._failing_since = self._failing_since or time.monotonic()
-        if self._renewal.here or not attended(self._settings, self._settings.delta[0]):
-            return False
         is_early = time.monotonic() - self._failing_since < MENDING_SECONDS
-        return is_early or any(stop.copy for stop in delta_follower(self._settings).stopped())
+        is_lost = isinstance(failed, HistoryLostError)
+        elsewhere = not self._renewal.here and not is_lost and is_early
+        return elsewhere and attended(self._settings, self._settings.delta[0])
 
     def _check_schema(self) -> None:
         """Have tables stopped that have changed, and those copied that came."""

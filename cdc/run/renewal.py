@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
+from psycopg import OperationalError
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
@@ -192,10 +193,18 @@ def copy_again(
             taken_in = frozenset(wanted) & follower.bookmarks().keys() - {stop.name for stop in follower.stopped()}
             for name in sorted(taken_in):
                 say(_done(name, known))
-            return Outcome(there | taken_in, void, error if isinstance(error, CdcError) else ours("the copy", error))
+            return Outcome(there | taken_in, void, _failure(work, error))
     for name, rows in copied.rows.items():
         say(f"{_done(name, known)}: {counted(rows, 'row')} copied")
     return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))
+
+
+def _failure(work: Work, error: Exception) -> CdcError:
+    if isinstance(error, CdcError):
+        return error
+    if isinstance(error, OperationalError) and work.connection.broken:
+        return source.went_away(work.settings.source, error)
+    return ours("the copy", error)
 
 
 def _done(name: TableName, known: Collection[TableName]) -> str:

@@ -22,7 +22,8 @@ REPEATED: Final = 8
 """So often a value has to come, on average, for a dictionary of them."""
 FEW_ROWS: Final = 4096
 MOST_UNLIKE: Final = 0.9
-"""Of a row group's values that come REPEATED times each, FEW_ROWS have no such part that differ."""
+"""Where more than this part of the first FEW_ROWS differ, a column's values hardly come REPEATED times each: not unless
+they come in turn."""
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 """A value of one row is read with its row group: tables with large values have smaller groups."""

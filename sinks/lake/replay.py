@@ -13,7 +13,7 @@ from cdc.core.table import Table
 from sinks.lake.dead_letters import DeadLetter
 
 LACKS = "a later change left values unsent that a dropped message may have had"
-AHEAD = "the batch that it came with is not applied yet: run `cdc follow` first"
+AHEAD = "its batch is not applied yet: run `cdc follow` first, with `on_refusal: hold`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ MADE_BYTES: Final = 128 * 1024 * 1024
 MOST_DEAD: Final = 0.07
 """A file with a larger part of dead rows is written anew: every commit that touches it writes its whole vector."""
 CHECKPOINT_EVERY: Final = 20
-"""Commits that a reader has to open behind the checkpoint, at most."""
+"""Commits that a reader has to open one by one behind the checkpoint, and those of a round of the upkeep."""
 MANY_FILES, SELDOM = 1000, 5
-"""A checkpoint names every file: of a table with many, it is made so many times as seldom."""
+"""A checkpoint names every file: of a table with more than so many, it is made so many times as seldom."""
 HOUR_MS: Final = 3_600_000
 SWEEP_SECONDS: Final = 86_400.0
 _OURS: Final = re.compile(r"\.?(part-|copy-|cdc-|deletion_vector_)")
@@ -66,14 +66,20 @@ def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
 
 
 def _smallest(small: Sequence[DataFile]) -> Sequence[DataFile]:
-    """Of too many files, in ascending order, those that become one."""
-    size = 0
-    for count, file in enumerate(small):
-        enough = len(small) - count < KEPT and file.size > size
-        if count > 1 and (enough or size + file.size > MADE_BYTES):
-            return small[:count]
+    """Of too many files, in ascending order, those that become one: none that is larger than all others together.
+
+    So a row's file has doubled at least whenever the row is rewritten, and what is far larger waits for more.
+    """
+    size, best = 0, small[:0]
+    for count, file in enumerate(small, 1):
+        if size + file.size > MADE_BYTES:
+            break
+        if count > 1 and file.size <= size:
+            best = small[:count]
+        elif best and len(small) - len(best) < KEPT:
+            break
         size += file.size
-    return small
+    return best
 
 
 def checkpointed(log: DeltaLog) -> bool:

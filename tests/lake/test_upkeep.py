@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -15,7 +15,7 @@ from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
-from sinks.lake.upkeep import KEPT, LARGEST_BYTES, Past, maintain, to_rewrite
+from sinks.lake.upkeep import KEPT, LARGEST_BYTES, MADE_BYTES, Past, maintain, to_rewrite
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
@@ -172,15 +172,25 @@ def test_no_file_becomes_too_large() -> None:
     assert to_rewrite([file(f"l{n}", 60_000_000) for n in range(9)]) == [["l0", "l1"]]
 
 
-@given(st.lists(st.lists(st.integers(1_000, 300_000), max_size=20), min_size=100, max_size=300))
-def test_files_stay_few_and_a_row_is_rewritten_a_handful_of_times(rounds: list[list[int]]) -> None:
-    files, written, came = dict[str, int](), 0, 0
-    for number, sizes in enumerate(rounds):
+DOUBLINGS = 17
+"""From the smallest of these files to the largest that are put together."""
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(1_000_000, 60_000_000), max_size=12),
+    st.lists(st.lists(st.integers(1_000, 300_000), max_size=20), max_size=150),
+)
+def test_files_stay_few_and_a_row_is_rewritten_a_handful_of_times(copy: list[int], rounds: list[list[int]]) -> None:
+    files, written = dict[str, int](), 0
+    for number, sizes in enumerate([copy, *rounds]):
         files |= {f"{number}-{n}": size for n, size in enumerate(sizes)}
-        came += sum(sizes)
-        for group in to_rewrite(file(path, size) for path, size in files.items()):
-            made = sum(files.pop(path) for path in group)
-            written += made
-            files[f"{number}-made"] = made
-        assert sum(size < LARGEST_BYTES for size in files.values()) <= KEPT
-    assert written <= 8 * came
+        while groups := to_rewrite(file(path, size) for path, size in files.items()):
+            (group,) = groups
+            made = [files.pop(path) for path in group]
+            # the file that a row lies in has doubled at least
+            assert 2 * max(made) <= sum(made) <= MADE_BYTES
+            written += sum(made)
+            files[f"{number}-{written}"] = sum(made)
+        assert sum(size < LARGEST_BYTES for size in files.values()) <= max(KEPT, DOUBLINGS)
+    assert written <= DOUBLINGS * sum(sum(sizes) for sizes in [copy, *rounds])

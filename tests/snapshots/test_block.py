@@ -164,6 +164,24 @@ def test_a_value_that_looks_like_rows_is_none() -> None:
     assert decoded(ONE, encoded(ONE, rows)).to_pylist() == rows
 
 
+@pytest.mark.parametrize("lengths", [(2, -1), (8, -5), (-5, -1), (8, 2**31 - 1), (2**31 - 1, -1)])
+def test_what_is_damaged_is_no_row(lengths: tuple[int, int]) -> None:
+    # behind a row with NULL in a column of one length, which is looked for value by value from then on
+    content = encoded(ONE, [{"id": None, "v": None}, {"id": 1, "v": None}])
+    key, value = lengths
+    damaged = struct.pack(">hi", 2, key) + bytes(max(0, min(key, 8))) + struct.pack(">i", value)
+    for before in (b"", content):
+        with pytest.raises(ValueError, match="no rows of 2 columns"):
+            decoded(ONE, before + damaged)
+
+
+def test_a_numeric_that_is_shorter_than_it_says_is_none() -> None:
+    table = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), Column("v", Kind.DECIMAL, 9, 2)), ("id",))
+    short = struct.pack(">hiqi", 2, 8, 1, 8) + struct.pack(">hhHh", 3000, 0, 0, 2)
+    with pytest.raises(ValueError, match="no numerics"):
+        decoded(table, short)
+
+
 @pytest.mark.parametrize("cut", [1, 5, 11, 20])
 def test_what_is_cut_off_is_no_row(cut: int) -> None:
     content = encoded(ONE, [{"id": 1, "v": b"first"}, {"id": 2, "v": b"second"}])

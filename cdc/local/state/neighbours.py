@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from cdc.local.home import Home
 from cdc.local.state import ports
@@ -30,8 +30,8 @@ def choose_ports(register: Path, home: Home) -> Mapping[str, int]:
 @contextmanager
 def _one_at_a_time(register: Path) -> Iterator[None]:
     with ExitStack() as held:
-        # a register that this user may not write has no lock: then by luck
-        with suppress(OSError, Timeout):
+        # a register that this user may not write has no lock: then by luck, as after waiting for too long
+        with suppress(OSError):
             held.enter_context(FileLock(register / "lock", timeout=CHOOSING_SECONDS))
         yield
 
