@@ -154,8 +154,10 @@ def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> Cop
     follower.prepare(tables)
     start_capture(work)
     copied = started_over(work, later_copy, follower, names)
-    # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat
-    registration.beat(work.connection, settings.source, settings.pipeline.name, "copied again")
+    # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat. By a new
+    # session: the work's own has said nothing for as long as they took, and may have ended
+    with source.connected(settings.source) as connection:
+        registration.beat(connection, settings.source, settings.pipeline.name, "copied again")
     return copied
 
 

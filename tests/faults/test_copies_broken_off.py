@@ -56,7 +56,7 @@ def test_what_a_broken_try_took_in_is_not_copied_again(
         until(lambda: stopped(pipeline) == {SECOND}, "the first takes part while the second rests")
         # a second copy of it, beneath who follows it by now, would lose this
         pipeline.run("UPDATE first SET a = 2")
-        running.wait_for("public.second is copied again")
+        running.wait_for("public.second is copied again: 1 row copied")
         until(lambda: not stopped(pipeline), "both take part again")
         pipeline.run("UPDATE first SET a = a + 1", "UPDATE second SET a = a + 1")
         assert verified(pipeline, spark).equal
