@@ -8,8 +8,8 @@ from psycopg import sql
 
 from cdc.core.table import TableName
 
-PAGES_A_RANGE = 16_384
-"""128 MiB: what one task reads and one file holds."""
+PAGES_A_RANGE = 32_768
+"""256 MiB: what one task reads and one file holds, at most."""
 
 
 Pages = Mapping[TableName, int]
@@ -37,12 +37,14 @@ class PageRange:
 
 
 def page_ranges(pages: Pages, parallel: int) -> list[tuple[PageRange, ...]]:
-    """Ranges that tile the table, in shares: enough for `parallel` tasks, none above 128 MiB.
+    """Ranges that tile the table, in shares: as many in each of `parallel` places, none above 256 MiB.
 
-    A share lies in one part of the table or in several; the last range of each part is open-ended.
+    Equal ones in equal numbers: a last one that is left over would be read alone. A share lies in one part of the table
+    or in several; the last range of each part is open-ended.
     """
     total = sum(pages.values())
-    wanted = max(-(-total // PAGES_A_RANGE), min(parallel, total), 1)
+    rounds = -(-total // (PAGES_A_RANGE * parallel))
+    wanted = max(min(rounds * parallel, total), 1)
     bounds = [total * n // wanted for n in range(wanted + 1)]
     # a part without pages has no rows, unless it is the only one and nobody knows its size
     shares = [tuple(_within(pages, low, high)) for low, high in pairwise(bounds)]

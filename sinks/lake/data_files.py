@@ -1,9 +1,10 @@
 """Parquet files of a table: written with their statistics, and read row by row where a few old values are needed."""
 
+import math
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,8 @@ FEW_ROWS: Final = 4096
 MOST_UNLIKE: Final = 0.9
 """Where more than this part of the first FEW_ROWS differ, a column's values hardly come REPEATED times each: not unless
 they come in turn."""
+MOST_DIGITS: Final = 18
+"""Decimals of more digits do not fit 64 bits."""
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 """A value of one row is read with its row group: tables with large values have smaller groups."""
@@ -58,11 +61,11 @@ def write_in_parts(
 ) -> DataFile:
     """Write batches of this schema as a new data file; only a row group of them is in memory at a time."""
     groups = grouped(batches)
-    # the first row group speaks for all: dictionaries are chosen when the file is begun
+    # the first row group speaks for all: how columns are encoded is chosen when the file is begun
     first = next(groups, schema.empty_table())
     found = statistics.of_rows(schema.empty_table(), bounded)
     with storage.writing(path) as file:
-        with pq.ParquetWriter(file, schema, compression=COMPRESSION, use_dictionary=repeating(first)) as writer:
+        with pq.ParquetWriter(file, schema, compression=COMPRESSION, **_encodings(first)) as writer:
             for rows in chain([first], groups):
                 writer.write_table(rows, group_rows(rows))
                 found = statistics.together([found, statistics.of_rows(rows, bounded)])
@@ -86,11 +89,12 @@ def packed(rows: pa.Table) -> pa.Buffer:
 
 
 def group_rows(rows: pa.Table) -> int:
-    """How many rows a row group takes."""
-    if not rows.num_rows:
+    """How many rows a row group takes; all as many, so that none is left with a few."""
+    count: int = rows.num_rows
+    if not count:
         return ROW_GROUP_ROWS
-    fitting = int(ROW_GROUP_BYTES * rows.num_rows // max(rows.nbytes, 1))
-    return max(64, min(ROW_GROUP_ROWS, fitting))
+    fitting: int = max(64, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES * count // max(rows.nbytes, 1)))
+    return math.ceil(count / max(1, round(count / fitting)))
 
 
 def grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -104,6 +108,28 @@ def grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             group, size = [], 0
     if group:
         yield pa.Table.from_batches(group)
+
+
+def _encodings(rows: pa.Table) -> dict[str, Any]:
+    """How the columns of a file are encoded that begins with these rows: what `pq.ParquetWriter` is asked for.
+
+    Whole numbers, and what is held as such, by what they differ from the one before, which leaves the compression
+    little to do (Parquet, "Encodings", DELTA_BINARY_PACKED); Spark's vectorized reader knows it, too.
+    """
+    again = repeating(rows)
+    differing = [field.name for field in rows.schema if field.name not in again and _is_whole(field.type)]
+    return {
+        "use_dictionary": again,
+        "column_encoding": dict.fromkeys(differing, "DELTA_BINARY_PACKED"),
+        # otherwise they are bytes, which have no such encoding
+        "store_decimal_as_integer": True,
+    }
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Are values of this type whole numbers of at most 64 bits in the file?"""
+    whole = (pa.types.is_integer, pa.types.is_date32, pa.types.is_timestamp)
+    return any(test(kind) for test in whole) or (pa.types.is_decimal(kind) and kind.precision <= MOST_DIGITS)
 
 
 def repeating(rows: pa.Table) -> list[str]:

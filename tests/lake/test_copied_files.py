@@ -1,14 +1,16 @@
 """A copy's files hold its rows, and what the log says of them is what was counted while they were written."""
 
 import json
-from collections.abc import Sequence
-from datetime import date, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,11 @@ from cdc.core.table import Column, Kind, Table, TableName
 from sinks.lake import data_files, statistics
 from sinks.lake.copied_files import CopyWriter
 from sinks.lake.storage import Folder
-from tests.lake.places import PLACES, PlacedLake, placed
+from tests.lake.places import PLACES, PlacedLake, in_folder, placed
+from tests.lake.tables import copied
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KINDS = Table(
     TableName("public", "kinds"),
@@ -75,3 +81,68 @@ def test_large_values_have_row_groups_of_their_own(lake: PlacedLake) -> None:
     assert largest < 2 * data_files.ROW_GROUP_BYTES
     assert file.read().to_pylist() == rows
     assert storage.names("") == [copied.path]
+
+
+NUMBERS = Table(
+    TableName("public", "numbers"),
+    (
+        Column("id", Kind.BIGINT),
+        Column("small", Kind.SMALLINT),
+        Column("whole", Kind.INTEGER),
+        Column("price", Kind.DECIMAL, 7, 2),
+        Column("rate", Kind.DECIMAL, 18, 9),
+        Column("wide", Kind.DECIMAL, 38, 10),
+        Column("day", Kind.DATE),
+        Column("at", Kind.TIMESTAMP),
+        Column("seen", Kind.TIMESTAMPTZ),
+    ),
+    ("id",),
+)
+FIRST, LAST = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)
+EDGES: Mapping[str, tuple[Any, Any, Any]] = {
+    "small": (-(2**15), 2**15 - 1, 1),
+    "whole": (-(2**31), 2**31 - 1, 1),
+    "price": (Decimal("-99999.99"), Decimal("99999.99"), Decimal("0.01")),
+    "rate": (Decimal(-(10**18 - 1)).scaleb(-9), Decimal(10**18 - 1).scaleb(-9), Decimal(1).scaleb(-9)),
+    "wide": (Decimal(-(10**28) + 1), Decimal(10**28 - 1), Decimal(1)),
+    "day": (FIRST.date(), LAST.date(), timedelta(1)),
+    "at": (FIRST, LAST, timedelta(microseconds=1)),
+    "seen": (FIRST.replace(tzinfo=UTC), LAST.replace(tzinfo=UTC), timedelta(microseconds=1)),
+}
+"""The least and the largest of a kind, and the smallest difference that there is."""
+
+
+def number(n: int, name: str) -> Any:
+    """Close to one edge, close to the other, none, and so on."""
+    least, largest, step = EDGES[name]
+    return (least + step * n, largest - step * n, None)[n % 3]
+
+
+def test_every_reader_has_what_is_held_by_its_differences(tmp_path: Path, spark: "SparkSession") -> None:
+    """Those from one edge to the other are as large as they get."""
+    rows = [{"id": (-1) ** n * (2**63 - 1 - n), **{name: number(n, name) for name in EDGES}} for n in range(10_000)]
+    lake, expected = in_folder(tmp_path), pa.Table.from_pylist(rows, arrow_schema(NUMBERS)).sort_by("id")
+    copied(lake, NUMBERS, rows)
+    [path] = [name for name in lake.table(NUMBERS.name).names("") if name.endswith(".parquet")]
+    group = pq.ParquetFile(lake.table(NUMBERS.name).open(path)).metadata.row_group(0)
+    encodings = {NUMBERS.column_names[n]: group.column(n).encodings for n in range(group.num_columns)}
+    assert {name for name, found in encodings.items() if "DELTA_BINARY_PACKED" in found} == {*encodings} - {"wide"}
+    folder = lake.folder(NUMBERS.name)
+    by_spark = spark.read.format("delta").load(folder).toArrow()
+    by_delta_rs = pa.table(QueryBuilder().register("t", DeltaTable(folder)).execute("SELECT * FROM t").read_all())
+    for found in (by_spark, by_delta_rs):
+        assert found.sort_by("id").cast(expected.schema) == expected
+
+
+@pytest.mark.parametrize("rows", [1, 100, 131_072, 131_073, 400_000])
+def test_no_row_group_is_left_with_a_few_rows(tmp_path: Path, rows: int) -> None:
+    """Each is a thing of its own to write, to find and to read."""
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    table = pa.table([range(rows), ["x" * 70] * rows], schema=schema)
+    parts = table.to_batches(max_chunksize=9_000)
+    made = data_files.write_in_parts(Folder(str(tmp_path)), "f.parquet", parts, schema, ["id"])
+    found = pq.ParquetFile(tmp_path / made.path)
+    assert found.read() == table
+    sizes = [found.metadata.row_group(n).num_rows for n in range(found.num_row_groups)]
+    # the last one has what is left of all rows
+    assert min(sizes[:-1], default=max(sizes)) > max(sizes) / 2

@@ -12,7 +12,7 @@ from tests.bench.goals.measures import CPU, JOB_CPU, MEMORY, taken
 from tests.bench.ground import Ground
 from tests.bench.world import versions
 from tests.bench.world.contents import Contents, differences, in_delta, in_postgres
-from tests.bench.world.copying import copies_seen, copy_to_nothing
+from tests.bench.world.copying import LOOK_SECONDS, copies_seen, copy_to_nothing
 from tests.bench.world.pipeline import Pipeline
 from tests.bench.world.source import Source
 from tests.bench.world.stock import Stock
@@ -78,7 +78,7 @@ class SnapshotStage:
             if versions.added(actions):
                 seen.append(at)
 
-        with copies_seen(self.source) as copies, versions.watched([pipeline.folder(TABLE)], look):
+        with copies_seen(self.source) as copies, versions.watched([pipeline.folder(TABLE)], look, LOOK_SECONDS):
             pipeline.bootstrap()
         if copies.began is None or not seen:
             raise Failed("no COPY of the bootstrap was seen")

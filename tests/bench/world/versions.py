@@ -35,8 +35,8 @@ def added(found: Actions) -> list[Mapping[str, Any]]:
 
 
 @contextmanager
-def watched(folders: Sequence[Path], on_version: OnVersion) -> Iterator[Watching]:
-    """Tell of every version of these tables from now on, in a thread, as long as the context lasts."""
+def watched(folders: Sequence[Path], on_version: OnVersion, seconds: float = LOOK_SECONDS) -> Iterator[Watching]:
+    """Tell of every version of these tables from now on, in a thread that looks so often, until the context ends."""
     following = {folder: newest(folder) + 1 for folder in folders}
 
     def look() -> None:
@@ -45,7 +45,7 @@ def watched(folders: Sequence[Path], on_version: OnVersion) -> Iterator[Watching
                 on_version(folder, time.time(), actions(folder, following[folder]))
                 following[folder] += 1
 
-    with repeated(look, LOOK_SECONDS) as watching:
+    with repeated(look, seconds) as watching:
         yield watching
 
 
