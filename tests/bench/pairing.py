@@ -1,5 +1,6 @@
 """Runs the sides of a goal in turn, A B A B, and voids the runs whose contents differ from the source."""
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -45,6 +46,8 @@ def not_set_up(goal: Goal, failure: Exception, pair: int = 0) -> list[Run]:
 
 
 def _once(goal: Goal, stage: Stage, pair: int, side: str) -> Run:
+    # what the side before has written would be put on the disk in this one's time
+    os.sync()
     started = _now()
     try:
         return Run.of(pair, side, started, stage.run(side))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from cdc.core import model
-from cdc.core.change import Key, Row
+from cdc.core.change import Delete, Key, Place, Row
 from sinks.lake import rewrite, upkeep
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
@@ -17,7 +17,7 @@ from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
 from sinks.lake.upkeep import KEPT, LARGEST_BYTES, MADE_BYTES, Past, maintain, to_rewrite
 from tests.core.histories import THINGS
-from tests.lake.places import PLACES, PlacedLake, placed
+from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
 from tests.lake.test_write import mixed
 
@@ -56,6 +56,26 @@ def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.Monkey
     again = opened(lake, index="new")
     apply(again, update(1000, row(9999, "x")), 1000)
     assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
+
+
+@pytest.mark.parametrize(("many", "every"), [(2, 2), (1, 6)])
+def test_of_many_files_a_checkpoint_is_made_more_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, every: int
+) -> None:
+    """It names all of them."""
+    lake = in_folder(tmp_path)
+    copied(lake, THINGS, list(COPY.values()), files=2)
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 2)
+    monkeypatch.setattr(upkeep, "SELDOM", 3)
+    monkeypatch.setattr(upkeep, "MANY_FILES", many)
+    writer, made = opened(lake), list[int]()
+    for rank in range(1, 13):
+        # no new files: what is many stays what it is
+        apply(writer, [Delete(THINGS.name, Place(rank, 1), (rank,))], rank)
+        if upkeep.checkpointed(writer.log):
+            made.append(writer.state.version)
+    # the copy is version 0
+    assert made == [version for version in range(1, 13) if (version + 1) % every == 0]
 
 
 def test_another_process_forgets_what_the_first_has_removed(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
