@@ -22,8 +22,8 @@ from sinks.lake.storage import READS_AT_ONCE
 
 KEPT: Final = 8
 """So many small files are left alone."""
-LARGEST_BYTES: Final = 64 * 1024 * 1024
-"""Files of this size and above stay as they are, but for their dead rows."""
+LARGEST_BYTES: Final = 32 * 1024 * 1024
+"""Files of this size and above stay as they are, but for their dead rows; a large table's copy has such."""
 MADE_BYTES: Final = 128 * 1024 * 1024
 """What is put together becomes files of at most this size, as long as none was larger."""
 MOST_DEAD: Final = 0.07

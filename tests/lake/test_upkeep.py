@@ -189,7 +189,7 @@ def test_the_smallest_of_too_many_files_are_put_together() -> None:
 
 
 def test_no_file_becomes_too_large() -> None:
-    assert to_rewrite([file(f"l{n}", 60_000_000) for n in range(9)]) == [["l0", "l1"]]
+    assert to_rewrite([file(f"l{n}", 31_000_000) for n in range(20)]) == [["l0", "l1", "l2", "l3"]]
 
 
 DOUBLINGS = 17
