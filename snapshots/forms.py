@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from psycopg import sql
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.arrow_types import arrow_type
+from cdc.columns.arrow_types import LONGEST_WHOLE, arrow_type
 from cdc.columns.moments import LAST_MICROSECOND, TOO_LATE
 from cdc.columns.postgres_text import from_text
 from cdc.columns.unfit import Unfit
@@ -21,8 +21,6 @@ from snapshots.block import Field, Uneven
 EPOCH_DAYS: Final = 10_957
 """Postgres counts from 2000, Arrow from 1970."""
 EPOCH_MICROSECONDS: Final = EPOCH_DAYS * 86_400_000_000
-LONGEST_BINARY: Final = 18
-"""Decimals of so many digits fit 64 bits, and are put together from Postgres' own digits."""
 
 Make = Callable[[Field, Column], pa.Array]
 
@@ -43,7 +41,7 @@ def form(column: Column) -> Form:
     if column.type == MONEY:
         # its own text is a locale's
         return Form(sql.SQL("{}::numeric::text"), 0, _long_decimal)
-    if column.kind is Kind.DECIMAL and column.precision <= LONGEST_BINARY:
+    if column.kind is Kind.DECIMAL and column.precision <= LONGEST_WHOLE:
         return Form(sql.SQL("{}"), 0, _short_decimal)
     return _FORMS[column.kind]
 
@@ -121,7 +119,7 @@ def _long_decimal(field: Field, column: Column) -> pa.Array:
 
 _NEGATIVE = 0x4000
 _BASE_DIGITS = 4
-_POWERS = np.power(10, np.arange(LONGEST_BINARY + 1), dtype=np.int64)
+_POWERS = np.power(10, np.arange(LONGEST_WHOLE + 1), dtype=np.int64)
 _GROUPS, _WEIGHT, _SIGN, _FIRST = 0, 1, 2, 4
 
 
@@ -157,8 +155,8 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
 def _scaled(group: Integers, power: Integers) -> Integers:
     """A group of digits times a power of ten; below none, its last digits are behind the column's scale, and 0."""
     least = int(power.min(initial=0))
-    raised = group * _POWERS[np.clip(power, 0, LONGEST_BINARY)]
-    return raised if least >= 0 else raised // _POWERS[np.clip(-power, 0, LONGEST_BINARY)]
+    raised = group * _POWERS[np.clip(power, 0, LONGEST_WHOLE)]
+    return raised if least >= 0 else raised // _POWERS[np.clip(-power, 0, LONGEST_WHOLE)]
 
 
 _PLAIN, _AS_TEXT = sql.SQL("{}"), sql.SQL("{}::text")

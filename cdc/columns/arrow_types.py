@@ -1,8 +1,13 @@
 """The Arrow type of every kind of column: what a copied file holds."""
 
+from typing import Final
+
 import pyarrow as pa
 
 from cdc.core.table import Column, Kind, Table
+
+LONGEST_WHOLE: Final = 18
+"""Decimals of so many digits fit 64 bits."""
 
 _TYPES: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),

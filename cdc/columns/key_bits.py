@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
+from cdc.columns.arrow_types import LONGEST_WHOLE
 from cdc.core.table import Column, Kind
 
 Words = npt.NDArray[np.uint64]
@@ -94,7 +95,7 @@ def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedAr
 
 def _width(column: Column) -> int | None:
     # so many digits fit into eight bytes, sign included
-    if column.kind is Kind.DECIMAL and column.precision <= 18:
+    if column.kind is Kind.DECIMAL and column.precision <= LONGEST_WHOLE:
         return _HALF
     return _WIDTHS.get(column.kind)
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc.columns.arrays import Integers, Mask
+from cdc.columns.arrow_types import LONGEST_WHOLE
 from sinks.lake import statistics
 from sinks.lake.delta_state import DataFile, now_ms
 from sinks.lake.storage import Storage
@@ -25,8 +26,6 @@ FEW_ROWS: Final = 4096
 MOST_UNLIKE: Final = 0.9
 """Where more than this part of the first FEW_ROWS differ, a column's values hardly come REPEATED times each: not unless
 they come in turn."""
-MOST_DIGITS: Final = 18
-"""Decimals of more digits do not fit 64 bits."""
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 """A value of one row is read with its row group: tables with large values have smaller groups."""
@@ -129,7 +128,7 @@ def _encodings(rows: pa.Table) -> dict[str, Any]:
 def _is_whole(kind: pa.DataType) -> bool:
     """Are values of this type whole numbers of at most 64 bits in the file?"""
     whole = (pa.types.is_integer, pa.types.is_date32, pa.types.is_timestamp)
-    return any(test(kind) for test in whole) or (pa.types.is_decimal(kind) and kind.precision <= MOST_DIGITS)
+    return any(test(kind) for test in whole) or (pa.types.is_decimal(kind) and kind.precision <= LONGEST_WHOLE)
 
 
 def repeating(rows: pa.Table) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc.columns.arrow_types import LONGEST_WHOLE
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from snapshots.forms import LONGEST_BINARY
 from snapshots.rows import Reader
 
 NUMBERS = {Kind.SMALLINT: ">h", Kind.INTEGER: ">i", Kind.BIGINT: ">q", Kind.DOUBLE: ">d", Kind.DATE: ">i"}
@@ -39,7 +39,7 @@ def numeric(value: Decimal) -> bytes:
 def sent(column: Column, value: Any) -> bytes:
     """A value as Postgres sends it for this column."""
     if column.kind is Kind.DECIMAL:
-        return numeric(value) if column.precision <= LONGEST_BINARY else str(value).encode()
+        return numeric(value) if column.precision <= LONGEST_WHOLE else str(value).encode()
     if column.kind is Kind.BOOLEAN:
         return bytes([value])
     if column.kind is Kind.TIMESTAMP:
