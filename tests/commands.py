@@ -10,14 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from cdc.run.session import BRIEF
 from tests.pipelines import Pipeline
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 600
-ENVIRONMENT = {"JDK_JAVA_OPTIONS": " ".join(BRIEF)}
-"""What `Launch.brief` does, for verbs that run longer at a user's."""
 
 
 def command(pipeline: Pipeline, *arguments: str) -> list[str]:
@@ -27,7 +24,7 @@ def command(pipeline: Pipeline, *arguments: str) -> list[str]:
 def environment(pipeline: Pipeline) -> dict[str, str]:
     # whoever is killed leaves what it had there
     scratch = {"TMPDIR": str(pipeline.config.parent)}
-    return {**os.environ, **pipeline.environ, "PYTHONPATH": str(ROOT), **ENVIRONMENT, **scratch}
+    return {**os.environ, **pipeline.environ, "PYTHONPATH": str(ROOT), **scratch}
 
 
 def cdc(pipeline: Pipeline, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,6 @@
 """What tests share: one Spark session a run, and homes for local parts of their own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from cdc.local.parts import Home, down, wipe
+from cdc.local.servers.java import BRIEF
 from tests.cluster_fixture import cluster
 from tests.object_store_fixture import s3_server
 from tests.pipelines import make_pipeline
@@ -34,6 +36,12 @@ QUICK = {
 
 FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "faults": ("spark", "servers")}
 """What every test of a folder may ask for, whatever its fixtures say."""
+
+
+def pytest_configure() -> None:
+    """Every Java of a run is a `brief` one, whoever starts it: the parts, Spark, a cluster, the verbs."""
+    given = os.environ.get("JDK_JAVA_OPTIONS", "").split()
+    os.environ["JDK_JAVA_OPTIONS"] = " ".join([*given, *(each for each in BRIEF if each not in given)])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

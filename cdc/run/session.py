@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
-from cdc.local.servers.java import LATE_COMPILER, Java, find_java
+from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
 from cdc.run.loaded_classes import write_down
 
 FIXED = {
@@ -37,8 +37,6 @@ FIXED = {
 """What the toolkit relies on, whatever the rest is."""
 
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
-BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-"""One compiler only; that alone would leave 48 MB for compiled code, which Spark fills (seen: VirtualMachineError)."""
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",

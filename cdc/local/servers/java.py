@@ -20,6 +20,8 @@ LATE_COMPILER: Final = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 """The second compiler takes what has run ten times as often as usual: the rest of a start is not worth its time."""
+BRIEF: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""The first compiler only; that alone would leave 48 MB for compiled code, which Spark fills (VirtualMachineError)."""
 _REMEDY: Final = f"install a full JDK {OLDEST} or newer and put it on PATH, or set JAVA_HOME to it"
 # a JRE trimmed to a few modules starts Kafka, and stops the search node with an error about dates
 _NEEDED: Final = frozenset({"java.management", "jdk.localedata", "jdk.unsupported", "jdk.zipfs"})
