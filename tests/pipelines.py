@@ -47,8 +47,13 @@ MakePipeline = Callable[..., Pipeline]
 
 
 @pytest.fixture
-def make_pipeline(servers: Servers, tmp_path: Path) -> Iterator[MakePipeline]:
-    """Makes pipelines on databases of their own; takes connector, slot and database away afterwards."""
+def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePipeline]:
+    """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.
+
+    What cannot be copied is tried again sooner than at a user's: there are no large tables that a try may have read.
+    """
+    monkeypatch.setattr("cdc.run.renewal.AGAIN_SECONDS", 2.0)
+    monkeypatch.setattr("cdc.run.renewal.REST", 1)
     made: list[Pipeline] = []
 
     def make(*statements: str, tables: tuple[str, ...]) -> Pipeline:
