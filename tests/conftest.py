@@ -75,7 +75,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     jars = [str(jar) for jar in (*spark_jars(), *fetch("s3a"))]
-    launch = Launch("local[2]", "2g", jars, log, brief=True)
+    launch = Launch("local[2]", "2g", jars, log)
     session = build("tests", launch, QUICK)
     yield session
     session.stop()

@@ -94,7 +94,6 @@ def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedAr
 
 
 def _width(column: Column) -> int | None:
-    # so many digits fit into eight bytes, sign included
     if column.kind is Kind.DECIMAL and column.precision <= LONGEST_WHOLE:
         return _HALF
     return _WIDTHS.get(column.kind)
