@@ -32,7 +32,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "timestamp": Kind.TIMESTAMP,
     "timestamptz": Kind.TIMESTAMPTZ,
     "interval": Kind.INTERVAL,
-    **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), Kind.SHAPE),
+    **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), Kind.GEOMETRIC),
 }
 """Built-in types with a kind of their own; of all others the text is kept that Postgres writes."""
 
@@ -110,7 +110,7 @@ def _scalar(name: str, found: PgType, modifier: int) -> Column:
     if found.name == MONEY:
         return Column(name, Kind.DECIMAL, *_MONEY_DIGITS, type=MONEY)
     kind = KINDS.get(found.name, Kind.LITERAL)
-    return Column(name, kind, type=found.name if kind in (Kind.LITERAL, Kind.SHAPE) else "")
+    return Column(name, kind, type=found.name if kind in (Kind.LITERAL, Kind.GEOMETRIC) else "")
 
 
 def _numeric(name: str, modifier: int) -> Column:

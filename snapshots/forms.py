@@ -184,6 +184,6 @@ _FORMS: Final = {
     Kind.TIMESTAMPTZ: Form(_PLAIN, 8, _moments),
     Kind.OID: Form(sql.SQL("{}::bigint"), 8, _numbers(">i8")),
     Kind.INTERVAL: Form(_AS_TEXT, 0, _read),
-    Kind.SHAPE: Form(_AS_TEXT, 0, _texts),
+    Kind.GEOMETRIC: Form(_AS_TEXT, 0, _texts),
     Kind.LITERAL: Form(_AS_WRITTEN, 0, _texts),
 }

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.arrow_types import arrow_type
+from cdc.columns.geometric_types import as_postgres
 from cdc.columns.moments import LAST_MICROSECOND, MICROS_A_SECOND, SECONDS_A_DAY, TOO_LATE, days_of, time_of_day
 from cdc.columns.postgres_text import from_text
-from cdc.columns.shapes import as_postgres
 from cdc.columns.unfit import Unfit
 from cdc.core.table import Column, Kind
 
@@ -135,7 +135,7 @@ def _texts(values: Values, column: Column) -> pa.Array:
     return from_text(values, column)
 
 
-def _shapes(values: Values, column: Column) -> pa.Array:
+def _geometric(values: Values, column: Column) -> pa.Array:
     return pa.array([None if value is None else as_postgres(value) for value in values], pa.string())
 
 
@@ -157,5 +157,5 @@ _WIRES: dict[Kind, Wire] = {
     Kind.TIMESTAMPTZ: Wire(str, _zoned),
     Kind.OID: Wire(int, _plain),
     Kind.INTERVAL: _AS_WRITTEN,
-    Kind.SHAPE: Wire(str, _shapes),
+    Kind.GEOMETRIC: Wire(str, _geometric),
 }

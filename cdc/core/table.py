@@ -27,7 +27,7 @@ class Kind(StrEnum):
     TIMESTAMPTZ = "timestamptz"
     OID = "oid"
     INTERVAL = "interval"
-    SHAPE = "shape"
+    GEOMETRIC = "shape"  # the word that the tables of a lake are written down with, since the first
     LITERAL = "literal"
 
 

@@ -21,7 +21,7 @@ WITHIN: Final[Mapping[Kind, str]] = {
     Kind.TIMESTAMPTZ: "exact from 4713 BC to the end of 294246, in UTC; infinity is refused",
     Kind.JSON: "exact, as its text",
     Kind.INTERVAL: "exact, in ISO 8601; infinity is refused",
-    Kind.SHAPE: "exact, every double of it",
+    Kind.GEOMETRIC: "exact, every double of it",
     Kind.LITERAL: AS_WRITTEN,
 }
 """Of kinds that are not here, every value is exact."""

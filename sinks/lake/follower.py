@@ -23,7 +23,7 @@ from sinks.lake.replay import Replay
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.standings import Standing, Standings
 from sinks.lake.stopped import Stop
-from sinks.lake.upkeep import Past
+from sinks.lake.upkeep import Retention
 
 IDLE_SECONDS = 300.0
 """How often the upkeep looks at a table that does not change."""
@@ -203,7 +203,7 @@ class DeltaFollower:
         for name, live, version in opened:
             if not self._is_due(name, live):
                 continue
-            upkeep.maintain(live, Past(hours, _needed_since(str(name), behind, last, version)))
+            upkeep.maintain(live, Retention(hours, _needed_since(str(name), behind, last, version)))
         self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
         self._intake.maintain(hours)
 

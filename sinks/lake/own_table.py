@@ -15,7 +15,7 @@ from sinks.lake import data_files, layout
 from sinks.lake.delta_log import Conflict, DeltaLog
 from sinks.lake.delta_state import Action, DataFile, Move, State, now_ms
 from sinks.lake.storage import Storage, at_once
-from sinks.lake.upkeep import Past, checkpointed, forget
+from sinks.lake.upkeep import Retention, checkpointed, forget
 
 TOGETHER_EVERY = 200
 """Whoever reads the table opens all its files."""
@@ -130,7 +130,7 @@ class OwnTable:
                 self.put_together(kept)
             if self._log is not None:
                 checkpointed(self._log)
-                forget(self._log, Past(past_hours, self._log.state.version))
+                forget(self._log, Retention(past_hours, self._log.state.version))
 
     def _read(self, file: DataFile) -> pa.Table:
         there = pq.ParquetFile(self._storage.open(file.path))

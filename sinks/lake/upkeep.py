@@ -39,18 +39,30 @@ LEFT_HOURS: Final = 24
 """So old is a file that no commit names before it counts as left by a killed process, beyond the past that is kept."""
 
 
-def maintain(live: LiveTable, past: "Past") -> None:
-    """Put files together, write a checkpoint, forget what is older than `past`, and save the index."""
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of a table's past is kept: what happened within so many hours, and all that leads on from a version."""
+
+    hours: float
+    since: int
+
+    @property
+    def horizon_ms(self) -> float:
+        return now_ms() - self.hours * HOUR_MS
+
+
+def maintain(live: LiveTable, retention: Retention) -> None:
+    """Put files together, write a checkpoint, forget what is older than the retention, and save the index."""
     for group in to_rewrite(list(live.state.files.values())):
         rewritten(live, group)
     with live.lock:
         # in this order: commits go only where a checkpoint stands for them
         checkpointed(live.log)
-        forget(live.log, past)
+        forget(live.log, retention)
         live.save_index(everything=False)
     if time.monotonic() - live.swept > SWEEP_SECONDS:
         live.swept = time.monotonic()
-        sweep(live.log, past)
+        sweep(live.log, retention)
 
 
 def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
@@ -91,39 +103,27 @@ def checkpointed(log: DeltaLog) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """How much of a table's past is kept: what happened within so many hours, and all that leads on from a version."""
-
-    hours: float
-    since: int
-
-    @property
-    def horizon_ms(self) -> float:
-        return now_ms() - self.hours * HOUR_MS
-
-
-def forget(log: DeltaLog, past: Past) -> int:
+def forget(log: DeltaLog, retention: Retention) -> int:
     """Remove files, vectors and commits that only older pasts need; gives how many files went.
 
-    What stays: all that the table is made of now, and all that is named by commits after `past.since`.
+    What stays: all that the table is made of now, and all that is named by commits after `retention.since`.
     """
-    expired = {path for path, moment in log.removed.items() if moment <= past.horizon_ms}
+    expired = {path for path, moment in log.removed.items() if moment <= retention.horizon_ms}
     # a removed path may be in the table again, with another vector, or in a commit that somebody still reads
     # of a table whose past begins later, what is asked for from before that is gone already
-    gone = expired - _needed(log, max(past.since, _first_commit(log) - 1)) if expired else set()
+    gone = expired - _needed(log, max(retention.since, _first_commit(log) - 1)) if expired else set()
     log.storage.delete(gone)
     for path in gone:
         del log.removed[path]
-    return len(gone) + _forget_commits(log, past)
+    return len(gone) + _forget_commits(log, retention)
 
 
-def sweep(log: DeltaLog, past: Past) -> int:
+def sweep(log: DeltaLog, retention: Retention) -> int:
     """Remove files that no commit names: of a process that was killed before its commit, or a task that ran twice.
 
     Only what was written long before the past that is kept: somebody may be about to name it. Gives how many went.
     """
-    horizon = past.horizon_ms - LEFT_HOURS * HOUR_MS
+    horizon = retention.horizon_ms - LEFT_HOURS * HOUR_MS
     written = [each for folder in ("", CHANGE_FOLDER) for each in log.storage.written(folder).items()]
     old = {path for path, at in written if at < horizon and _OURS.match(path.rpartition("/")[2])}
     unknown = old - _of_table(log) - log.removed.keys()
@@ -153,10 +153,10 @@ def _needed(log: DeltaLog, since: int) -> set[str]:
     return needed
 
 
-def _forget_commits(log: DeltaLog, past: Past) -> int:
-    """Commits before the last checkpoint from which `past.since` can be read, oldest first, as far as they are old."""
+def _forget_commits(log: DeltaLog, retention: Retention) -> int:
+    """Commits before the last checkpoint from which `since` can be read, oldest first, as far as they are old."""
     names = log.storage.names(LOG)
-    checkpoints = [version for version in checkpoints_in(names) if version <= past.since]
+    checkpoints = [version for version in checkpoints_in(names) if version <= retention.since]
     older = [name for name in names if checkpoints and -1 < _version(name) < max(checkpoints)]
     commits = _read_ahead(log, [_version(name) for name in older if name.endswith(".json")])
     gone = list[str]()
@@ -164,7 +164,7 @@ def _forget_commits(log: DeltaLog, past: Past) -> int:
         if name.endswith(".json"):
             actions = next(commits)
             # not only this one stays, but all behind it: a log with a gap is no past
-            if committed_ms(actions) > past.horizon_ms:
+            if committed_ms(actions) > retention.horizon_ms:
                 break
             gone += _change_data(actions)
         gone.append(f"{LOG}/{name}")

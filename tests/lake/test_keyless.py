@@ -19,7 +19,7 @@ from sinks.lake import write
 from sinks.lake.delta_state import Move
 from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
-from sinks.lake.upkeep import Past, maintain
+from sinks.lake.upkeep import Retention, maintain
 from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
 from tests.lake.places import PlacedLake
 from tests.lake.tables import APP, copied, opened
@@ -49,7 +49,7 @@ def test_every_row_is_there_as_often_as_it_is(
             apply(live, events, version)
             assert held(lake) == there
             if then == "maintain":
-                maintain(live, Past(0, live.state.version))
+                maintain(live, Retention(0, live.state.version))
             elif then == "again":
                 live.save_index(everything=True)
                 live = opened(lake, LOGS)

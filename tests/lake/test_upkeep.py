@@ -15,7 +15,7 @@ from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
-from sinks.lake.upkeep import KEPT, LARGEST_BYTES, MADE_BYTES, Past, maintain, to_rewrite
+from sinks.lake.upkeep import KEPT, LARGEST_BYTES, MADE_BYTES, Retention, maintain, to_rewrite
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
@@ -31,7 +31,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
     return made
 
 
-def batches(writer: LiveTable, count: int, keep: Callable[[], Past]) -> dict[Key, Row]:
+def batches(writer: LiveTable, count: int, keep: Callable[[], Retention]) -> dict[Key, Row]:
     """So many batches, each with the upkeep behind it; the rows that are there then."""
     rows = dict(COPY)
     for rank in range(1, count + 1):
@@ -45,7 +45,7 @@ def batches(writer: LiveTable, count: int, keep: Callable[[], Past]) -> dict[Key
 def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
     writer = opened(lake)
-    rows = batches(writer, 119, lambda: Past(0, writer.state.version))
+    rows = batches(writer, 119, lambda: Retention(0, writer.state.version))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.rglob("*.parquet"))) < 40
     assert len(list(folder.rglob("*.bin"))) < 5
@@ -81,11 +81,11 @@ def test_of_many_files_a_checkpoint_is_made_more_seldom(
 def test_another_process_forgets_what_the_first_has_removed(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a table no longer has stands in its checkpoint, once the commits before it are not read any more."""
     monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
-    rows = batches(opened(lake), 39, lambda: Past(1000, 0))
+    rows = batches(opened(lake), 39, lambda: Retention(1000, 0))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.glob("*.parquet"))) > 40
     again = opened(lake, index="new")
-    upkeep.forget(again.log, Past(0, again.state.version))
+    upkeep.forget(again.log, Retention(0, again.state.version))
     assert {path.name for path in folder.glob("*.parquet")} == set(again.state.files)
     assert read_by_delta_rs(lake) == expected(rows)
 
@@ -98,12 +98,12 @@ def test_what_a_killed_process_left_goes(lake: PlacedLake, monkeypatch: pytest.M
     kept = ["of another hand.parquet"]
     for path in (*left, *kept):
         writer.storage.write(path, b"left")
-    past = Past(0, 0)
-    assert upkeep.sweep(writer.log, past) == 0
+    retention = Retention(0, 0)
+    assert upkeep.sweep(writer.log, retention) == 0
     # a day later
     monkeypatch.setattr(upkeep, "LEFT_HOURS", -1)
-    assert upkeep.sweep(writer.log, past) == len(left)
-    assert upkeep.sweep(writer.log, past) == 0
+    assert upkeep.sweep(writer.log, retention) == len(left)
+    assert upkeep.sweep(writer.log, retention) == 0
     assert writer.storage.read(kept[0]) == b"left"
     assert read_by_delta_rs(lake) == expected(model.apply(rows, changes))
 
@@ -147,24 +147,24 @@ def test_the_past_that_somebody_needs_stays(lake: PlacedLake, monkeypatch: pytes
     writer = opened(lake)
     for rank in range(1, 40):
         apply(writer, update(rank, row(rank, "x"), row(rank + 100, "y")), rank)
-        maintain(writer, Past(0, 10))
+        maintain(writer, Retention(0, 10))
     for version in range(11, writer.state.version + 1):
         for action in writer.log.actions(version):
             named = action.get("cdc") or action.get("add")
             assert named is None or (lake.disk(THINGS.name) / named["path"]).exists()
-    maintain(writer, Past(0, writer.state.version))
+    maintain(writer, Retention(0, writer.state.version))
     assert len(read_by_delta_rs(lake)) == len(COPY)
 
 
 def test_a_past_that_is_gone_in_part_is_no_failure(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 5)
     writer = opened(lake)
-    rows = batches(writer, 20, lambda: Past(0, writer.state.version))
+    rows = batches(writer, 20, lambda: Retention(0, writer.state.version))
     assert not (lake.disk(THINGS.name) / "_delta_log" / f"{1:020}.json").exists()
     # somebody stands at a cut without the table, as whoever was far behind when it stopped
     apply(writer, update(100, row(9999, "x")), 100)
     rewritten(writer, list(writer.state.files))
-    maintain(writer, Past(0, 0))
+    maintain(writer, Retention(0, 0))
     assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
 
 
@@ -172,7 +172,7 @@ def test_recent_pasts_stay(lake: PlacedLake) -> None:
     writer = opened(lake)
     for rank in range(1, 20):
         apply(writer, update(rank, row(rank, "x")), rank)
-        maintain(writer, Past(1, writer.state.version))
+        maintain(writer, Retention(1, writer.state.version))
     assert read_by_delta_rs(lake, version=5)[5] == row(5, "x")
     assert read_by_delta_rs(lake, version=5)[6] == row(6, "old 6")
 

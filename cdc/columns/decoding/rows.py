@@ -15,7 +15,7 @@ from cdc.columns.wire import wire
 from cdc.core.table import Column, Kind, Table
 
 _OUT_OF_LINE: Final = frozenset(
-    {Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL, Kind.SHAPE, Kind.LITERAL}
+    {Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL, Kind.GEOMETRIC, Kind.LITERAL}
 )
 
 

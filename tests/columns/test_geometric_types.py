@@ -1,10 +1,10 @@
-"""Numbers of shapes are written as Postgres writes them, and stay the same doubles."""
+"""Numbers of geometric types are written as Postgres writes them, and stay the same doubles."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.shapes import as_postgres, double
+from cdc.columns.geometric_types import as_postgres, double
 
 
 @pytest.mark.parametrize(
