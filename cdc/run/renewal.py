@@ -40,6 +40,14 @@ Copy = Callable[[Collection[TableName]], "Outcome"]
 """Copies tables; raises CdcError when none of them can be."""
 
 
+def rest_seconds(took: float, *, alone: bool) -> float:
+    """Until tables that could not be copied are tried again; `alone`: none that could were in the try.
+
+    What others that were copied took is none of theirs: the next try, without those, says what it takes.
+    """
+    return max(AGAIN_SECONDS, REST * took) if alone else AGAIN_SECONDS
+
+
 class Renewal:
     """What is to be copied again, and what has been: the stream asks for copies, and takes them in.
 
@@ -109,9 +117,8 @@ class Renewal:
         self._copied |= outcome.copied
         refused = tried - done
         self._refused = (self._refused & self._wanted) - tried | refused
-        # what others that were copied took is none of theirs: the next try, without those, says what it takes
-        rest = max(AGAIN_SECONDS, REST * seconds) if refused == tried else AGAIN_SECONDS
-        self._rest_until = dict.fromkeys(refused, time.monotonic() + rest) | {
+        rested = time.monotonic() + rest_seconds(seconds, alone=refused == tried)
+        self._rest_until = dict.fromkeys(refused, rested) | {
             name: until for name, until in self._rest_until.items() if name in self._wanted - tried
         }
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.run.renewal import Outcome, Renewal
+from cdc.run.renewal import Outcome, Renewal, rest_seconds
 from tests.waiting import until
 
 UNFIT, SOUND = TableName("public", "unfit"), TableName("public", "sound")
@@ -61,3 +61,9 @@ def test_what_is_copied_elsewhere_is_never_pending() -> None:
     renewal = Renewal(here=False)
     renewal.want([SOUND])
     assert not renewal.is_pending
+
+
+def test_a_try_that_took_long_is_waited_for_long() -> None:
+    assert rest_seconds(0.5, alone=True) == 10
+    assert rest_seconds(60, alone=True) == 600
+    assert rest_seconds(60, alone=False) == 10
