@@ -11,7 +11,7 @@ from tests.bench.arithmetic import Sample
 if TYPE_CHECKING:
     from tests.bench.ground import Ground
 
-OURS = "ours"
+OURS, STOCK = "ours", "stock"
 
 
 class Failed(Exception):
@@ -80,7 +80,12 @@ class Stage(Protocol):
 
 
 Sizes = Mapping[str, int]
-"""The goal's parameters by name."""
+"""The goal's parameters by name; `stock_rounds` are the `rounds` of a stock side that takes minutes for each."""
+
+
+def size_of(sizes: Sizes, name: str, side: str) -> int:
+    """A parameter, as it holds for a side."""
+    return sizes.get(f"{STOCK}_{name}", sizes[name]) if side.startswith(STOCK) else sizes[name]
 
 
 @dataclass(frozen=True, slots=True)

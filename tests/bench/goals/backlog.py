@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes, Usage
+from tests.bench.goal import OURS, STOCK, Goal, Limit, Measure, Readings, Scale, Sizes, Usage
 from tests.bench.goals.lane import CATCH_UP_SECONDS, LakeLane, Lane, MergeLane, compared, opened
 from tests.bench.goals.measures import CPU, JOB_CPU, MEMORY, PER_SECOND, SECONDS, taken
 from tests.bench.ground import Ground
@@ -95,7 +95,7 @@ def stage(ground: Ground, sizes: Sizes) -> Iterator[BacklogStage]:
     with _bootstrapped(ground, sizes) as (source, pipeline):
         stock = stock_of(pipeline, source)
         stock.copy({TABLE: sizes["rows"]})
-        yield BacklogStage(source, pipeline, {OURS: LakeLane(pipeline), "stock": MergeLane(stock, [TABLE])}, sizes)
+        yield BacklogStage(source, pipeline, {OURS: LakeLane(pipeline), STOCK: MergeLane(stock, [TABLE])}, sizes)
 
 
 @contextmanager
@@ -118,7 +118,7 @@ SINGLE_ROWS = Goal(
     "backlog-single",
     "Backlog of single-row transactions, against the rate at which Debezium captured it",
     "1 M: ≥ twice Debezium, ≥ 50,000 changes a second",
-    (OURS, "stock"),
+    (OURS, STOCK),
     (PER_SECOND, TIMES, CAPTURED, SENT, SECONDS, CPU, JOB_CPU, CAPTURE_CPU, MEMORY),
     (Limit("rate", 50_000), Limit("times", 2.0)),
     {

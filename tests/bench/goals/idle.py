@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes
+from tests.bench.goal import OURS, STOCK, Goal, Limit, Measure, Readings, Scale, Sizes
 from tests.bench.goals.lane import LakeLane, Lane, MergeLane, compared, opened
 from tests.bench.goals.measures import JOB_ROLES, PARTS_ROLES, taken
 from tests.bench.ground import Ground
@@ -68,7 +68,7 @@ def stage(ground: Ground, sizes: Sizes) -> Iterator[IdleStage]:
         pipeline.bootstrap()
         stock = stock_of(pipeline, source)
         stock.copy(tables)
-        lanes: Mapping[str, Lane] = {OURS: LakeLane(pipeline, FOLLOWERS), "stock": MergeLane(stock, [TABLE])}
+        lanes: Mapping[str, Lane] = {OURS: LakeLane(pipeline, FOLLOWERS), STOCK: MergeLane(stock, [TABLE])}
         yield IdleStage(source, pipeline, lanes, sizes)
 
 
@@ -76,7 +76,7 @@ ONE_PIPELINE = Goal(
     "idle",
     "`cdc follow` with nothing to do, and the parts beside it",
     "≤ 10 % of a core, memory ≤ 1.5 GiB; parts ≤ 10 % together",
-    (OURS, "stock"),
+    (OURS, STOCK),
     (JOB, PARTS, CONNECT, MEMORY, PARTS_MEMORY),
     (Limit("job", 10.0), Limit("memory", 1536.0), Limit("parts", 10.0)),
     {

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes
+from tests.bench.goal import OURS, STOCK, Goal, Limit, Measure, Readings, Scale, Sizes, size_of
 from tests.bench.goals.lane import LakeLane, Lane, MergeLane, compared, opened
 from tests.bench.goals.measures import CPU, JOB_CPU, MEMORY, taken
 from tests.bench.ground import Ground
@@ -14,7 +14,7 @@ from tests.bench.world.source import Source
 from tests.bench.world.stock import stock_of
 
 LARGE, SMALL = f"{OURS}, large", f"{OURS}, small"
-STOCK_LARGE, STOCK_SMALL = "stock, large", "stock, small"
+STOCK_LARGE, STOCK_SMALL = f"{STOCK}, large", f"{STOCK}, small"
 TABLES = {LARGE: "large", SMALL: "small", STOCK_LARGE: "large", STOCK_SMALL: "small"}
 APPLY = Measure("apply", "a batch, from the log to where it is seen (median)", "s")
 VISIBLE = Measure("visible", "a batch, from its commit to where it is seen (median)", "s")
@@ -34,10 +34,10 @@ class KeysStage:
         keys = self.sizes[table]
         applied: list[float] = []
         with opened(self.lanes[side], self.source, self.pipeline, [table]) as lane:
-            for _ in range(self.sizes["warm"]):
+            for _ in range(size_of(self.sizes, "warm", side)):
                 lane.wait(self.source.batch(table, keys, self.sizes["changes"]).xid)
             with self.pipeline.meter.window() as window:
-                for _ in range(self.sizes["batches"]):
+                for _ in range(size_of(self.sizes, "batches", side)):
                     end, seen = lane.wait(self.source.batch(table, keys, self.sizes["changes"]).xid)
                     applied.append(seen - end.appended)
         samples = list(zip(map(float, range(len(applied))), applied, strict=True))
@@ -58,7 +58,7 @@ def stage(ground: Ground, sizes: Sizes) -> Iterator[KeysStage]:
         stock = stock_of(pipeline, source)
         stock.copy(tables)
         ours = LakeLane(pipeline)
-        stocks = {name: MergeLane(stock, [table], table) for name, table in TABLES.items() if name.startswith("stock")}
+        stocks = {name: MergeLane(stock, [table], table) for name, table in TABLES.items() if name.startswith(STOCK)}
         yield KeysStage(source, pipeline, {LARGE: ours, SMALL: ours, **stocks}, sizes)
 
 
@@ -71,7 +71,15 @@ RANDOM_KEYS = Goal(
     (Limit("apply", 1.5, side=LARGE, per=SMALL),),
     {
         Scale.SMALL: {"large": 300_000, "small": 10_000, "changes": 1_000, "batches": 4, "warm": 1},
-        Scale.FULL: {"large": 30_000_000, "small": 1_000_000, "changes": 10_000, "batches": 20, "warm": 5},
+        Scale.FULL: {
+            "large": 30_000_000,
+            "small": 1_000_000,
+            "changes": 10_000,
+            "batches": 20,
+            "warm": 5,
+            "stock_batches": 3,
+            "stock_warm": 1,
+        },
     },
     stage,
     ratios=((LARGE, SMALL), (STOCK_LARGE, STOCK_SMALL), (LARGE, STOCK_LARGE)),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.bench.goal import OURS, Goal, Limit, Readings, Scale, Sizes
+from tests.bench.goal import OURS, STOCK, Goal, Limit, Readings, Scale, Sizes
 from tests.bench.goals.lane import LakeLane, Lane, MergeLane, compared, opened
 from tests.bench.goals.measures import CPU, DRIFT, JOB_CPU, LATENCIES, MEMORY, UNSEEN, latencies, of_latencies, taken
 from tests.bench.ground import Ground
@@ -62,7 +62,7 @@ def stage(ground: Ground, sizes: Sizes) -> Iterator[LagStage]:
         pipeline.bootstrap()
         stock = stock_of(pipeline, source)
         stock.copy(tables)
-        yield LagStage(source, pipeline, {OURS: LakeLane(pipeline), "stock": MergeLane(stock, [TABLE])}, sizes)
+        yield LagStage(source, pipeline, {OURS: LakeLane(pipeline), STOCK: MergeLane(stock, [TABLE])}, sizes)
 
 
 MEASURES = (*LATENCIES, DRIFT, UNSEEN, CPU, JOB_CPU, MEMORY)
@@ -71,7 +71,7 @@ ONE_A_SECOND = Goal(
     "lag-1",
     "Commit to newest cut, one change a second",
     "1 M rows: p50 ≤ 0.7 s, p99 ≤ 1.5 s",
-    (OURS, "stock"),
+    (OURS, STOCK),
     MEASURES,
     (Limit("p50", 0.7), Limit("p99", 1.5)),
     {
@@ -84,7 +84,7 @@ A_THOUSAND_A_SECOND = Goal(
     "lag-1000",
     "Commit to newest cut, 1,000 single-row transactions a second",
     "1 M rows: p50 ≤ 1 s, p99 ≤ 2.5 s, flat for 10 minutes",
-    (OURS, "stock"),
+    (OURS, STOCK),
     MEASURES,
     (Limit("p50", 1.0), Limit("p99", 2.5), Limit("drift", 0.25)),
     {

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes
+from tests.bench.goal import OURS, STOCK, Goal, Limit, Measure, Readings, Scale, Sizes
 from tests.bench.goals.lag import TABLE, noted
 from tests.bench.goals.lane import CATCH_UP_SECONDS, LakeLane
 from tests.bench.goals.measures import CPU, DRIFT, JOB_CPU, LATENCIES, MEMORY, UNSEEN, latencies, of_latencies, taken
@@ -108,7 +108,7 @@ SEARCHABLE = Goal(
     "lag-search",
     "Commit to searchable, 1,000 single-row transactions a second",
     "p99 ≤ the lake's p99 + 1 s",
-    (OURS, "stock"),
+    (OURS, STOCK),
     (LATENCIES[2], BEYOND, LATENCIES[0], LATENCIES[1], LATENCIES[3], DRIFT, UNSEEN, CPU, JOB_CPU, MEMORY),
     (Limit("beyond_lake", 1.0),),
     {

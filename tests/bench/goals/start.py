@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 
-from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes
+from tests.bench.goal import OURS, STOCK, Goal, Limit, Measure, Readings, Scale, Sizes
 from tests.bench.goals.lane import START_SECONDS, LakeLane, MergeLane, compared
 from tests.bench.goals.measures import CPU, JOB_CPU, MEMORY, taken
 from tests.bench.ground import Ground
@@ -100,7 +100,7 @@ QUIET = Goal(
     "start",
     "Start of `cdc follow` to the first change in every follower",
     "warm: ≤ 15 s",
-    (OURS, "stock"),
+    (OURS, STOCK),
     (ALL, IN_LAKE, IN_SEARCH, IN_LATEST, CPU, JOB_CPU, MEMORY),
     (Limit("first", 15.0),),
     {Scale.SMALL: {"rows": 5_000, "burners": 0}, Scale.FULL: {"rows": 1_000_000, "burners": 0}},

@@ -3,10 +3,11 @@
 As Delta's documentation has it ("Upsert from streaming queries using foreachBatch", "Write change data into a Delta
 table"), with deletion vectors on. It knows no transactions, no cuts and no position but Spark's checkpoint.
 
-Settings: jars, kafka, topics (topic to folder), starting_offsets, checkpoint, trigger.
+Settings: jars, kafka, topics (topic to folder), starting_offsets, checkpoint, trigger, at_once (tables merged at once).
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
@@ -33,14 +34,16 @@ def merge(rows: DataFrame, folder: str) -> None:
 class Apply:
     """One micro-batch: every table that has changes in it."""
 
-    def __init__(self, folders: Mapping[str, str]) -> None:
+    def __init__(self, folders: Mapping[str, str], at_once: int) -> None:
         self._folders = folders
+        self._threads = ThreadPoolExecutor(at_once)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         newest = newest_per_key(batch).persist()
         try:
-            for row in newest.select("topic").distinct().collect():
-                merge(newest.where(F.col("topic") == row["topic"]), self._folders[row["topic"]])
+            topics = [row["topic"] for row in newest.select("topic").distinct().collect()]
+            parts = [newest.where(F.col("topic") == topic) for topic in topics]
+            list(self._threads.map(merge, parts, map(self._folders.__getitem__, topics)))
         finally:
             newest.unpersist()
 
@@ -51,7 +54,7 @@ def main() -> None:
     spark = session("stock merge", settings["jars"], settings.get("conf"))
     query = (
         changes(spark, settings)
-        .writeStream.foreachBatch(Apply(settings["topics"]))
+        .writeStream.foreachBatch(Apply(settings["topics"], settings["at_once"]))
         .option("checkpointLocation", settings["checkpoint"])
         .trigger(processingTime=settings["trigger"])
         .start()

@@ -13,6 +13,11 @@ from tests.bench.world.source import Source
 
 TRIGGER = "1 second"
 """As often as ours looks for new transactions by default."""
+MANY = 10
+SMALL_TABLES = {"spark.databricks.delta.snapshotPartitions": "1", "spark.kafka.consumer.cache.capacity": "1024"}
+"""For many of them: Delta's state of a table comes from 50 tasks otherwise, and more than 64 consumers are not kept."""
+AT_ONCE = 4
+"""Of many tables, so many MERGEs go on at once, as those who have many tables do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ class Stock:
     def merging(self, tables: Sequence[str], name: str = "merge") -> AbstractContextManager[Job]:
         """The stock job to the lake, as long as the context lasts; it goes on from its checkpoint."""
         folders = {self.pipeline.topic(table): str(self.folder(table)) for table in tables}
-        return self._streaming("merge_job", name, tables, {"topics": folders, "conf": PAUSABLE})
+        at_once, conf = (AT_ONCE, SMALL_TABLES) if len(tables) >= MANY else (1, {})
+        more = {"topics": folders, "at_once": at_once, "conf": PAUSABLE | conf}
+        return self._streaming("merge_job", name, tables, more)
 
     def indexing(self, tables: Sequence[str]) -> AbstractContextManager[Job]:
         """The stock job to the index."""
