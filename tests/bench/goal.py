@@ -84,8 +84,8 @@ Sizes = Mapping[str, int]
 
 
 def size_of(sizes: Sizes, name: str, side: str) -> int:
-    """A parameter, as it holds for a side."""
-    return sizes.get(f"{STOCK}_{name}", sizes[name]) if side.startswith(STOCK) else sizes[name]
+    """A parameter that the stock sides of a goal have one of their own for, as it holds for a side."""
+    return sizes[f"{STOCK}_{name}" if side.startswith(STOCK) else name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,15 @@ RANDOM_KEYS = Goal(
     (APPLY, CPU, JOB_CPU, MEMORY),
     (Limit("apply", 1.5, side=LARGE, per=SMALL),),
     {
-        Scale.SMALL: {"large": 300_000, "small": 10_000, "changes": 1_000, "batches": 4, "warm": 1},
+        Scale.SMALL: {
+            "large": 300_000,
+            "small": 10_000,
+            "changes": 1_000,
+            "batches": 4,
+            "warm": 1,
+            "stock_batches": 4,
+            "stock_warm": 1,
+        },
         Scale.FULL: {
             "large": 30_000_000,
             "small": 1_000_000,

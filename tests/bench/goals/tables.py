@@ -107,7 +107,15 @@ MANY_TABLES = Goal(
     MEASURES,
     (Limit("apply", 2.0),),
     {
-        Scale.SMALL: {"tables": 10, "rows": 1_000, "changes": 20, "rounds": 2, "warm": 1},
+        Scale.SMALL: {
+            "tables": 10,
+            "rows": 1_000,
+            "changes": 20,
+            "rounds": 2,
+            "warm": 1,
+            "stock_rounds": 2,
+            "stock_warm": 1,
+        },
         # of MERGE's minutes a round, one that waits for its start is warm enough
         Scale.FULL: {
             "tables": 200,
