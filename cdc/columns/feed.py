@@ -54,6 +54,12 @@ class FedFollower(Follower[Copy, FeedBatch], Readable, Protocol):
     def close(self) -> None:
         """Let go of connections; the next call opens them again."""
 
+    def forget_position(self) -> None:
+        """Stand nowhere, as before the first batch: the next position may lie before the one that is forgotten.
+
+        For copies from another lake. Rows and bookmarks stay until those take their place.
+        """
+
     def written(self, table: TableName) -> int:
         """How often it has been written to for a table since that was made, not only what is seen: shows progress."""
 

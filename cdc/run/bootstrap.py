@@ -25,7 +25,7 @@ from cdc.log.clients.topics import Admin
 from cdc.run import left_behind
 from cdc.run.acceptance import accepted
 from cdc.run.copies import NOTHING, Copied, Work, first_copy, later_copy, start_capture, started_over
-from cdc.run.feed_stream import lacking, resumed
+from cdc.run.feed_stream import is_of_another_lake, lacking, resumed
 from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
@@ -215,7 +215,7 @@ def _copy_missing(work: Work, follower: DeltaFollower, again: Sequence[TableName
 
 
 def _load_fed(work: Work) -> dict[str, list[TableName]]:
-    """Fill the followers behind the lake that have nothing yet, or have lost a table."""
+    """Fill the followers behind the lake that have nothing yet, have lost a table, or followed another lake."""
     loaded: dict[str, list[TableName]] = {}
     for name, follower in fed_followers(work.spark, work.settings).items():
         feed = feed_of(work.settings, name, work.spark)
@@ -224,6 +224,10 @@ def _load_fed(work: Work) -> dict[str, list[TableName]]:
             work.say(f"filling {name}")
             # its own stream would fill it as well: two at once make its tables anew under each other
             with lease(work.settings, name), closing(follower):
+                if is_of_another_lake(follower, feed):
+                    work.say(f"{name} followed another lake: all of its tables are copied from this one")
+                    # before the copies: whoever is killed in between is given all of them again
+                    follower.forget_position()
                 resumed(follower, feed, partial(_watched_fill, work.bars, name, follower))
             loaded[name] = lost
     return loaded

@@ -97,8 +97,15 @@ def resumed(follower: FedFollower, feed: LakeFeed, watch: Watch = _unwatched) ->
 def lacking(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
     """The tables that a follower should have where it stands, or at first, and has not."""
     position = follower.position()
-    found = _lost(follower, feed, feed.at(position)) if position else feed.tables(feed.last())
+    cut = feed.find(position) if position else None
+    found = _lost(follower, feed, cut) if cut else feed.tables(feed.last())
     return [table.name for table, _ in found]
+
+
+def is_of_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
+    """Does it stand where this lake has no cut? Nothing says then what changed since."""
+    position = follower.position()
+    return position is not None and feed.find(position) is None
 
 
 def _lost(follower: FedFollower, feed: LakeFeed, cut: Cut) -> list[tuple[Table, Bookmark]]:

@@ -56,14 +56,19 @@ class LakeFeed:
         return cut
 
     def at(self, position: Position) -> Cut:
-        """The cut of a follower's position; raises HistoryLostError when this lake never had it."""
-        cut = self._cuts.at(position.end_offset)
-        if cut is None or cut.position.lsn != position.lsn:
+        """The cut of a follower's position; raises HistoryLostError when this lake has none there."""
+        cut = self.find(position)
+        if cut is None:
             raise HistoryLostError(
                 f"the lake {self._lake.path} has no cut at offset {position.end_offset}",
-                "the follower followed another lake: bootstrap under another pipeline.name",
+                "the follower followed another lake: `cdc bootstrap` fills it anew from this one",
             )
         return cut
+
+    def find(self, position: Position) -> Cut | None:
+        """The cut of a follower's position, None where it followed another lake, or this one long ago."""
+        cut = self._cuts.at(position.end_offset)
+        return cut if cut and cut.position.lsn == position.lsn else None
 
     def newer(self, than: Cut, most: int) -> list[Cut]:
         """The first cuts behind this one, at most so many, in order."""

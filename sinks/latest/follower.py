@@ -48,6 +48,12 @@ class LatestFollower:
         if writer:
             writer.close()
 
+    def forget_position(self) -> None:
+        """Write that there is none; by the transactional id, a writer from before can write no more."""
+        with self._transaction() as writer:
+            writer.write(self._positions, *states.position_record(self._owner, None))
+        self._state = self._state.at(None)
+
     def prepare(self, tables: Sequence[Table]) -> None:
         """Make the topics and register the tables; what is registered already stays as it is."""
         for table in tables:

@@ -54,15 +54,16 @@ class State:
     position: Position | None = None
     tables: Mapping[TableName, Registration] = field(default_factory=dict)
 
-    def at(self, position: Position) -> "State":
+    def at(self, position: Position | None) -> "State":
         return replace(self, position=position)
 
     def having(self, registration: Registration) -> "State":
         return replace(self, tables={**self.tables, registration.table.name: registration})
 
 
-def position_record(owner: Owner, position: Position) -> tuple[bytes, bytes]:
-    return POSITION_KEY, _packed(owner, {"position": position.as_json()})
+def position_record(owner: Owner, position: Position | None) -> tuple[bytes, bytes]:
+    """The record of a position, or of there being none any more."""
+    return POSITION_KEY, _packed(owner, {"position": position.as_json() if position else None})
 
 
 def registration_record(owner: Owner, registration: Registration) -> tuple[bytes, bytes]:
@@ -93,7 +94,7 @@ def _after(state: State, record: Record, owner: Owner) -> State:
             "choose another log.prefix",
         )
     if record.key == POSITION_KEY:
-        return state.at(Position.from_json(value["position"]))
+        return state.at(Position.from_json(value["position"]) if value["position"] else None)
     return state.having(Registration.from_json(value))
 
 

@@ -104,7 +104,8 @@ class SearchFollower:
     def apply(self, batch: FeedBatch, position: Position) -> None:
         """Write every table of the batch, make it visible, then the position."""
         with reached(self._cluster) as client:
-            if self._has(client, position):
+            stands, version = self._stands(client)
+            if _has(stands, position):
                 return
             notes = self._notes(client)
             tables = [_loaded(name, notes.get(name)) for name in batch.tables]
@@ -113,7 +114,7 @@ class SearchFollower:
                 self._write(client, table, batch.tables[table.name], layout.version_at(position))
             if tables:
                 client.indices.refresh(index=",".join(self._index(table.name) for table in tables))
-            self._store(client, position)
+            self._store(client, position, max(layout.version_at(position), version))
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
         with reached(self._cluster) as client:
@@ -122,7 +123,14 @@ class SearchFollower:
 
     def position(self) -> Position | None:
         with reached(self._cluster) as client:
-            return self._position(client)
+            return self._stands(client)[0]
+
+    def forget_position(self) -> None:
+        """Store that there is none, above the version of the last one: a write that is still on its way loses."""
+        with reached(self._cluster) as client:
+            stands, version = self._stands(client)
+            if stands:
+                self._store(client, None, version + 1)
 
     def close(self) -> None:
         """Nothing is held open between calls."""
@@ -224,26 +232,21 @@ class SearchFollower:
             f"they are listed in index {index}; nothing after them is applied",
         )
 
-    def _has(self, client: OpenSearch, position: Position) -> bool:
-        stands = self._position(client)
-        if stands and stands.generation > position.generation:
-            raise RefusedError(
-                f"the index is followed in generation {stands.generation}, this is {position.generation}",
-                "stop this `cdc follow`: a later one has taken over",
-            )
-        return stands is not None and layout.version_at(position) <= layout.version_at(stands)
-
-    def _position(self, client: OpenSearch) -> Position | None:
+    def _stands(self, client: OpenSearch) -> tuple[Position | None, int]:
+        """The position, and the version that it was stored under: above the position's own once one was forgotten."""
         found = client.get(index=layout.positions_index(self._prefix), id=self._position_id(), params={"ignore": 404})
-        return Position.from_json(found["_source"]["position"]) if found.get("found") else None
+        if not found.get("found"):
+            return None, 0
+        position = found["_source"]["position"]
+        return Position.from_json(position) if position else None, int(found["_version"])
 
-    def _store(self, client: OpenSearch, position: Position) -> None:
+    def _store(self, client: OpenSearch, position: Position | None, version: int) -> None:
         index = layout.positions_index(self._prefix)
         # gte: a batch that comes again stores its position again
-        version = {"version": layout.version_at(position), "version_type": "external_gte"}
-        body = {**self._owner.as_json(), "position": position.as_json()}
+        params = {"version": version, "version_type": "external_gte"}
+        body = {**self._owner.as_json(), "position": position.as_json() if position else None}
         try:
-            client.index(index=index, id=self._position_id(), body=body, params=version)
+            client.index(index=index, id=self._position_id(), body=body, params=params)
         except ConflictError as error:
             raise RefusedError(
                 f"another writer moved the position in {index}", "stop the other `cdc follow`"
@@ -251,6 +254,15 @@ class SearchFollower:
 
     def _position_id(self) -> str:
         return f"{self._owner.pipeline}/{self._owner.follower}"
+
+
+def _has(stands: Position | None, position: Position) -> bool:
+    if stands and stands.generation > position.generation:
+        raise RefusedError(
+            f"the index is followed in generation {stands.generation}, this is {position.generation}",
+            "stop this `cdc follow`: a later one has taken over",
+        )
+    return stands is not None and layout.version_at(position) <= layout.version_at(stands)
 
 
 def _loaded(name: TableName, note: IndexNote | None) -> Table:

@@ -1,6 +1,7 @@
 """What somebody took away from a follower is missed, and filled again where it can be."""
 
 import shutil
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -29,6 +30,44 @@ def test_what_was_lost_behind_the_lake_is_filled_again(make_pipeline: MakePipeli
     pipeline.run("INSERT INTO things VALUES (3, 3.75)")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
+
+
+def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(*TABLE, tables=("public.things",))
+    booted(pipeline, spark)
+    pipeline.run("INSERT INTO things SELECT n, n FROM generate_series(2, 9) AS n", "UPDATE things SET total = 0")
+    caught_up(pipeline, spark)
+    shutil.rmtree(pipeline.settings.delta[1].path)
+    pipeline.run("DELETE FROM things WHERE id < 5", "UPDATE things SET total = 7 WHERE id = 5")
+    # killed when the follower's position is gone and nothing else was done
+    with monkeypatch.context() as patched:
+        patched.setattr("cdc.run.bootstrap.resumed", killed)
+        with pytest.raises(Killed):
+            booted(pipeline, spark)
+    assert list(booted(pipeline, spark).loaded) == ["search", "latest"]
+    assert not booted(pipeline, spark).changed
+    # the new lake begins before the position that the followers had at the old one
+    pipeline.run("INSERT INTO things VALUES (1, 1), (10, 10)", "DELETE FROM things WHERE id = 6")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_lake_that_is_no_more_is_missed(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(*TABLE, tables=("public.things",))
+    booted(pipeline, spark)
+    pipeline.run("INSERT INTO things VALUES (2, 2)")
+    caught_up(pipeline, spark)
+    shutil.rmtree(pipeline.settings.delta[1].path)
+    # killed when the lake has its copy, before what follows it is filled
+    monkeypatch.setattr("cdc.run.bootstrap._load_fed", killed)
+    with pytest.raises(Killed):
+        booted(pipeline, spark)
+    with pytest.raises(HistoryLostError, match=r"no cut at offset.*`cdc bootstrap` fills it anew"):
+        caught_up(pipeline, spark)
 
 
 def test_a_table_that_is_gone_from_the_lake_stops_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -67,6 +106,14 @@ def test_a_follower_that_nobody_feeds_cannot_catch_up(make_pipeline: MakePipelin
     booted(pipeline, spark)
     with pytest.raises(PreconditionError, match="search cannot catch up: nobody follows lake"):
         follow(pipeline.settings, lambda: spark, ("search",), say, until_caught_up=True)
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+def killed(*_: object) -> NoReturn:
+    raise Killed
 
 
 def delete_index(pipeline: Pipeline) -> None:
