@@ -11,9 +11,12 @@ from connect.shape import SHAPES
 KINDS: Final = ("r", "p")
 """Tables and partitioned ones, as pg_class calls them."""
 
+# Only what is sent whole: changes that a publication leaves out for a while are lost, and nobody else would know.
 _SENT: Final = """(
     SELECT p.pubname, r.prrelid AS relid FROM {pipelines} l JOIN pg_publication p ON p.pubname = l.publication
-      JOIN pg_publication_rel r ON r.prpubid = p.oid)"""
+      JOIN pg_publication_rel r ON r.prpubid = p.oid
+     WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND p.pubviaroot
+       AND r.prqual IS NULL AND r.prattrs IS NULL)"""
 
 # Only what differs is touched: a row that is written is locked until its transaction ends, and other tables' commands
 # shall not wait for that. Nor for tables: whatever would lock another one than the command's own is asked otherwise,
@@ -37,11 +40,12 @@ ON CONFLICT (schema, "table") DO UPDATE
 _CURRENT: Final = "pg_current_xact_id()::text::numeric % 4294967296"
 
 # Rows, or what stands for their values, are others without a message: a partition that is not empty came or went, one
-# was emptied, which is not sent; the table is sent under another's name from now on, or is not any more; a column is
-# computed no more, and keeps what it had; a value of an enum has another name; a composite type has other parts.
+# was emptied, which is not sent; the table is sent under another's name from now on; it is sent whole no more, or is
+# again, and what happened meanwhile was not sent; a column is computed no more, and keeps what it had; a value of an
+# enum has another name; a composite type has other parts.
 _MOVED: Final = """(s.relation = now.relation AND (
          s.shape::jsonb->'within' IS DISTINCT FROM now.shape->'within'
-         OR NOT now.shape->'publications' @> coalesce(s.shape::jsonb->'publications', '[]')
+         OR now.shape->'publications' <> s.shape::jsonb->'publications'
          OR EXISTS (
             SELECT FROM jsonb_to_recordset(s.shape::jsonb->'leaves') AS was(relation oid, file oid)
              WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(now.shape->'leaves') AS l(relation oid, file oid)

@@ -39,7 +39,7 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     added = [table for table in tables if table not in (has or set())]
     if has is not None and added:
         _altered(connection, publication, sql.SQL("ADD TABLE {}").format(_listed(added)))
-    _check_whole(connection, publication)
+    check_whole(connection, publication)
     return added
 
 
@@ -80,17 +80,20 @@ def _listed(tables: Sequence[TableName]) -> sql.Composed:
     return sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(t.schema, t.table)) for t in tables)
 
 
-def _check_whole(connection: Connection, publication: str) -> None:
-    """The copy reads whole tables: a stream with fewer rows, columns or kinds of changes would drift from it."""
+def check_whole(connection: Connection, publication: str) -> None:
+    """Raise PreconditionError when the publication, which is there, leaves rows, columns or kinds of changes out.
+
+    The copy reads whole tables: a stream of less would drift from it.
+    """
     row = connection.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate,"
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot,"
         " EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = p.oid AND (prqual IS NOT NULL OR prattrs IS NOT NULL))"
         " FROM pg_publication p WHERE pubname = %s",
         (publication,),
     ).fetchone()
     assert row is not None
     if not row[0]:
-        alter = sql.SQL("ALTER PUBLICATION {} SET (publish = {})").format(
+        alter = sql.SQL("ALTER PUBLICATION {} SET (publish = {}, publish_via_partition_root = true)").format(
             sql.Identifier(publication), sql.Literal(OPERATIONS)
         )
         raise PreconditionError(f"publication {publication} leaves changes out", alter.as_string(connection))

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from cdc.core.table import Column, Table
 
-REWRITTEN = "its rows were rewritten"
+REWRITTEN = "its rows were rewritten, or not all of its changes were published for a while"
 
 
 class Policy(StrEnum):

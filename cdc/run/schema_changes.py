@@ -142,7 +142,7 @@ def _meant(followed: Table, noted: Noted, source: SourceSettings) -> SchemaChang
         return Altered(now[0].what)
     taken_out = noted.shape.publications is not None and source.publication not in noted.shape.publications
     if noted.rewritten and taken_out:
-        return Altered(f"it was taken out of publication {source.publication}")
+        return Altered(f"publication {source.publication} does not send all of its changes")
     if noted.rewritten and (noted.shape.leaves or noted.shape.within) and not differences(followed, now):
         return Altered("a partition with rows came or went, or was emptied or rewritten")
     filled = [column.name for column in noted.shape.columns if column.fills_old_rows]

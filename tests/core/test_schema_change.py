@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdc.core.schema_change import Altered, SameShape, Widened, judged, widens
+from cdc.core.schema_change import REWRITTEN, Altered, SameShape, Widened, judged, widens
 from cdc.core.table import Column, Kind, Table, TableName
 
 ID, TOTAL, NOTE = (
@@ -39,7 +39,7 @@ def test_columns_that_come_with_values_need_a_copy() -> None:
 
 
 def test_rewritten_rows_need_a_copy() -> None:
-    assert judged(TABLE, TABLE, rewritten=True) == Altered("its rows were rewritten")
+    assert judged(TABLE, TABLE, rewritten=True) == Altered(REWRITTEN)
     assert judged(TABLE, WIDER, rewritten=True) == Altered("column new came")
 
 

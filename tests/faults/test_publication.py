@@ -1,0 +1,63 @@
+"""What a publication leaves out for a while is lost to the log: the tables that it was about are copied again."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipelines import MakePipeline
+from tests.verbs import booted, caught_up, following, problems, verified
+
+SCHEMA = (
+    "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
+    "CREATE TABLE parted (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
+    "CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (1000)",
+    "INSERT INTO things SELECT n, n FROM generate_series(1, 20) AS n",
+    "INSERT INTO parted SELECT n, n::text FROM generate_series(1, 20) AS n",
+)
+PARTS = {
+    "operations": ("SET (publish = 'insert')", "SET (publish = 'insert, update, delete, truncate')"),
+    "leaves": ("SET (publish_via_partition_root = false)", "SET (publish_via_partition_root = true)"),
+    "rows": ("SET TABLE {others} things WHERE (id < 5)", "SET TABLE {others} things"),
+    "columns": ("SET TABLE {others} things (id)", "SET TABLE {others} things"),
+}
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_publication_left_out_for_a_while_is_copied_again(
+    make_pipeline: MakePipeline, spark: SparkSession, part: str
+) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
+    booted(pipeline, spark)
+    name = f'ALTER PUBLICATION "{pipeline.settings.source.publication}"'
+    others = "parted, cdc.heartbeat, cdc.shapes,"
+    away, back = (f"{name} {how.format(others=others)}" for how in PARTS[part])
+    with following(pipeline, spark) as running:
+        pipeline.run(
+            away,
+            "UPDATE things SET total = 0 WHERE id > 10",
+            "DELETE FROM things WHERE id = 9",
+            "UPDATE parted SET name = 'lost' WHERE id > 10",
+            back,
+            "INSERT INTO things VALUES (30, 3)",
+        )
+        running.wait_for("is copied again")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    assert not problems(pipeline)
+
+
+def test_a_publication_that_leaves_changes_out_is_told_meanwhile(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.2)
+    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
+    booted(pipeline, spark)
+    name = pipeline.settings.source.publication
+    with following(pipeline, spark) as running:
+        pipeline.run(f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')", "UPDATE things SET total = 0")
+        running.wait_for(f"publication {name} leaves changes out → ALTER PUBLICATION")
+        remedy = next(line for line in running.said if "leaves changes out" in line).partition("→ ")[2]
+        pipeline.run(remedy)
+        running.wait_for("is copied again")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
