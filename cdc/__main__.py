@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Sequence
 
-from cdc.cli import app, configuration, dead_letters, parts, pipeline, status, types
+from cdc.cli import app, configuration, dead_letters, parts, pipeline, recapture, status, types
 from cdc.demo import verbs as demo_verbs
 
 VERBS: tuple[app.Register, ...] = (
     configuration.register,
     parts.register,
     pipeline.register,
+    recapture.register,
     status.register,
     dead_letters.register,
     types.register,

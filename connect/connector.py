@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from psycopg import Connection
 
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import RECAPTURE, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
-from connect.registration import HEARTBEAT, HISTORY, Registration, heartbeat_query
+from connect.heartbeat import HEARTBEAT, START, heartbeat_query
+from connect.registration import HISTORY, Registration
 from connect.rest import ConnectClient
 from connect.settings import CaptureSettings, SourceSettings
 from connect.source import TEXT_OPTIONS
 
+LOST = ("publication", "no longer available", "offset", "replication slot")
+"""What a failure names that no restart mends: what the connector was to go on from is gone."""
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
@@ -76,6 +79,8 @@ def configuration(
         # a slot whose tables are idle keeps the WAL of all others for ever; the query gives it something to confirm
         "heartbeat.interval.ms": str(source.heartbeat_seconds * 1000),
         "heartbeat.action.query": heartbeat_query(source, registration.pipeline).as_string(connection),
+        # with every session that a task opens before it streams: the log then has where the slot stood at that moment
+        "database.initial.statements": heartbeat_query(source, registration.pipeline, START).as_string(connection),
         **_events(registration),
         # the same text whatever the server's or the role's own settings, as in our own sessions
         "driver.options": TEXT_OPTIONS,
@@ -201,11 +206,7 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | Non
     """
     if client.config(name) == {**config, "name": name}:
         return _revived(client, name)
-    if CONNECTOR_CLASS not in client.plugins():
-        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
-    problems = client.problems({**config, "name": name})
-    if problems:
-        raise PreconditionError("Kafka Connect refuses the connector: " + "; ".join(problems), "correct cdc.yaml")
+    _check_config(client, name, config)
     known = client.config(name) is not None
     if known:
         _stop(client, name)
@@ -224,6 +225,35 @@ def _revived(client: ConnectClient, name: str) -> str | None:
     # a restart is accepted before it happens (KIP-745): whoever looks too early sees the old failure
     _within(RESTART_SECONDS, lambda: failure(client, name) is None)
     return f"started again; it had failed: {reason}"
+
+
+def halt(client: ConnectClient, name: str) -> None:
+    """Stop the connector, if there is one, until no task is left. Raises PreconditionError when it does not stop."""
+    if client.status(name) is not None:
+        _stop(client, name)
+
+
+def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None:
+    """Start a connector from the beginning of its slot: what it, or another of its name, had read before is forgotten.
+
+    Raises PreconditionError as `start` does.
+    """
+    _check_config(client, name, config)
+    # offsets outlive a connector that was deleted, and can be forgotten while one of the name is there and stopped
+    if client.config(name) is None:
+        client.make_stopped(name, config)
+    _stop(client, name)
+    client.forget_offsets(name)
+    client.put(name, config)
+    client.resume(name)
+
+
+def _check_config(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
+    if CONNECTOR_CLASS not in client.plugins():
+        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+    problems = client.problems({**config, "name": name})
+    if problems:
+        raise PreconditionError("Kafka Connect refuses the connector: " + "; ".join(problems), "correct cdc.yaml")
 
 
 def _stop(client: ConnectClient, name: str) -> None:
@@ -274,10 +304,9 @@ def broken(client: ConnectClient, name: str) -> PreconditionError | None:
 def _remedy(reason: str) -> str:
     if "differ only by case" in reason:
         # in the log it stays, also once it is undone, where no trigger has taken the table out in time
-        return (
-            "rename one of them; without event triggers Debezium cannot pass what is in the log: then only another"
-            " pipeline.name helps, and with it a new copy"
-        )
+        return f"rename one of them; without event triggers Debezium cannot pass what is in the log: then {RECAPTURE}"
+    if any(sign in reason for sign in LOST):
+        return RECAPTURE
     return "mend the cause; `cdc bootstrap` starts it again"
 
 

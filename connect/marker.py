@@ -13,7 +13,7 @@ from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from connect.connector import broken
-from connect.registration import HEARTBEAT, beat
+from connect.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 from connect.rest import ConnectClient
 from connect.settings import SourceSettings
 
@@ -42,7 +42,7 @@ def prove(connection: Connection, capture: Capture, patience: float = PATIENCE_S
     with Reader(capture.log) as reader:
         # before the row is written: it lies behind this offset, however quickly it comes
         start = reader.end([topic])[topic].get(0, 0)
-        beat(connection, capture.source, capture.pipeline, mark)
+        write_heartbeat(connection, capture.source, capture.pipeline, mark)
         deadline = time.monotonic() + patience
         while not _seen(reader, topic, start, mark):
             # behind the look at the log: a marker that came counts, even if the connector failed since
@@ -52,14 +52,15 @@ def prove(connection: Connection, capture: Capture, patience: float = PATIENCE_S
 
 def _seen(reader: Reader, topic: str, start: int, mark: str) -> bool:
     end = reader.end([topic])[topic].get(0, 0)
-    return any(_beat_of(record) == mark for record in reader.read(topic, 0, start, end))
+    return any(_mark_of(record) == mark for record in reader.read(topic, 0, start, end))
 
 
-def _beat_of(record: Record) -> str | None:
+def _mark_of(record: Record) -> str | None:
     try:
-        return str(json.loads(record.value or b"null")["after"]["beat"])
+        beat = read_beat(str(json.loads(record.value or b"null")["after"]["beat"]))
     except (ValueError, KeyError, TypeError):
         return None
+    return beat.mark if beat else None
 
 
 def _check(client: ConnectClient, connector: str, deadline: float) -> None:

@@ -10,10 +10,10 @@ import psycopg
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
+from connect.heartbeat import HEARTBEAT
 from connect.settings import SourceSettings
 
 PIPELINES = "pipeline"
-HEARTBEAT = "heartbeat"
 HISTORY = "shapes"
 _TABLES = (PIPELINES, HEARTBEAT, HISTORY)
 
@@ -119,22 +119,3 @@ def _same(stands: Registration, wanted: Registration) -> None:
                 f"pipeline {stands.pipeline} was prepared with {setting} {was!r}, not {asked!r}",
                 f"set it back to {was!r}, or choose another pipeline.name",
             )
-
-
-def beat(connection: Connection, source: SourceSettings, pipeline: str, mark: str) -> None:
-    """Write a row that the log will carry: `mark` is seen there once everything before it is."""
-    connection.execute(heartbeat_query(source, pipeline, mark))
-
-
-def heartbeat_query(source: SourceSettings, pipeline: str, mark: str | None = None) -> sql.Composed:
-    """The statement that makes a heartbeat; without a mark, of the server's clock.
-
-    The connector runs it as well, so that a slot of idle tables moves (Debezium, "WAL disk space consumption").
-    """
-    return sql.SQL(
-        "INSERT INTO {} (pipeline, beat) VALUES ({}, {}) ON CONFLICT (pipeline) DO UPDATE SET beat = EXCLUDED.beat"
-    ).format(
-        sql.Identifier(source.heartbeat_schema, HEARTBEAT),
-        sql.Literal(pipeline),
-        sql.SQL("now()::text") if mark is None else sql.Literal(mark),
-    )

@@ -71,6 +71,14 @@ class ConnectClient:
         """Start what has failed of it again, the connector or its tasks (KIP-745)."""
         self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
 
+    def make_stopped(self, name: str, config: Mapping[str, str]) -> None:
+        """Make a connector that does not run yet (KIP-980)."""
+        self._call("POST", "/connectors", {"name": name, "config": dict(config), "initial_state": "STOPPED"})
+
+    def forget_offsets(self, name: str) -> None:
+        """Let a stopped connector forget how far it was (KIP-875)."""
+        self._call("DELETE", f"/connectors/{name}/offsets")
+
     def stop(self, name: str) -> None:
         """End its tasks and keep its configuration and offsets (KIP-875); answered before they have ended."""
         self._call("PUT", f"/connectors/{name}/stop")

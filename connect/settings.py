@@ -17,6 +17,7 @@ DECIDED = frozenset(
         "column.include.list",
         "connector.class",
         "converters",
+        "database.initial.statements",
         "decimal.handling.mode",
         "driver.options",
         "event.processing.failure.handling.mode",

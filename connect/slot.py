@@ -10,16 +10,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Final
 
 import psycopg
+import stamina
 from psycopg import Connection, sql
 from psycopg.pq.abc import PGconn, PGresult
 
-from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from connect import replication
 from connect.settings import SourceSettings
 from connect.source import connect, connected
+
+DROP_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def check_kept(found: SlotState | None) -> None:
     if found is not None and found.wal_status == "lost":
         raise HistoryLostError(
             f"slot {found.name} is lost: Postgres threw away WAL that it still needed",
-            "raise max_slot_wal_keep_size, drop the slot, and bootstrap under another pipeline.name",
+            f"raise max_slot_wal_keep_size; {RECAPTURE}",
         )
 
 
@@ -73,9 +77,25 @@ def check_there(found: SlotState | None, slot: str) -> None:
     if found is None:
         raise HistoryLostError(
             f"slot {slot} is gone, and with it the changes since it was last read",
-            "bootstrap under another pipeline.name",
+            RECAPTURE,
         )
     check_kept(found)
+
+
+def drop(connection: Connection, slot: str) -> None:
+    """Take the slot away, if there is one; waits for its last reader, whose connector was stopped.
+
+    Raises PreconditionError when somebody still reads from it after DROP_SECONDS.
+    """
+    busy = psycopg.errors.ObjectInUse
+    try:
+        for attempt in stamina.retry_context(on=busy, attempts=None, timeout=DROP_SECONDS, wait_max=1.0):
+            with attempt:
+                connection.execute(
+                    "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+                )
+    except busy as error:
+        raise PreconditionError(f"slot {slot} cannot be dropped: {error}", "stop whatever reads from it") from None
 
 
 @contextmanager

@@ -26,12 +26,13 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
     )
     # of the order of its changes nothing may be lost: it is read by itself, and a shape is the last one of its table
     shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _kept(retention))
-    # heartbeats are read as they come: an hour of them is enough
-    beating = [change_topic(log.prefix, beats), *heartbeat_topics(log.prefix)]
+    # whoever follows the log reads them to see that it lacks nothing; Debezium's own nobody reads
+    beating = Topic(change_topic(log.prefix, beats), 1, log.replication_factor, _kept(retention))
     return [
         ordering,
         shapes,
-        *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in beating),
+        beating,
+        *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in heartbeat_topics(log.prefix)),
         *of_tables(log, tables),
     ]
 

@@ -12,6 +12,8 @@ from cdc.core.table import TableName
 from cdc.run.bootstrap import Outcome, bootstrap
 from cdc.run.follow import follow
 from cdc.run.pipeline import fed_followers
+from cdc.run.recapture import Outcome as Recaptured
+from cdc.run.recapture import recapture
 from cdc.run.status import Collector
 from cdc.run.verify import Report, verify
 from tests.commands import LIMIT_SECONDS
@@ -22,6 +24,11 @@ from tests.waiting import until
 def booted(pipeline: Pipeline, spark: SparkSession, *again: str) -> Outcome:
     names = [TableName.parse(name) for name in again]
     return bootstrap(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0), names)
+
+
+def recapture_all(pipeline: Pipeline, spark: SparkSession) -> Recaptured:
+    """Start the capture anew, and copy all tables again."""
+    return recapture(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0))
 
 
 def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:

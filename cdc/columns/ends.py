@@ -4,14 +4,14 @@ Messages of the transaction topic in; ENDs, and runs of whole transactions, out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.core.position import Lsn, Offsets, Position
+from cdc.core.position import LogStart, Lsn, Offsets, Position
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
 
@@ -118,11 +118,16 @@ class Ends:
     def last(self) -> TransactionEnd:
         return next(self.between(len(self) - 1, len(self)).values())
 
-    def position(self, generation: int, next_offsets: Offsets) -> Position:
-        """Where a follower stands that has applied all of them."""
+    def position(self, before: Position, next_offsets: Offsets) -> Position:
+        """Where a follower stands that was at `before` and has applied all of them."""
         last = len(self) - 1
         lsn, tx_id = Lsn(int(self.lsn[last])), int(self.tx_id[last])
-        return Position(generation, int(self.offset[last]), lsn, tx_id, next_offsets)
+        return replace(before, end_offset=int(self.offset[last]), lsn=lsn, tx_id=tx_id, next_offsets=next_offsets)
+
+    def counted_from(self, start: LogStart) -> "Ends":
+        """The same with their offsets in the count of positions instead of the topic's own."""
+        shift = start.counted(0)
+        return replace(self, offset=self.offset + shift) if shift else self
 
 
 def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:

@@ -1,6 +1,9 @@
 """What a user can cause or meet, each as one line: what happened, to which object, what to do."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+RECAPTURE: Final = "`cdc recapture` starts the capture anew, and copies all tables again"
+"""The remedy for whatever was lost between the source and the log."""
 
 
 class CdcError(Exception):
@@ -54,6 +57,14 @@ class HistoryLostError(CdcError):
     """The log or the slot no longer holds what a follower needs; only a new copy helps."""
 
     exit_code = 7
+
+
+class TopicLostError(HistoryLostError):
+    """A topic is gone, or lacks messages that were to be read from it; `topic` names it."""
+
+    def __init__(self, topic: str, what: str, remedy: str = "") -> None:
+        super().__init__(what, remedy)
+        self.topic = topic
 
 
 class TableRewritten(CdcError):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import Bookmark, Lsn, format_lsn, parse_lsn
 
-REMEDY = "choose another pipeline.name and bootstrap: what the followers hold is not this source's past"
+REMEDY = f"{RECAPTURE}, since what the followers hold is not this source's past"
 
 
 @dataclass(frozen=True, slots=True)

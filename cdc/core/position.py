@@ -5,8 +5,8 @@ the offset of a transaction's END in the one partition of the transaction topic.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NewType, Self
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, NewType, Self
 
 Lsn = NewType("Lsn", int)
 """A byte position in the write-ahead log (Postgres manual, "pg_lsn Type")."""
@@ -29,11 +29,39 @@ def format_lsn(lsn: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class LogStart:
+    """Where a capture begins in the transaction topic: the message at `topic_offset` there counts as `end_offset`.
+
+    `number`: how many captures there were, this one among them. `lsn`: the log has every commit above it. The count of
+    ENDs goes on when the capture starts anew, also in a topic that was made anew: positions, versions of tables and of
+    documents only grow.
+    """
+
+    topic_offset: int = 0
+    end_offset: int = 0
+    number: int = 1
+    lsn: Lsn = Lsn(0)
+
+    def counted(self, topic_offset: int) -> int:
+        """An offset of the topic in the count of positions."""
+        return topic_offset - self.topic_offset + self.end_offset
+
+    def in_topic(self, end_offset: int) -> int:
+        """An offset of the count as the topic has it."""
+        return end_offset - self.end_offset + self.topic_offset
+
+
+FIRST_LOG: Final = LogStart()
+"""The first capture of a pipeline: the topic's own offsets."""
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """Everything up to and with one END has been applied.
 
     `end_offset` alone orders positions of a generation. `lsn` (of the commit) and `tx_id` recognise that END when it
-    is read again; `next_offsets` is only where reading the change topics starts.
+    is read again; `next_offsets` is only where reading the change topics starts. `log_start`: what `end_offset` is in
+    the transaction topic. `beat`: the digest of the last heartbeat applied, where one is known.
     """
 
     generation: int
@@ -41,6 +69,19 @@ class Position:
     lsn: Lsn
     tx_id: int
     next_offsets: Offsets = field(default_factory=dict)
+    log_start: LogStart = FIRST_LOG
+    beat: str | None = None
+
+    @property
+    def has_end(self) -> bool:
+        """Is there an END that it stands at? Before the first one, a follower has only its copies."""
+        # no transaction has the id 0 (Postgres manual, "Transactions and Identifiers")
+        return self.tx_id != 0
+
+    @property
+    def topic_offset(self) -> int:
+        """The offset in the transaction topic of the END that it stands at."""
+        return self.log_start.in_topic(self.end_offset)
 
     def as_json(self) -> dict[str, Any]:
         """The position as JSON values; `from_json` reads it back."""
@@ -50,6 +91,8 @@ class Position:
             "lsn": self.lsn,
             "tx_id": self.tx_id,
             "next_offsets": {topic: dict(parts) for topic, parts in self.next_offsets.items()},
+            "log_start": asdict(self.log_start),
+            "beat": self.beat,
         }
 
     @classmethod
@@ -58,7 +101,17 @@ class Position:
             topic: {int(partition): offset for partition, offset in parts.items()}
             for topic, parts in value["next_offsets"].items()
         }
-        return cls(value["generation"], value["end_offset"], Lsn(value["lsn"]), value["tx_id"], offsets)
+        # positions that older versions wrote know of one capture, and of no chain of heartbeats
+        start = LogStart(**value.get("log_start", {}))
+        return cls(
+            value["generation"],
+            value["end_offset"],
+            Lsn(value["lsn"]),
+            value["tx_id"],
+            offsets,
+            start,
+            value.get("beat"),
+        )
 
 
 BEFORE_LOG = -1

@@ -3,6 +3,7 @@
 from typing import Final
 
 from cdc.columns.ends import Ends, joined
+from cdc.core.position import FIRST_LOG, Position
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import AT_A_TIME, ends_of
@@ -17,10 +18,12 @@ class NewEnds:
     def __init__(self, consumer: StandingConsumer, prefix: str) -> None:
         self._consumer = consumer
         self._topic = transaction_topic(prefix)
+        self._log_start = FIRST_LOG
 
-    def begin(self, start: int) -> None:
-        """Read from this offset on. Raises PreconditionError when there is no such topic."""
-        self._consumer.stand(self._topic, {0: start})
+    def begin(self, position: Position) -> None:
+        """Read on behind this position. Raises TopicLostError when there is no such topic."""
+        self._log_start = position.log_start
+        self._consumer.stand(self._topic, {0: position.topic_offset + 1})
 
     def waiting(self) -> int:
         """How many offsets behind those that were read are committed now."""
@@ -36,7 +39,7 @@ class NewEnds:
             more = self._consumer.read_until(until, AT_A_TIME)
             found.append(self._taken())
         self._consumer.done()
-        return joined(found)
+        return joined(found).counted_from(self._log_start)
 
     def _taken(self) -> Ends:
         offsets, values = self._consumer.values(self._topic)

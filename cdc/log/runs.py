@@ -1,8 +1,9 @@
 """What a run of transactions has in the change topics, read by the driver: as far as the ENDs' counts reach."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -12,14 +13,15 @@ from cdc.columns.batch import DecodedBatch, Ranks, TableChanges
 from cdc.columns.changes import Decoded, Messages, RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
-from cdc.core.errors import HistoryLostError
-from cdc.core.position import Offsets
+from cdc.core.errors import RECAPTURE, TopicLostError
+from cdc.core.position import BEFORE_LOG, Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import change_topic
 
 PATIENCE_SECONDS = 60.0
 """For how long an END may be visible before its changes are: commit markers reach the partitions one by one."""
+NOTHING_APPLIED: Final[Mapping[TableName, int]] = MappingProxyType({})
 CHECK_SECONDS: Final = 1.0
 """How often it is asked behind that whether there is anything left to be read."""
 
@@ -43,11 +45,13 @@ class _Part:
 
 @dataclass(slots=True)
 class _Sought:
-    """A topic in which a run has `count` changes, and what the last look found, when `looked` messages waited."""
+    """A topic in which a run has `count` changes, of the transactions in `ranks`, and what the last look found, when
+    `looked` messages waited."""
 
     topic: str
     table: Table
     count: int
+    ranks: Ranks
     looked: int = 0
     next_look: float = 0.0
     part: _Part | None = None
@@ -73,19 +77,19 @@ class RunReader:
         self._patience = patience
         self._decoders: dict[TableName, tuple[Table, Decoder]] = {}
 
-    def read(self, run: Ends, tables: Sequence[Table], start: Offsets) -> ReadRun:
-        """Read what the run has of these tables.
+    def read(
+        self, run: Ends, tables: Sequence[Table], start: Offsets, applied: Mapping[TableName, int] = NOTHING_APPLIED
+    ) -> ReadRun:
+        """Read what the run has of these tables; of those that are `applied` up to an END's offset, what is behind it.
 
-        Waits while an END is visible before its changes. Raises HistoryLostError, naming the topic, when the log does
-        not hold as many changes as the ENDs count.
+        Waits while an END is visible before its changes. Raises TopicLostError when the log does not hold as many
+        changes as the ENDs count, or no such topic.
         """
-        counts = run.counts(str(table.name) for table in tables)
-        own = [table for table in tables if str(table.name) in counts]
-        sought = [_Sought(self._topic(table), table, counts[str(table.name)]) for table in own]
+        sought = [*self._sought(run, tables, applied)]
         for each in sought:
             self._consumer.stand(each.topic, start.get(each.topic, {}))
-        ranks, deadline = Ranks.of(run), time.monotonic() + self._patience
-        while missing := self._missing(sought, ranks):
+        deadline = time.monotonic() + self._patience
+        while missing := self._missing(sought):
             self._consumer.read_on([each.topic for each in missing])
             if time.monotonic() >= deadline:
                 self._check(missing)
@@ -96,19 +100,34 @@ class RunReader:
         moved = {each.topic: self._consumer.starts(each.topic) for each in sought}
         return ReadRun(DecodedBatch(run, found), {**start, **moved})
 
-    def _missing(self, sought: Sequence[_Sought], ranks: Ranks) -> list[_Sought]:
+    def forget(self, topic: str) -> None:
+        """Read a topic anew, as whoever comes for the first time: it has lost what was to be read."""
+        self._consumer.forget(topic)
+
+    def _sought(self, run: Ends, tables: Sequence[Table], applied: Mapping[TableName, int]) -> Iterator[_Sought]:
+        """The topics in which the run has changes that these tables lack."""
+        whole = Ranks.of(run)
+        for table in tables:
+            after, name = applied.get(table.name, BEFORE_LOG), str(table.name)
+            # what a copy has already may be in the log no more: nobody waits for it
+            is_whole = after < run.offset[0]
+            own = run if is_whole else run.where(run.offset > after)
+            if count := own.counts([name]).get(name):
+                yield _Sought(self._topic(table), table, count, whole if is_whole else Ranks.of(own))
+
+    def _missing(self, sought: Sequence[_Sought]) -> list[_Sought]:
         """Those of which not all was found, after a look at what is new."""
         for each in sought:
             due = time.monotonic() >= each.next_look
             if not each.is_whole and due and each.has_news(self._consumer.waiting(each.topic)):
-                self._look(each, ranks)
+                self._look(each)
         return [each for each in sought if not each.is_whole]
 
-    def _look(self, sought: _Sought, ranks: Ranks) -> None:
+    def _look(self, sought: _Sought) -> None:
         """All that waits is decoded again: other transactions' changes may have been read sooner."""
         began, messages = time.monotonic(), self._consumer.messages(sought.topic)
         sought.looked = self._consumer.waiting(sought.topic)
-        sought.part = part_of(messages, self._decoder(sought.table).decode(messages), ranks)
+        sought.part = part_of(messages, self._decoder(sought.table).decode(messages), sought.ranks)
         # half of the time at most: looks at whatever comes would be quadratic
         sought.next_look = time.monotonic() + (time.monotonic() - began)
 
@@ -136,11 +155,9 @@ class RunReader:
         return change_topic(self._prefix, table.name)
 
 
-def lost(topic: str, found: int, count: int) -> HistoryLostError:
-    return HistoryLostError(
-        f"{topic} holds {found} of {count} changes that its transactions count",
-        "its retention is over, or it was written by another hand: bootstrap again",
-    )
+def lost(topic: str, found: int, count: int) -> TopicLostError:
+    """What to tell of a topic that has fewer changes than the ENDs count: retention, or somebody else, took them."""
+    return TopicLostError(topic, f"{topic} holds {found} of {count} changes that its transactions count", RECAPTURE)
 
 
 def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _Part:

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Final
 
 from cdc.columns.ends import Ends, UnreadableEvent, joined, read_ends
-from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.core.position import BEFORE_LOG, Lsn, Position, format_lsn
+from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
+from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 
@@ -26,12 +26,24 @@ def ends_of(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) 
         ) from None
 
 
-def ends_in(reader: Reader, topic: str, start: int, stop: int) -> Ends:
-    """The ENDs at the offsets start ≤ offset < stop. Raises as `ends_of` and `Reader.read` do."""
-    records, found = reader.read(topic, 0, start, stop), list[Ends]()
+def ends_in(reader: Reader, topic: str, start: int, stop: int, log_start: LogStart = FIRST_LOG) -> Ends:
+    """The ENDs at the offsets start ≤ offset < stop of the count that begins at `log_start`.
+
+    Raises as `ends_of` and `Reader.read` do.
+    """
+    records, found = reader.read(topic, 0, log_start.in_topic(start), log_start.in_topic(stop)), list[Ends]()
     while some := list(islice(records, AT_A_TIME)):
         found.append(ends_of(topic, [record.offset for record in some], [record.value for record in some]))
-    return joined(found)
+    return joined(found).counted_from(log_start)
+
+
+def log_bounds(reader: Reader, topic: str, log_start: LogStart = FIRST_LOG) -> tuple[int, int]:
+    """The first offset that is still there of the capture that begins at `log_start`, and the one behind its last, in
+    the count of positions."""
+    first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+    # what lies before is an older capture's
+    first = max(first, log_start.topic_offset)
+    return log_start.counted(first), log_start.counted(max(first, end))
 
 
 def last_end(reader: Reader, topic: str) -> TransactionEnd | None:
@@ -49,16 +61,15 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
     """
     first, behind = reader.beginning([topic])[topic].get(0), reader.end([topic])[topic].get(0)
     if first is None or behind is None:
-        raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
-    remedy = "bootstrap again: this follower's history is gone"
-    # before its first transaction a follower needs the topic from offset 0 on
-    if first > position.end_offset + (1 if position.end_offset == BEFORE_LOG else 0):
-        raise HistoryLostError(f"{topic} begins at {first}, behind this follower's {position.end_offset}", remedy)
-    if position.end_offset == BEFORE_LOG:
-        return
-    if position.end_offset >= behind:
-        raise HistoryLostError(f"{topic} ends at {behind}, before this follower's {position.end_offset}", remedy)
-    _compare(reader, topic, position, remedy)
+        raise HistoryLostError(f"there is no topic {topic}, which holds the order of the commits", RECAPTURE)
+    at = position.topic_offset
+    # before its first transaction a follower needs the topic from the next offset on
+    if first > at + (0 if position.has_end else 1):
+        raise HistoryLostError(f"{topic} begins at {first}, behind this follower's {at}", RECAPTURE)
+    if at >= behind:
+        raise HistoryLostError(f"{topic} ends at {behind}, before this follower's {at}", RECAPTURE)
+    if position.has_end:
+        _compare(reader, topic, position)
 
 
 def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
@@ -66,40 +77,41 @@ def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> End
 
     Raises HistoryLostError when the topic no longer holds the first of them.
     """
-    return EndsAbove(reader, topic, after).up_to(until.end_offset)
+    return EndsAbove(reader, topic, after, until.log_start).up_to(until.end_offset)
 
 
 class EndsAbove:
     """The ENDs of commits above an LSN, read as far as somebody has asked; for one thread at a time."""
 
-    def __init__(self, reader: Reader, topic: str, lsn: Lsn) -> None:
+    def __init__(self, reader: Reader, topic: str, lsn: Lsn, log_start: LogStart = FIRST_LOG) -> None:
         self._reader = reader
         self._topic = topic
         self._lsn = lsn
+        self._log_start = log_start
         self._found: list[Ends] = []
         self._next = 0
 
     def up_to(self, offset: int) -> Ends:
         """Those up to and with this offset. Raises HistoryLostError when the topic no longer holds the first."""
         if not self._found:
-            self._next = _before_first_above(self._reader, self._topic, self._lsn, offset)
+            self._next = _before_first_above(self._reader, self._topic, self._lsn, offset, self._log_start)
         if offset >= self._next:
-            self._found.append(ends_in(self._reader, self._topic, self._next, offset + 1))
+            self._found.append(ends_in(self._reader, self._topic, self._next, offset + 1, self._log_start))
             self._next = offset + 1
         ends = joined(self._found)
         return ends.where((ends.lsn > self._lsn) & (ends.offset <= offset))
 
 
-def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int:
+def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int, log_start: LogStart) -> int:
     """An offset before the first END above `lsn`, or its own, and near it: commits stand in the order of their LSNs.
 
     Wider and wider steps back from `until`, since most who ask are near, then halves of the last one.
     """
-    first = reader.beginning([topic])[topic][0]
+    first = log_start.counted(max(reader.beginning([topic])[topic][0], log_start.topic_offset))
 
     def is_above(offset: int) -> bool:
         # a BEGIN or a marker may lie there: the next END behind it is asked
-        end = _first_end(reader, topic, offset, until)
+        end = _first_end(reader, topic, log_start.in_topic(offset), log_start.in_topic(until))
         return end is None or end.lsn > lsn
 
     step = LAST_MESSAGES
@@ -111,7 +123,7 @@ def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int) -> int
         middle = (low + high) // 2
         low, high = (low, middle) if is_above(middle) else (middle, high)
     # the first END that is left is above `lsn`: others, above it as well, may have gone
-    if low == first > 0 and is_above(first):
+    if low == first > log_start.end_offset and is_above(first):
         raise HistoryLostError(f"{topic} begins behind {format_lsn(lsn)}", "bootstrap the table again")
     return low
 
@@ -124,11 +136,11 @@ def _first_end(reader: Reader, topic: str, start: int, until: int) -> Transactio
     return None
 
 
-def _compare(reader: Reader, topic: str, position: Position, remedy: str) -> None:
-    ends = ends_in(reader, topic, position.end_offset, position.end_offset + 1)
+def _compare(reader: Reader, topic: str, position: Position) -> None:
+    ends = ends_in(reader, topic, position.end_offset, position.end_offset + 1, position.log_start)
     if not len(ends) or (ends.last.lsn, ends.last.tx_id) != (position.lsn, position.tx_id):
         raise HistoryLostError(
-            f"{topic} holds another event at offset {position.end_offset} than the commit at"
+            f"{topic} holds another event at offset {position.topic_offset} than the commit at"
             f" {format_lsn(position.lsn)} that was applied",
-            remedy,
+            RECAPTURE,
         )

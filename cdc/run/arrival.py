@@ -11,7 +11,7 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_in
+from cdc.log.transactions import ends_in, log_bounds
 from cdc.run.pipeline import attended, delta_follower
 from cdc.run.selected import followed_names
 from sinks.lake.follower import DeltaFollower
@@ -121,7 +121,8 @@ def _check_not_behind(settings: PipelineSettings, name: str, position: Position 
 def _ahead(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Ahead:
     topic = transaction_topic(settings.log.prefix)
     with Reader(settings.log) as reader:
-        ends = ends_in(reader, topic, position.end_offset + 1, reader.end([topic])[topic].get(0, 0))
+        _, behind = log_bounds(reader, topic, position.log_start)
+        ends = ends_in(reader, topic, position.end_offset + 1, behind, position.log_start)
     lacking = sum(
         ends.where(ends.lsn <= lsn).counts(map(str, followed_names(settings, delta_follower(settings)))).values()
     )

@@ -7,7 +7,7 @@ written after the connector knew the table.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +33,8 @@ from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.selected import in_source
 from connect import connector, publication, readiness, registration, schema_history, slot, source, topics
 from connect.catalog import TablesRefusedError
-from connect.registration import HEARTBEAT, Registration
+from connect.heartbeat import HEARTBEAT
+from connect.registration import Registration
 from connect.rest import ConnectClient
 from sinks.lake.follower import DeltaFollower
 
@@ -68,21 +69,16 @@ def bootstrap(
     line a step, `bars` a bar a table; Spark is started only where something is left to copy or to fill.
     """
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
-        readiness.check(connection, settings.source)
-        if connector.CONNECTOR_CLASS not in client.plugins():
-            raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
         names = in_source(connection, settings)
         if unknown := sorted(set(again) - set(names)):
             raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
-        _check_answering(settings)
         needless = _needless(settings, names) - set(again)
-        tables, passed_over = accepted(connection, settings, names, client.extensions(), needless)
+        tables, passed_over = accept_tables(settings, connection, client, names, needless)
         for refusal in chain.from_iterable(passed_over.values()):
             say(f"not followed: {refusal}")
-        slot.check_kept(slot.state(connection, settings.source.slot))
-        check_history(settings)
+        _check_history(settings, connection)
         # before the lease: what it makes is made if absent, and two at once make the same
-        stands = _prepare(settings, connection, tables, say)
+        stands = prepare_capture(settings, connection, tables, say)
         with lease(settings, "bootstrap"):
             # asked under the lease: another bootstrap may have finished the copies a moment ago
             captured = [table.name for table in tables]
@@ -90,6 +86,29 @@ def bootstrap(
             work = Work(settings, connection, client, spark, captured, stands, say, bars)
             _leave_out(work, delta_follower(settings), [*captured, *passed_over])
             return _fill(work, tables, again, needless)
+
+
+def accept_tables(
+    settings: PipelineSettings,
+    connection: Connection,
+    client: ConnectClient,
+    names: Sequence[TableName],
+    needless: Set[TableName],
+) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
+    """Check whatever capture would later fail on; gives the tables that can be followed, and why others cannot that are
+    `needless`. Raises CdcError with what is wrong."""
+    readiness.check(connection, settings.source)
+    if connector.CONNECTOR_CLASS not in client.plugins():
+        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+    _check_answering(settings)
+    return accepted(connection, settings, names, client.extensions(), needless)
+
+
+def _check_history(settings: PipelineSettings, connection: Connection) -> None:
+    """Raise HistoryLostError when what the lake has cannot be followed on from; a first bootstrap has nothing yet."""
+    slot.check_kept(slot.state(connection, settings.source.slot))
+    delta_follower(settings).check_capture()
+    check_history(settings)
 
 
 def _check_answering(settings: PipelineSettings) -> None:
@@ -131,18 +150,27 @@ def _is_whole(settings: PipelineSettings, names: Sequence[TableName]) -> bool:
     return whole and not any(lacking(follower, feed_of(settings, name, None)) for name, follower in fed)
 
 
-def _prepare(
-    settings: PipelineSettings, connection: Connection, tables: Sequence[Table], say: Callable[[str], None]
+def prepare_capture(
+    settings: PipelineSettings,
+    connection: Connection,
+    tables: Sequence[Table],
+    say: Callable[[str], None],
+    *,
+    is_ours: bool = False,
 ) -> Registration:
-    """Check, write down what will be ours, and make the publication and the topics."""
+    """Check, write down what will be ours, and make the publication and the topics.
+
+    `is_ours`: what has these names is this pipeline's, also where the source does not know that any more.
+    """
     src, name = settings.source, settings.pipeline.name
     beats, history = TableName(src.heartbeat_schema, HEARTBEAT), schema_history.history_of(src).name
     stands = registration.registered(connection, src, name)
     with Admin(settings.log) as admin:
         wanted = topics.wanted(settings.log, [table.name for table in tables], beats, history)
-        topics.check(admin, wanted, ours=stands is not None)
+        is_ours = is_ours or stands is not None
+        topics.check(admin, wanted, ours=is_ours)
         # without a row of ours, what has these names is somebody else's, and would be drained or altered
-        if stands is None:
+        if not is_ours:
             _nothing_of_ours(settings, connection)
         registration.prepare_schema(connection, src)
         wish = Registration(name, src.slot, src.publication, settings.log.prefix)

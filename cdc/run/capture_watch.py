@@ -13,12 +13,13 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
+from cdc.run.continuity import check_source
 from cdc.run.pipeline import attended
 from cdc.run.renewal import Renewal
 from cdc.run.schema_check import changed, followed, unseen
 from cdc.run.selected import came
 from cdc.run.stops import Stops
-from connect import slot, source
+from connect import publication, source
 from connect.connector import broken
 from connect.rest import ConnectClient
 
@@ -80,7 +81,8 @@ class CaptureWatch:
     def _check_capture(self) -> None:
         src, capture = self._settings.source, self._settings.connect
         with source.connected(src) as connection:
-            slot.check_there(slot.state(connection, src.slot), src.slot)
+            check_source(self._settings, connection)
+            publication.check_whole(connection, src.publication)
         with ConnectClient(capture.url) as client:
             failed = broken(client, capture.connector)
         if failed:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from psycopg import Connection
 from pyspark.sql import SparkSession
@@ -21,8 +21,7 @@ from cdc.run.progress import SPARKS_ROWS, Bars
 from connect import catalog, connector, marker, slot, source
 from connect.registration import Registration
 from connect.rest import ConnectClient
-from sinks.lake.copied_files import CopyWriter, room_for_copy
-from sinks.lake.follower import DeltaFollower
+from sinks.lake.copied_files import CopiedFiles, CopyWriter, room_for_copy
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.keeper import Kept, files, kept
 
@@ -56,11 +55,19 @@ class Copied:
 
 
 NOTHING: Final = Copied({}, {})
-Copying = Callable[[Work, DeltaFollower, Sequence[Table], Copied], None]
+
+
+class TakesCopies(Protocol):
+    """Who is given a table's copy once it is written whole."""
+
+    def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None: ...
+
+
+Copying = Callable[[Work, TakesCopies, Sequence[Table], Copied], None]
 """Copies tables one by one, each noted as soon as it was taken in."""
 
 
-def started_over(work: Work, copy: Copying, follower: DeltaFollower, names: Sequence[TableName]) -> Copied:
+def started_over(work: Work, copy: Copying, follower: TakesCopies, names: Sequence[TableName]) -> Copied:
     """Copy tables as they are now, anew those whose schema changes before their copy is taken in."""
     copied = Copied({}, {})
     for left in reversed(range(STARTS)):
@@ -78,7 +85,7 @@ def started_over(work: Work, copy: Copying, follower: DeltaFollower, names: Sequ
     raise AssertionError("unreachable")
 
 
-def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table], copied: Copied) -> None:
+def first_copy(work: Work, follower: TakesCopies, missing: Sequence[Table], copied: Copied) -> None:
     """Copy on the snapshot of the pipeline's own slot, which is made for it."""
     # a second try: the slot of the first one is there, but its snapshot went with its connection
     if slot.state(work.connection, work.registration.slot) is not None:
@@ -87,11 +94,11 @@ def first_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table], co
     with _snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
         work.say(f"slot {work.registration.slot} at {format_lsn(bookmark.lsn)}")
         # the slot drains while the tables are copied: WAL would else pile up for as long as that takes
-        start_capture(work)
+        start_capture(work, anew=True)
         _copy(work, follower, missing, Snapshot(keeper, bookmark), copied)
 
 
-def later_copy(work: Work, follower: DeltaFollower, missing: Sequence[Table], copied: Copied) -> None:
+def later_copy(work: Work, follower: TakesCopies, missing: Sequence[Table], copied: Copied) -> None:
     """Copy on a temporary slot's snapshot, once capture is proven with these tables.
 
     Not at once when they are published: a transaction that began before would lose its first rows, which neither the
@@ -135,20 +142,25 @@ def _snapshot(
         yield keeper, snapshot.bookmark
 
 
-def start_capture(work: Work) -> None:
-    """Start the connector, or give it the new list of tables, and see a row go through it."""
+def start_capture(work: Work, *, anew: bool = False) -> None:
+    """Start the connector, or give it the new list of tables, and see a row go through it.
+
+    `anew`: from the beginning of a slot that was made this moment, whatever a connector of this name has read before.
+    """
     s = work.settings
     keys = catalog.other_keys(work.connection, work.captured, s.source.named_keys)
     captured = connector.Captured(work.captured, keys, s.log.max_row_bytes, work.client.extensions())
     config = connector.configuration(work.connection, s.source, s.connect, work.registration, captured)
-    done = connector.start(work.client, s.connect.connector, config)
+    if anew:
+        connector.start_anew(work.client, s.connect.connector, config)
+    done = "started" if anew else connector.start(work.client, s.connect.connector, config)
     if done:
         work.say(f"connector {s.connect.connector} {done}")
     proof = marker.Capture(s.source, s.log, work.client, s.connect.connector, s.pipeline.name)
     marker.prove(work.connection, proof)
 
 
-def _copy(work: Work, follower: DeltaFollower, tables: Sequence[Table], snapshot: Snapshot, copied: Copied) -> None:
+def _copy(work: Work, follower: TakesCopies, tables: Sequence[Table], snapshot: Snapshot, copied: Copied) -> None:
     keeper = snapshot.keeper
     readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
     spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)

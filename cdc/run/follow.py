@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.counted import counted
-from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
 from cdc.run import left_behind
 from cdc.run.acceptance import unfit
+from cdc.run.capture_chain import CaptureChain, find_commit, verifiable_from
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.collector import seldom
 from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream
@@ -36,10 +38,11 @@ from cdc.run.selected import came
 from cdc.run.stops import Stops
 from cdc.run.streams import Query, Runner, Stream
 from cdc.run.upkeep import kept_up
-from connect import registration, source
+from connect import heartbeat, source
 from connect.catalog import TablesRefusedError
 from connect.connector import placeholder
 from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import DeltaFollower
 from sinks.lake.recent import RecentChanges
 
 Say = Callable[[str], None]
@@ -129,10 +132,10 @@ def mark(settings: PipelineSettings) -> Lsn:
     """Write a heartbeat behind everything that is committed now: who has passed this LSN has all of it."""
     with source.connected(settings.source) as connection:
         # its commit flushes what others committed asynchronously: `now`, the end as written, then covers that, too
-        registration.beat(connection, settings.source, settings.pipeline.name, "caught up?")
+        heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "caught up?")
         now = source.current_lsn(connection)
         # and this one commits above it: on an idle source no position would ever pass it
-        registration.beat(connection, settings.source, settings.pipeline.name, "caught up!")
+        heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "caught up!")
     return now
 
 
@@ -210,9 +213,9 @@ class _Following:
         large = LargeRunReader(self.spark, s.log, unsent, small)
         # ENDs are read while runs are: each has a consumer of its own
         ends = NewEnds(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
-        readers = Readers(small, large, ends)
         follower = delta_follower(s, self._recent)
         held.callback(follower.close)
+        readers = Readers(small, large, ends, self._chain(follower, small))
         # no table of the source: the lake's own may lack columns that a newer version of ours has
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
@@ -220,6 +223,17 @@ class _Following:
         watched = Watched(reached, self._say, self._told.stops, self._told.renewal)
         stream = LakeStream(follower, readers, schema, s.log, s.delta[1], watched)
         return Query(self.spark, s.delta[0], s.follow.trigger_seconds, stream)
+
+    def _chain(self, follower: DeltaFollower, reader: RunReader) -> CaptureChain:
+        """What follows the heartbeats behind the lake's position."""
+        s, position = self._settings, follower.position()
+        if position is None:
+            raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
+        with Reader(s.log) as log:
+            since = verifiable_from(log, s.log.prefix, s.source, position)
+        return CaptureChain(
+            reader, s.source, s.pipeline.name, since, partial(find_commit, s.log, position.log_start, until=position)
+        )
 
     def _stand(self) -> list[Position] | None:
         """Where the followers behind the lake stand; None while one does not answer, since it may need any cut.

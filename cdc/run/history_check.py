@@ -8,6 +8,7 @@ from cdc.core.position import Bookmark, Position
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
+from cdc.run.continuity import check_continuity
 from cdc.run.pipeline import delta_follower
 from connect import source
 
@@ -26,12 +27,14 @@ def check_log(settings: PipelineSettings) -> None:
     A log that does not answer is waited for later.
     """
     position = check_copied(settings)
+    delta_follower(settings).check_capture()
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)
 
 
 def check_history(settings: PipelineSettings) -> None:
-    """Raise HistoryLostError when the source is another cluster, or was set back behind what the lake holds.
+    """Raise HistoryLostError when the source is another cluster, or was set back behind what the lake holds, and where
+    the capture cannot go on from there.
 
     Only a copy knows its timeline; the position's is not kept, so it is measured by the source's end alone.
     """
@@ -44,3 +47,5 @@ def check_history(settings: PipelineSettings) -> None:
         past.check(bookmark, str(name))
     if position is not None:
         past.check(Bookmark(position.lsn, past.system_identifier, past.timeline), "the lake")
+        with source.connected(settings.source) as connection:
+            check_continuity(settings, connection, position)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns import ends as columns
 from cdc.columns.ends import Ends, cut_runs, unapplied
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, TopicLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
@@ -19,6 +19,7 @@ from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transactions import check_position, ends_between
 from cdc.run import left_behind
+from cdc.run.capture_chain import CaptureChain
 from cdc.run.large_runs import LargeRunReader, ReadLargeRun
 from cdc.run.renewal import Renewal
 from cdc.run.schema_changes import SchemaChanges
@@ -41,11 +42,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How runs are read, by the driver itself or by a Spark job; and which are new."""
+    """How runs are read, by the driver itself or by a Spark job; which are new; and whether the log is whole."""
 
     small: RunReader
     large: LargeRunReader
     ends: NewEnds
+    chain: CaptureChain
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class LakeStream:
         # killed between two tables' commits, one is ahead of the cut: the first run has to reach as far for all
         self._ahead = follower.furthest()
         self._known = self._position.end_offset
-        readers.ends.begin(self._known + 1)
+        readers.ends.begin(self._position)
         self._held: list[Ends] = []
         self._beside = ThreadPoolExecutor(1, "runs")
         self._commits = ThreadPoolExecutor(1, "commits")
@@ -100,7 +102,7 @@ class LakeStream:
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position: they are the clock, and are read by the driver."""
-        options = following(self._log, self._topic, self._position.end_offset + 1, self._most)
+        options = following(self._log, self._topic, self._position.topic_offset + 1, self._most)
         return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -150,10 +152,9 @@ class LakeStream:
         self._admit()
         for run in runs:
             start = self._gone_along(run, self._position.next_offsets)
-            # not those that have come since `_admit`: their topics would be read on behind changes that nobody applies
-            tables = self._follower.taking_part()
-            changes = sum(run.counts(str(table.name) for table in tables).values())
-            read = self._read(run, tables, changes, start)
+            # before anything of the run is applied: a log that lacks commits is followed no further than it is whole
+            beat, start = self._readers.chain.check(run, self._position, start)
+            tables, changes, read = self._read_whole(run, start)
             self._committed()
             if self._seen_enough:
                 return
@@ -161,7 +162,7 @@ class LakeStream:
                 # the run before has left keys held, which was not known when this one was read; what tasks have written
                 # for it then is in no table, and swept
                 read = self._read(run, tables, changes, start)
-            position = run.position(self._position.generation, read.next_offsets)
+            position = replace(run.position(self._position, read.next_offsets), beat=beat)
             self._committing = self._commits.submit(self._commit, read, Progress(position, changes))
             # the run reaches whatever was ahead: no table is further than the position any more
             self._position, self._ahead = position, BEFORE_LOG
@@ -193,9 +194,32 @@ class LakeStream:
             self._watched.say(f"{stop}; the others go on → {stop.remedy}")
         self._watched.renewal.want(stop.name for stop in stops if stop.copy)
 
+    def _read_whole(self, run: Ends, start: Offsets) -> tuple[Sequence[Table], int, ReadRun | ReadLargeRun]:
+        """Read a run; tables whose topics have lost what it counts are stopped, and the others read without them."""
+        while True:
+            # not those that have come since `_admit`: their topics would be read on behind changes that nobody applies
+            tables = self._follower.taking_part()
+            changes = sum(run.counts(str(table.name) for table in tables).values())
+            try:
+                return tables, changes, self._read(run, tables, changes, start)
+            except TopicLostError as lost:
+                start = self._without(lost, tables, start)
+
+    def _without(self, lost: TopicLostError, tables: Sequence[Table], start: Offsets) -> Offsets:
+        """Stop the table whose topic this is, to be copied again; gives the offsets without the topic's."""
+        self._readers.small.forget(lost.topic)
+        names = [table.name for table in tables if change_topic(self._log.prefix, table.name) == lost.topic]
+        if not names:
+            raise lost
+        # what lies before is applied with the table as it was
+        self._committed()
+        self._tell(self._follower.stop(dict.fromkeys(names, lost.what), copy=names))
+        self._position = replace(self._position, next_offsets=_without_topic(self._position.next_offsets, lost.topic))
+        return _without_topic(start, lost.topic)
+
     def _read(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         if changes <= self._settings.small_run_changes:
-            return self._readers.small.read(run, tables, start)
+            return self._readers.small.read(run, tables, start, self._follower.applied(run))
         topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}
         return self._readers.large.read(run, self._follower.wanted(run, topics), start)
 
@@ -245,9 +269,14 @@ class LakeStream:
         position = self._follower.position()
         if position is None:
             raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
+        self._follower.check_capture()
         with Reader(self._log) as reader:
             check_position(reader, self._topic, position)
         return position
+
+
+def _without_topic(offsets: Offsets, topic: str) -> Offsets:
+    return {name: at for name, at in offsets.items() if name != topic}
 
 
 def _stretches(ends: Ends, late: Mapping[TableName, Bookmark]) -> Iterator[tuple[Ends, set[TableName]]]:

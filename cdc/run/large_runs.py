@@ -75,7 +75,8 @@ class LargeRunReader:
         # what tasks wrote of a table that they could not do alone is a part only: the driver does all of it again
         for each in others:
             _throw_away(each, found[each.topic])
-        small = self._small.read(run, [each.table for each in others], start)
+        applied = {each.table.name: each.after for each in others}
+        small = self._small.read(run, [each.table for each in others], start, applied)
         # a partition in which the run has nothing stays where it was
         moved = {
             each.topic: {**start.get(each.topic, {}), **_reached(found[each.topic])}

@@ -26,7 +26,7 @@ from cdc.run.failures import ours
 from cdc.run.pipeline import delta_follower, lease
 from cdc.run.progress import Bars
 from cdc.run.selected import followed_names, joining
-from connect import connector, publication, registration, source, topics
+from connect import connector, heartbeat, publication, registration, source, topics
 from connect.rest import ConnectClient
 from sinks.lake.follower import DeltaFollower
 
@@ -164,7 +164,7 @@ def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> Cop
     # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat. By a new
     # session: the work's own has said nothing for as long as they took, and may have ended
     with source.connected(settings.source) as connection:
-        registration.beat(connection, settings.source, settings.pipeline.name, "copied again")
+        heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "copied again")
     return copied
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from psycopg import Connection, sql
@@ -12,13 +13,14 @@ from cdc.columns.ends import Ends, of_values
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
-from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.position import FIRST_LOG, Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import LAST_MESSAGES, ends_in
+from cdc.log.transactions import LAST_MESSAGES, ends_in, log_bounds
 from cdc.run import left_behind
+from cdc.run.continuity import check_continuity
 from cdc.run.pipeline import delta_follower, lake_of
 from cdc.run.selected import followed_names
 from connect import readiness, slot, source
@@ -125,8 +127,8 @@ class Collector:
         """Everything, as it stands now."""
         lake = delta_follower(self._settings)
         self._tables = self._asked(partial(followed_names, self._settings, lake)) or self._settings.selection.names
-        lsn, rows, state = self._asked(self._source) or (None, {}, None)
         cut = self._asked(Cuts(lake_of(self._settings)).last)
+        lsn, rows, state = self._asked(partial(self._source, cut)) or (None, {}, None)
         fed = self._asked(self._fed) or {}
         positions = {self._settings.delta[0]: cut.position if cut else None}
         positions |= {name: self._position(name, each) for name, each in fed.items()}
@@ -166,7 +168,7 @@ class Collector:
             self._silent[name] = error.what
             return None
 
-    def _source(self) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
+    def _source(self, cut: Cut | None) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
         settings = self._settings
         with source.connected(settings.source) as connection:
             unread = readiness.unreadable(connection, settings.source, shapes(connection, self._tables))
@@ -178,6 +180,9 @@ class Collector:
             }
             state = slot.state(connection, settings.source.slot)
             self._asked(partial(slot.check_kept, state))
+            if cut is not None:
+                self._asked(delta_follower(settings).check_capture)
+                self._asked(partial(check_continuity, settings, connection, cut.position))
             return source.current_lsn(connection), rows, state
 
     def _connector(self) -> Mapping[str, Any] | None:
@@ -196,11 +201,13 @@ class Collector:
     def _recent_ends(self, positions: Iterable[Position | None]) -> Ends:
         """The ENDs that some follower may lack: those behind the last of them, and the newest where none is behind."""
         topic = transaction_topic(self._settings.log.prefix)
-        known = [at.end_offset for at in positions if at is not None]
+        known = [at for at in positions if at is not None]
+        # of the capture that goes on now: what is older, nobody lacks by the log
+        log_start = max(known, key=attrgetter("end_offset")).log_start if known else FIRST_LOG
         with Reader(self._settings.log) as reader:
-            first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
-            start = max(first, min([*known, end - LAST_MESSAGES]))
-            return ends_in(reader, topic, start, end)
+            first, end = log_bounds(reader, topic, log_start)
+            start = max(first, min([*(at.end_offset for at in known), end - LAST_MESSAGES]))
+            return ends_in(reader, topic, start, end, log_start)
 
     def _held(self, cut: Cut | None) -> dict[str, int | None]:
         return {str(table): self._asked(partial(_lake_rows, self._settings, table, cut)) for table in self._tables}

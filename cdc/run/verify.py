@@ -34,7 +34,7 @@ from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import otherwise
 from cdc.run.selected import followed_names
-from connect import registration, slot, source
+from connect import heartbeat, slot, source
 from connect.catalog import Examined
 from sinks.lake.feed import LakeFeed
 from sinks.lake.read import digest
@@ -124,7 +124,7 @@ def verify(
     Raises PreconditionError when a follower does not get there within `patience` seconds; without any, as soon as it is
     known that nobody brings it there.
     """
-    check_copied(settings)
+    stands = check_copied(settings)
     src = settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
@@ -146,10 +146,10 @@ def verify(
         ):
             lsn = snapshot.bookmark.lsn
             # an END above the LSN shows that everything up to it has come; an idle source would send none
-            registration.beat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
+            heartbeat.write_heartbeat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
             readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
             reader = held.enter_context(Reader(settings.log))
-            since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn)
+            since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn, stands.log_start)
             truth = _Truth(spark, readers, keeper, lsn, since, most, held)
             return _compared(settings, followers, now, truth, patience)
 

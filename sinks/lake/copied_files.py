@@ -16,7 +16,7 @@ from cdc.core.table import Table, TableName
 from sinks.lake import data_files, layout, statistics
 from sinks.lake.delta_log import Conflict, DeltaLog
 from sinks.lake.delta_state import Action, DataFile, State, now_ms, reached
-from sinks.lake.layout import SOURCE_PROPERTY, TABLE_PROPERTY, Lake
+from sinks.lake.layout import SCHEMA_PROPERTY, SOURCE_PROPERTY, TABLE_PROPERTY, Lake
 from sinks.lake.storage import Storage
 
 PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
@@ -103,8 +103,9 @@ def _description(table: Table, bookmark: Bookmark, log: DeltaLog | None, *, anew
     properties = {**log.state.configuration, **own}
     if SOURCE_PROPERTY in log.state.configuration and not anew:
         return [layout.described_as(name, schema, properties, log.state.table_id)]
-    # it was released, or stopped: with another id, whoever followed it knows that it is another table, of other columns
-    # perhaps
+    # it was released, or stopped, or its capture starts anew: by another id, whoever followed it knows that it is
+    # another table, of other columns perhaps. The old one may have taken in a schema change behind the new one's LSN
+    properties.pop(SCHEMA_PROPERTY, None)
     return layout.made(name, schema, properties, [*FEATURES, *log.state.protocol.get("writerFeatures", ())])
 
 

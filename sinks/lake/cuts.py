@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.core.errors import HistoryLostError
 from cdc.core.position import Position
-from sinks.lake.delta_state import DataFile, Move, State
+from sinks.lake.delta_state import DataFile, Move, State, reached
 from sinks.lake.layout import Lake
 from sinks.lake.own_table import OwnTable
 
@@ -115,6 +116,29 @@ class Cuts:
         before = None if after is None else after.position.end_offset + _SHIFT
         self._table.append([cut.as_record()], Move(self._lake.app_id, before, cut.position.end_offset + _SHIFT))
         self._last = cut
+
+    def begin_capture(self) -> int:
+        """Note that a new capture begins: until its first cut is there, nobody goes on from an older one.
+
+        Gives its number, which is higher than that of any before, finished or not.
+        """
+        number = self._capture_begun() + 1
+        self._table.commit([reached(self._capture_id, number)], "BEGIN CAPTURE")
+        return number
+
+    def check_capture(self) -> None:
+        """Raise HistoryLostError when the last cut is of an older capture than the one that was begun last."""
+        last = self.last()
+        if last is not None and last.position.log_start.number < self._capture_begun():
+            raise HistoryLostError("a recapture was begun and not finished", "run `cdc recapture` again")
+
+    def _capture_begun(self) -> int:
+        state = self._table.state()
+        return state.transactions.get(self._capture_id, 1) if state else 1
+
+    @property
+    def _capture_id(self) -> str:
+        return f"{self._lake.app_id}/capture"
 
     def maintain(self, hours: float, needed: int | None) -> None:
         """Keep the table small: cuts go that are older than so many hours, unless they are behind the one at `needed`.

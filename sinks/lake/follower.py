@@ -1,14 +1,14 @@
 """The Delta follower: one table a table of the source, and a cut after every batch."""
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cdc.columns.batch import ChangeBatch
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
 from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
+from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout, upkeep
 from sinks.lake.copied_files import CopiedFiles, release, take_in
@@ -54,9 +54,13 @@ class DeltaFollower:
         self._cuts.prepare()
         self._standings.add([table.name for table in tables])
 
-    def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
-        """Take the copied files in with one commit; whatever the table held before is replaced by it."""
-        take_in(self._lake, table, copy, bookmark, anew=table.name in {stop.name for stop in self.stopped()})
+    def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, anew: bool = False) -> None:
+        """Take the copied files in with one commit; whatever the table held before is replaced by it.
+
+        `anew`: as another table, by its id, also where the old one was not stopped.
+        """
+        anew = anew or table.name in {stop.name for stop in self.stopped()}
+        take_in(self._lake, table, copy, bookmark, anew=anew)
         self._standings.forget([table.name])
 
     def release(self, names: Sequence[TableName]) -> None:
@@ -130,14 +134,18 @@ class DeltaFollower:
         cut = self._cuts.last()
         return cut.position if cut else None
 
+    def applied(self, run: Ends) -> dict[TableName, int]:
+        """The offset of the last of these ENDs that each table has, by its copy or by a batch."""
+        return {name: standing.applied(run) for name, standing in self._standings.going().items()}
+
     def wanted(self, run: Ends, topics: Mapping[TableName, str]) -> list[Wanted]:
         """What the tables of these topics lack of a run; tables without any changes in it are left out."""
-        going = [(s, str(name)) for name, s in self._standings.going().items() if name in topics]
-        counts, holds = run.counts(name for _, name in going), self._intake.holds
+        going = {name: s for name, s in self._standings.going().items() if name in topics}
+        found = [(s, s.applied(run), topics[name]) for name, s in going.items()]
         return [
-            Wanted(s.table, topics[s.table.name], counts[name], s.applied(run), s.live.storage, holds(s))
-            for s, name in going
-            if name in counts
+            Wanted(s.table, topic, count, after, s.live.storage, self._intake.holds(s))
+            for s, after, topic in found
+            if (count := run.where(run.offset > after).counts([str(s.table.name)]).get(str(s.table.name)))
         ]
 
     def furthest(self) -> int:
@@ -162,8 +170,27 @@ class DeltaFollower:
         standings = self._standings.all()
         if self._cuts.last() is None and standings:
             lsn = min(standing.bookmark.lsn for standing in standings.values())
-            position = Position(self._lake.generation, BEFORE_LOG, lsn, 0)
+            position = Position(self._lake.generation, BEFORE_LOG, lsn, 0, log_start=LogStart(lsn=lsn))
             self._cuts.add(self._cut(standings, position, committed_ms), None)
+
+    def begin_capture(self) -> int:
+        """Note that the capture starts anew: nobody goes on from the last cut. Gives the new capture's number."""
+        return self._cuts.begin_capture()
+
+    def check_capture(self) -> None:
+        """Raise HistoryLostError when the capture was to start anew, and that was not brought to its end."""
+        self._cuts.check_capture()
+
+    def start_over(self, start: Callable[[int], LogStart], lsn: Lsn, offsets: Offsets, committed_ms: int) -> None:
+        """Mark the copies as the first cut of a capture that starts anew at this LSN, and reads on at these offsets.
+
+        `start`: where that capture begins in the log, for the END that is counted next.
+        """
+        last = self._cuts.last()
+        # above all that any table has: killed between two commits, one may be ahead of the last cut
+        at = max(self.furthest(), last.position.end_offset if last else BEFORE_LOG) + 1
+        position = Position(1, at, lsn, 0, offsets, start(at + 1))
+        self._cuts.add(self._cut(self._standings.going(), position, committed_ms), last)
 
     def joining(self) -> dict[TableName, Bookmark]:
         """Tables that take no part yet: they lack what lies between their copy and the position."""

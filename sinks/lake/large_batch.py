@@ -30,7 +30,7 @@ from sinks.lake.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A table's part of a run: what is wanted of its topic are changes of ENDs behind the offset `after`.
+    """A table's part of a run: `count` changes are wanted of its topic, of ENDs behind the offset `after`.
 
     `held`: whether changes of some of its keys wait.
     """
@@ -144,7 +144,8 @@ class _Reading:
     def part(self) -> Part:
         """What is to be done for what was read."""
         after = self._wanted.after
-        found = len({(each.tx_id, each.total_order) for each in self._refused})
+        late = [each for each in self._refused if self._plan.ranks.is_behind(each.tx_id, after)]
+        found = len({(each.tx_id, each.total_order) for each in late})
         # what cannot be read, and what waits behind it, is for who has all partitions
         alone = not (self._refused or self._foreign or self._wanted.held)
         part = Part(self._wanted.topic, self._partition, found, self._until, (), None, alone=alone)
@@ -152,11 +153,10 @@ class _Reading:
             return part
         changes = Changes.joined([each for each, _ in self._changes])
         places = np.concatenate([each for _, each in self._changes])
+        behind = places > after
+        changes, places = changes.take(np.flatnonzero(behind)), places[behind]
         part = replace(part, found=changes.distinct() + found)
-        late = places > after
-        if not alone or not late.any():
-            return part
-        return self._folded(part, changes.take(np.flatnonzero(late)), places[late])
+        return self._folded(part, changes, places) if alone and behind.any() else part
 
     def _folded(self, part: Part, changes: Changes, ranks: Integers) -> Part:
         # without a key, the row that goes here may have come by another partition

@@ -82,6 +82,19 @@ class OwnTable:
                     break
             raise self._moved()
 
+    def commit(self, actions: Sequence[Action], operation: str) -> None:
+        """Commit actions that do not depend on what the table holds; raises RefusedError when others keep it busy."""
+        with self._lock:
+            self.prepare()
+            assert self._log is not None
+            for _ in range(TRIES):
+                try:
+                    self._log.commit(actions, operation)
+                    return
+                except Conflict:
+                    self._log.refresh()
+            raise self._moved()
+
     def _moved(self) -> RefusedError:
         return RefusedError(f"another writer has moved {self._storage.uri()}", "stop the other `cdc follow`")
 

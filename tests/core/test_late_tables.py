@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 import pytest
+from pydantic import SecretStr
 
 from cdc.columns.ends import Ends, joined, of_values
 from cdc.core.change import Row
@@ -16,14 +17,16 @@ from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
-from cdc.log.runs import ReadRun, RunReader
+from cdc.log.runs import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.run import lake_stream
+from cdc.run.capture_chain import CaptureChain
 from cdc.run.lake_stream import LakeStream, Readers, Watched
 from cdc.run.large_runs import LargeRunReader
 from cdc.run.renewal import Renewal
 from cdc.run.schema_changes import SchemaChanges
 from cdc.run.stops import Stops
+from connect.settings import SourceSettings
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
@@ -36,6 +39,7 @@ from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import written
 
 OLD, NEW = table("old"), table("new")
+SOURCE = SourceSettings(host="nowhere", dbname="d", user="u", password=SecretStr("p"), tables=["public.old"])
 TRANSACTIONS = {110: OLD, 120: OLD, 130: NEW, 140: OLD, 150: NEW, 160: OLD}
 """Each inserts a row; its END's offset, its id and its LSN are the number."""
 
@@ -55,7 +59,7 @@ class NoChanges:
 class NoEnds:
     """Runs are given to the stream as they are."""
 
-    def begin(self, start: int) -> None:
+    def begin(self, position: Position) -> None:
         pass
 
 
@@ -94,9 +98,11 @@ class Interrupted(RunReader):
 
     meanwhile: ClassVar[dict[int, Callable[[], None]]] = {}
 
-    def read(self, run: Ends, tables: Sequence[Table], start: Offsets) -> ReadRun:
+    def read(
+        self, run: Ends, tables: Sequence[Table], start: Offsets, applied: Mapping[TableName, int] = NOTHING_APPLIED
+    ) -> ReadRun:
         self.meanwhile.pop(int(run.offset[-1]), lambda: None)()
-        return super().read(run, tables, start)
+        return super().read(run, tables, start, applied)
 
 
 class Stream(LakeStream):
@@ -106,10 +112,11 @@ class Stream(LakeStream):
         by_table = {t: inserts(t, [n for n, each in TRANSACTIONS.items() if each == t]) for t in (OLD, NEW)}
         log = LogInMemory({f"p.{t.name}": found for t, found in by_table.items()}, repeat({}))
         small = Interrupted(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
+        chain = CaptureChain(small, SOURCE, "p", Lsn(0), lambda lsn: True)
         self.follower, self.log = follower_of(lake), log
         super().__init__(
             self.follower,
-            Readers(small, cast("LargeRunReader", None), cast("NewEnds", NoEnds())),
+            Readers(small, cast("LargeRunReader", None), cast("NewEnds", NoEnds()), chain),
             cast("SchemaChanges", NoChanges()),
             LogSettings(bootstrap="nowhere:9", prefix="p"),
             DeltaSettings(kind="delta", path=lake.path),

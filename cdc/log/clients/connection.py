@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import stamina
 from confluent_kafka import KafkaError, KafkaException
 
-from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, UnreachableError
+from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.log.settings import LogSettings
 
 Answer = TypeVar("Answer")
@@ -18,7 +18,7 @@ REQUEST_SECONDS: Final = 10.0
 STALL_SECONDS: Final = 60.0
 TOO_LARGE_REMEDY: Final = "raise log.latest.max_record_bytes, and max.message.bytes of the topics that are there"
 
-_UNKNOWN: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+UNKNOWN: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 _TOO_LARGE: Final = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _TRANSIENT: Final = {
     KafkaError.BROKER_NOT_AVAILABLE,
@@ -41,6 +41,8 @@ _TRANSIENT: Final = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 """What a broker answers while the cluster finds itself again (the protocol's error codes, "Retriable")."""
+OFFSET_LOST: Final = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+"""What a broker answers for an offset that a topic has no more, or not yet."""
 _SETTINGS: Final = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FS}
 """What no waiting mends: a password, a certificate, an option."""
 
@@ -97,13 +99,13 @@ class Connection:
     def as_ours(self, error: KafkaError) -> CdcError:
         """One line for what librdkafka raised."""
         where, code = f"Kafka {self._log.bootstrap}", error.code()
-        if code in _UNKNOWN:
+        if code in UNKNOWN:
             return PreconditionError(f"{where}: no such topic: {error.str()}", "run `cdc bootstrap`")
         if code in _TOO_LARGE:
             return PreconditionError(f"{where}: a record is too large: {error.str()}", TOO_LARGE_REMEDY)
-        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        if code in OFFSET_LOST:
             # retention was quicker than the reader
-            return HistoryLostError(f"{where} no longer has what was to be read next: {error.str()}", "bootstrap again")
+            return HistoryLostError(f"{where} no longer has what was to be read next: {error.str()}", RECAPTURE)
         # its own codes are negative; those above zero are a broker's answer
         if code > 0 and code not in _TRANSIENT:
             return PreconditionError(f"{where} refused a request: {error.str()}", "see the broker's log")

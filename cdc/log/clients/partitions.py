@@ -14,7 +14,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from cdc.log.clients.connection import REQUEST_SECONDS, Answer, Connection
+from cdc.core.errors import RECAPTURE, TopicLostError
+from cdc.log.clients.connection import OFFSET_LOST, REQUEST_SECONDS, UNKNOWN, Answer, Connection
 from cdc.log.settings import LogSettings
 
 
@@ -79,6 +80,10 @@ class Partitions:
             self._known[topic] = [Place(topic, partition) for partition in sorted(found)]
         return self._known[topic]
 
+    def forget(self, topic: str) -> None:
+        """Ask anew which partitions a topic has: it may have been made anew."""
+        self._known.pop(topic, None)
+
     def first(self, places: Collection[Place]) -> dict[Place, int]:
         """The first offset of each that is still there."""
         return self._bounds(places, OFFSET_BEGINNING)
@@ -134,6 +139,9 @@ def _told_apart(found: list[Message]) -> Polled:
         error = message.error()
         if error is None:
             continue
+        if error.code() in OFFSET_LOST | UNKNOWN:
+            topic = message.topic() or ""
+            raise TopicLostError(topic, f"{topic} no longer has what was to be read next: {error.str()}", RECAPTURE)
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         ended[Place(message.topic() or "", message.partition() or 0)] = message.offset() or 0

@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from cdc.columns.changes import Messages
-from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.errors import RECAPTURE, TopicLostError, UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.message_columns import messages_of
 from cdc.log.clients.partitions import Partitions, Place
@@ -55,7 +55,7 @@ class StandingConsumer:
         """Be ready to give messages of a topic from these offsets on, partition by partition.
 
         A partition without an offset, or whose offset retention has taken away, is read from its beginning. Raises
-        PreconditionError when there is no such topic.
+        TopicLostError when there is no such topic.
         """
         places = [place for place in self._places if place.topic == topic] or self._discovered(topic)
         # whoever goes on where `take` has stopped finds what was read beyond it; anybody else is read to anew
@@ -63,6 +63,15 @@ class StandingConsumer:
         if lost:
             first = self._partitions.first(lost)
             self._begin({place: max(offsets.get(place.partition, 0), first[place]) for place in lost})
+
+    def forget(self, topic: str) -> None:
+        """Read a topic no more, and throw away what was read of it: it may have been made anew."""
+        own = [place for place in self._places if place.topic == topic]
+        if own and not self._resting:
+            self._partitions.consumer.incremental_unassign([place.at(0) for place in own])
+        for place in own:
+            del self._places[place]
+        self._partitions.forget(topic)
 
     def messages(self, topic: str) -> Messages:
         """What has been read of a topic and not been taken, in order within each partition."""
@@ -167,7 +176,7 @@ class StandingConsumer:
     def _discovered(self, topic: str) -> list[Place]:
         found = self._partitions.of(topic)
         if not found:
-            raise PreconditionError(f"there is no topic {topic}", "run `cdc bootstrap`")
+            raise TopicLostError(topic, f"there is no topic {topic}", RECAPTURE)
         return found
 
     def _begin(self, offsets: Mapping[Place, int]) -> None:

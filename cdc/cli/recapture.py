@@ -1,0 +1,45 @@
+"""`cdc recapture`: start the capture anew, under the same name, when something between source and log was lost."""
+
+from typing import Annotated
+
+import typer
+
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("recapture")(recapture)
+
+
+def recapture(
+    context: typer.Context,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Start the capture anew, and copy all tables again, when history was lost.
+
+    For a slot, a publication, topics or a whole Kafka that were lost, and for a source that was set back. It says what
+    it will do, and asks. The followers show what they have until the copies are there.
+    """
+    settings = Invocation.of(context).settings
+    from cdc.core.position import format_lsn
+    from cdc.run.failures import failures_of
+    from cdc.run.pipeline import spark_session
+    from cdc.run.recapture import plan_recapture
+    from cdc.run.recapture import recapture as run
+
+    with failures_of("the recapture"):
+        for line in plan_recapture(settings).lines():
+            output.say(line)
+        output.confirm(f"start the capture of pipeline {settings.pipeline.name} anew?", yes=yes)
+        with output.progress() as bars:
+            done = run(settings, lambda: spark_session(settings, "recapture"), output.say, bars)
+    if json:
+        copied = {str(name): rows for name, rows in done.copied.items()}
+        output.as_json({"lsn": format_lsn(done.lsn), "copied": copied})
+    else:
+        output.table(("table", "copied rows"), [(str(name), rows) for name, rows in done.copied.items()])

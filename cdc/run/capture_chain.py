@@ -1,0 +1,215 @@
+"""Is a commit missing between the source and the log? The chain of heartbeats says so, in the log's own order.
+
+A beat names the beat before it, and where the slot stood (`connect/heartbeat.py`). The log is whole up to a beat when
+the beat before it in the log is the one that it names, and when the slot stood at a commit of the log.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from cdc.columns.arrays import Integers
+from cdc.columns.changes import Changes, Op
+from cdc.columns.ends import Ends
+from cdc.core.errors import RECAPTURE, HistoryLostError
+from cdc.core.position import LogStart, Lsn, Offsets, Position, format_lsn
+from cdc.log.clients.reader import Reader
+from cdc.log.names import change_topic, transaction_topic
+from cdc.log.runs import RunReader
+from cdc.log.settings import LogSettings
+from cdc.log.transactions import EndsAbove, log_bounds
+from connect.heartbeat import START, Beat, digest_of, heartbeat_table, read_beat
+from connect.settings import SourceSettings
+
+NEVER: Final = Lsn(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedBeat:
+    """A beat as the log has it: its text, and its commit."""
+
+    text: str
+    commit: Lsn
+
+
+IsCaptured = Callable[[Lsn], bool]
+"""Is there a commit at this LSN in the log, or does the capture begin there?"""
+
+
+class CaptureChain:
+    """Follows the heartbeats of one pipeline through the runs of one stream.
+
+    `verifiable_from`: beats that committed before this LSN are in the log no more, and are not asked for. `find_commit`
+    looks into the log for a commit that this stream has not seen itself.
+    """
+
+    def __init__(
+        self, reader: RunReader, source: SourceSettings, pipeline: str, verifiable_from: Lsn, find_commit: IsCaptured
+    ) -> None:
+        self._reader = reader
+        self._table = heartbeat_table(source)
+        self._pipeline = pipeline
+        self._verifiable_from = verifiable_from
+        self._find_commit = find_commit
+        # behind a stretch that the log has no more, the first beat is taken as it comes
+        self._is_taken_up = verifiable_from == 0
+        self._commits = np.empty(0, np.int64)
+
+    def check(self, run: Ends, before: Position, start: Offsets) -> tuple[str | None, Offsets]:
+        """Check the beats of a run that follows on `before`.
+
+        Gives the digest of the last beat, and the offsets where reading goes on.
+        Raises HistoryLostError when the log lacks commits.
+        """
+        self._commits = np.concatenate([self._commits, run.lsn])
+        beating = run.touching(str(self._table.name))
+        beating = beating[run.lsn[beating] >= self._verifiable_from]
+        if not len(beating):
+            return before.beat, start
+        chosen = np.zeros(len(run), np.bool_)
+        chosen[beating] = True
+        read = self._reader.read(run.where(chosen), [self._table], start)
+        found = read.batch.changes[self._table.name]
+        beats = _beats(found.changes, found.ranks, self._pipeline, run)
+        last = before.beat if self._is_taken_up else None
+        self._is_taken_up = True
+        digest = check_beats(beats, last, lambda lsn: self._is_captured(lsn, before))
+        self._forget_confirmed(beats)
+        return digest, read.next_offsets
+
+    def _is_captured(self, lsn: Lsn, position: Position) -> bool:
+        if lsn <= position.log_start.lsn:
+            return True
+        at = int(np.searchsorted(self._commits, lsn))
+        if at < len(self._commits) and self._commits[at] == lsn:
+            return True
+        # what this stream has seen begins behind it, perhaps
+        return at == 0 and self._find_commit(lsn)
+
+    def _forget_confirmed(self, beats: Sequence[CapturedBeat]) -> None:
+        """Slots only move on: what lies before the last one's place is not asked for again."""
+        slots = [beat.slot_lsn or 0 for each in beats if (beat := read_beat(each.text))]
+        if slots:
+            self._commits = self._commits[np.searchsorted(self._commits, max(slots)) :]
+
+
+def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_captured: IsCaptured) -> str | None:
+    """The digest of the last of these beats; `last` is that of the beat before them, None where it is not known.
+
+    Debezium confirms commits to the slot that are in the log, and nothing else. A slot that stood elsewhere was moved,
+    or the log lost what it had. Raises HistoryLostError where that was so, and where a beat is missing.
+    """
+    for each in beats:
+        if digest_of(each.text) == last:
+            # delivered twice
+            continue
+        if beat := read_beat(each.text):
+            _check_slot(beat, is_captured)
+            _check_previous(beat, each.commit, last)
+        last = digest_of(each.text)
+    return last
+
+
+def _check_slot(beat: Beat, is_captured: IsCaptured) -> None:
+    slot = beat.slot_lsn
+    if slot is not None and not is_captured(slot):
+        raise _moved(slot)
+
+
+def _moved(slot: Lsn) -> HistoryLostError:
+    return HistoryLostError(
+        f"the log lacks commits: the capture went on with its slot at {format_lsn(slot)}, and no commit of the log is"
+        " at that LSN (somebody moved the slot, or made it anew, or the log lost its end)",
+        RECAPTURE,
+    )
+
+
+def _check_previous(beat: Beat, commit: Lsn, last: str | None) -> None:
+    if last is not None and beat.previous != last:
+        raise HistoryLostError(
+            f"the log lacks commits before {format_lsn(commit)}: heartbeats of the source are missing (the source was"
+            " set back to an older state, or the log lost its end, or the publication left changes out)",
+            RECAPTURE,
+        )
+
+
+def verifiable_from(reader: Reader, prefix: str, source: SourceSettings, position: Position) -> Lsn:
+    """From which commit on the log has every heartbeat behind this position; 0 where it has all of them."""
+    topic = change_topic(prefix, heartbeat_table(source).name)
+    first = reader.beginning([topic])[topic].get(0, 0)
+    if first <= position.next_offsets.get(topic, {}).get(0, 0):
+        return Lsn(0)
+    end = reader.end([topic])[topic].get(0, 0)
+    # retention has passed this position: the oldest beat that is left is where the chain can be taken up again
+    left = (record.value for record in reader.read(topic, 0, first, end) if record.value)
+    return next((Lsn(_envelope(each).source.lsn) for each in left), NEVER)
+
+
+def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, position: Position) -> None:
+    """Follow the heartbeats that the log has behind a position, without what lies between them.
+
+    Raises HistoryLostError as `check_beats` does; of slots, only those are asked for with which a capture began.
+    """
+    topic = change_topic(log.prefix, heartbeat_table(source).name)
+    with Reader(log) as reader:
+        first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+        known = position.next_offsets.get(topic, {}).get(0, 0)
+        records = [record.value for record in reader.read(topic, 0, max(first, known), end) if record.value]
+    beats = [*_own_beats(records, pipeline, position.lsn)]
+    check_beats(beats, position.beat if first <= known else None, lambda lsn: True)
+    starts = {beat.slot_lsn or 0 for each in beats if (beat := read_beat(each.text)) and beat.mark == START}
+    for lsn in sorted(lsn for lsn in starts if lsn > position.log_start.lsn):
+        if not find_commit(log, position.log_start, Lsn(lsn)):
+            raise _moved(Lsn(lsn))
+
+
+class _Source(msgspec.Struct):
+    """Where a change lies: above all commits before it, below its own."""
+
+    lsn: int
+
+
+class _Row(msgspec.Struct):
+    pipeline: str = ""
+    beat: str = ""
+
+
+class _Envelope(msgspec.Struct):
+    source: _Source
+    after: _Row | None = None
+
+
+_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+def _own_beats(messages: Iterable[bytes], pipeline: str, applied: Lsn) -> Iterator[CapturedBeat]:
+    """The beats of a pipeline among messages, without those that were delivered before."""
+    for each in map(_envelope, messages):
+        if each.after is not None and each.after.pipeline == pipeline and each.source.lsn > applied:
+            applied = Lsn(each.source.lsn)
+            yield CapturedBeat(each.after.beat, applied)
+
+
+def find_commit(log: LogSettings, start: LogStart, lsn: Lsn, until: Position | None = None) -> bool:
+    """Is there a commit at this LSN in the log, up to a position? Nobody knows where the log begins behind it: yes."""
+    topic = transaction_topic(log.prefix)
+    with Reader(log) as reader, suppress(HistoryLostError):
+        last = until.end_offset if until else log_bounds(reader, topic, start)[1] - 1
+        found = EndsAbove(reader, topic, Lsn(lsn - 1), start).up_to(last)
+        return bool(len(found)) and int(found.lsn[0]) == lsn
+    return True
+
+
+def _beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:
+    """The versions of the pipeline's row, in the order of their commits; `ends`: the END's offset of each change."""
+    order = np.lexsort((changes.total_order, ends))
+    rows = changes.rows.take(order.tolist()).to_pylist()
+    commits = run.lsn[np.searchsorted(run.offset, ends[order])].tolist()
+    told = zip(rows, changes.op[order].tolist(), commits, strict=True)
+    return [
+        CapturedBeat(row["beat"], Lsn(lsn)) for row, op, lsn in told if op != Op.DELETE and row["pipeline"] == pipeline
+    ]

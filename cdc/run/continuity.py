@@ -1,0 +1,64 @@
+"""Can the capture go on from what the lake has? What was lost between source and log is told before it is built upon.
+
+The stream finds gaps by itself, in the log's own order (`capture_chain.py`); here the parts are asked how they stand.
+"""
+
+import time
+from contextlib import suppress
+from typing import Final
+
+from psycopg import Connection
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
+from cdc.core.position import Lsn, Position, format_lsn
+from cdc.log.clients.reader import Reader
+from cdc.log.names import transaction_topic
+from cdc.log.transactions import check_position
+from cdc.run.capture_chain import check_ahead, find_commit
+from connect import publication, registration, slot
+
+VISIBLE_SECONDS: Final = 10.0
+"""How long a commit in the log may take to be seen: its markers reach the partitions one by one (KIP-98)."""
+
+
+def check_continuity(settings: PipelineSettings, connection: Connection, position: Position) -> None:
+    """Raise HistoryLostError when source or log lack what leads on from the lake's position.
+
+    `connection` is one to the source. A log that does not answer is waited for later.
+    """
+    check_source(settings, connection)
+    found = slot.state(connection, settings.source.slot)
+    with suppress(UnreachableError), Reader(settings.log) as reader:
+        check_position(reader, transaction_topic(settings.log.prefix), position)
+        if found and found.confirmed_lsn is not None:
+            _check_confirmed(settings, found.confirmed_lsn, position)
+        check_ahead(settings.log, settings.source, settings.pipeline.name, position)
+
+
+def check_source(settings: PipelineSettings, connection: Connection) -> None:
+    """Raise HistoryLostError when the source has lost what the capture goes on from: record, slot or publication."""
+    src, name = settings.source, settings.pipeline.name
+    if registration.registered(connection, src, name) is None:
+        raise HistoryLostError(
+            f"the source does not know pipeline {name} any more: schema {src.heartbeat_schema}, or its row, is gone",
+            RECAPTURE,
+        )
+    slot.check_there(slot.state(connection, src.slot), src.slot)
+    if publication.published(connection, src.publication) is None:
+        raise HistoryLostError(
+            f"publication {src.publication} is gone: what was written without it cannot be decoded", RECAPTURE
+        )
+
+
+def _check_confirmed(settings: PipelineSettings, confirmed: Lsn, position: Position) -> None:
+    """The slot keeps nothing below what was confirmed, which is always a commit: the log has to have it."""
+    deadline = time.monotonic() + VISIBLE_SECONDS
+    while confirmed > position.log_start.lsn and not find_commit(settings.log, position.log_start, confirmed):
+        if time.monotonic() > deadline:
+            raise HistoryLostError(
+                f"slot {settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at that"
+                " LSN: somebody moved the slot, or made it anew, or the log lost its end",
+                RECAPTURE,
+            )
+        time.sleep(0.2)

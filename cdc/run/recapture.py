@@ -1,0 +1,176 @@
+"""`cdc recapture`: the capture starts anew, under the same name, whatever was lost between the source and the log.
+
+A new slot gives a new snapshot and a new place in the log. All tables are copied on that snapshot beside the old ones,
+and take their places when every copy is there: until then readers of the lake, and the followers behind it, have what
+they had. Positions go on counting (`cdc.core.position.LogStart`), also in topics that were made anew.
+
+Killed at any moment, it is run again: from its first step on, the lake says that it was begun, and nobody follows it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from psycopg import Connection
+from pyspark.sql import SparkSession
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.position import Bookmark, LogStart, Lsn, Offsets
+from cdc.core.table import Table, TableName
+from cdc.log.clients.reader import Reader
+from cdc.log.names import change_topic, transaction_topic
+from cdc.run import copies
+from cdc.run.acceptance import as_one
+from cdc.run.bootstrap import accept_tables, prepare_capture
+from cdc.run.copies import Copied, Work
+from cdc.run.pipeline import delta_follower, lease
+from cdc.run.progress import Bars
+from cdc.run.selected import in_source
+from connect import connector, slot, source
+from connect.catalog import TablesRefusedError
+from connect.rest import ConnectClient
+from sinks.lake.copied_files import CopiedFiles
+from sinks.lake.follower import DeltaFollower
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a recapture will do: the tables that it copies, with their estimated rows, and what it makes anew."""
+
+    tables: Mapping[TableName, int]
+    passed_over: Sequence[PreconditionError]
+    slot: str
+    connector: str
+    topics: str
+
+    def lines(self) -> list[str]:
+        """The plan for people, a line a step."""
+        rows = sum(self.tables.values())
+        return [
+            f"slot {self.slot} is dropped and made anew; connector {self.connector} forgets how far it was",
+            f"the topics {self.topics} go on, and are made where they are gone",
+            f"copied again: {', '.join(map(str, self.tables))} (about {rows:,} rows)",
+            *(f"left as it is, and followed no more: {refusal}" for refusal in self.passed_over),
+            "the lake, the indexes and the latest topics stay as they are until all copies are there",
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The tables that were copied, with their rows, and the LSN at which the new capture begins."""
+
+    copied: Mapping[TableName, int]
+    lsn: Lsn
+
+
+def plan_recapture(settings: PipelineSettings) -> Plan:
+    """What `recapture` would do now. Raises CdcError with whatever keeps it from that; changes nothing."""
+    with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
+        tables, passed_over = _accepted(settings, connection, client)
+        rows = {table.name: count for table, count in _estimated(connection, tables)}
+    return Plan(rows, passed_over, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
+
+
+def recapture(settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, bars: Bars) -> Outcome:
+    """Start the capture anew, and copy all tables again.
+
+    Raises CdcError with whatever keeps it from that, before anything is given up where that can be known, and
+    RefusedError while somebody follows the lake on this machine.
+    """
+    with (
+        lease(settings, settings.delta[0]),
+        lease(settings, "bootstrap"),
+        source.connected(settings.source) as connection,
+        ConnectClient(settings.connect.url) as client,
+    ):
+        follower = delta_follower(settings)
+        if follower.position() is None:
+            raise HistoryLostError("the lake has no copy yet", "run `cdc bootstrap`")
+        tables, _ = _accepted(settings, connection, client)
+        spark = start_spark()
+        # from here on nobody goes on from the old position, whatever happens to this process
+        number = follower.begin_capture()
+        _give_up_old_capture(settings, connection, client, say)
+        stands = prepare_capture(settings, connection, tables, say, is_ours=True)
+        start = _log_ends(settings, tables)
+        work = Work(settings, connection, client, spark, [table.name for table in tables], stands, say, bars)
+        held = _HeldCopies()
+        copied = copies.started_over(work, copies.first_copy, held, work.captured)
+        return _swapped(follower, held, copied, start, number)
+
+
+def _accepted(
+    settings: PipelineSettings, connection: Connection, client: ConnectClient
+) -> tuple[list[Table], Sequence[PreconditionError]]:
+    """The tables that can be captured, and why others cannot; raises TablesRefusedError when none can."""
+    names = in_source(connection, settings)
+    tables, refused = accept_tables(settings, connection, client, names, needless=set(names))
+    refusals = [as_one(found) for found in refused.values()]
+    if not tables:
+        raise TablesRefusedError(refusals)
+    return tables, refusals
+
+
+def _estimated(connection: Connection, tables: Sequence[Table]) -> Sequence[tuple[Table, int]]:
+    """Tables with their rows, as the planner estimates them."""
+    query = (
+        "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
+        " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s OR c.oid IN (SELECT relid FROM"
+        " pg_partition_tree(to_regclass(format('%%I.%%I', %s::text, %s::text))) WHERE isleaf)"
+    )
+    found = []
+    for table in tables:
+        name = (table.name.schema, table.name.table)
+        row = connection.execute(query, (*name, *name)).fetchone()
+        found.append((table, int(row[0]) if row else 0))
+    return found
+
+
+def _give_up_old_capture(settings: PipelineSettings, connection: Connection, client: ConnectClient, say: Say) -> None:
+    """Stop the connector, then take its slot away: a connector that still ran would fail at once, and say so."""
+    name = settings.connect.connector
+    connector.halt(client, name)
+    slot.drop(connection, settings.source.slot)
+    say(f"connector {name} stopped, slot {settings.source.slot} dropped")
+
+
+def _log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int, Offsets]:
+    """Where the transaction topic and the tables' topics end: the new capture writes behind that."""
+    order, changes = transaction_topic(settings.log.prefix), [change_topic(settings.log.prefix, t.name) for t in tables]
+    # not only what is committed: what an old task has left open is ended by the new one, and lies before its own
+    with Reader(settings.log, committed=False) as reader:
+        ends = reader.end([order, *changes])
+    return ends[order].get(0, 0), {topic: ends[topic] for topic in changes}
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldCopies:
+    """Copies that are written, and wait for the others before they take the places of the old ones."""
+
+    found: dict[TableName, tuple[Table, CopiedFiles, Bookmark]] = field(default_factory=dict)
+
+    def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
+        self.found[table.name] = (table, copy, bookmark)
+
+
+def _swapped(
+    follower: DeltaFollower, held: _HeldCopies, copied: Copied, start: tuple[int, Offsets], number: int
+) -> Outcome:
+    """Put the copies into their places, and the lake at the beginning of the new capture."""
+    if not held.found:
+        raise TablesRefusedError(copied.unfit.values())
+    lsn = Lsn(min(bookmark.lsn for _, _, bookmark in held.found.values()))
+    stopped = {name: "the capture started anew without it" for name in follower.bookmarks() if name not in held.found}
+    stopped |= {name: unfit.what for name, unfit in copied.unfit.items() if name in stopped}
+    follower.stop(stopped, copy=list(stopped))
+    follower.prepare([table for table, _, _ in held.found.values()])
+    # all files are there: these are commits of some milliseconds each, and the cut that names them all comes last
+    for table, files, bookmark in held.found.values():
+        follower.load(table, files, bookmark, anew=True)
+    topic_offset, offsets = start
+    follower.start_over(partial(LogStart, topic_offset, number=number, lsn=lsn), lsn, offsets, int(time.time() * 1000))
+    return Outcome(copied.rows, lsn)

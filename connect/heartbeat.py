@@ -1,0 +1,84 @@
+"""The heartbeat: one row of the source for each pipeline, whose versions form a chain.
+
+Every beat names the digest of the beat before it and the place of the slot at that moment. A reader of the log who
+follows the chain knows that no commit before a beat is missing. Commits go missing when somebody moves the slot by
+hand, restores the source from a backup or takes changes out of the publication, and when the log loses its end
+(*Designing Data-Intensive Applications*, "Trust, but Verify").
+"""
+
+import hashlib
+from typing import Final
+
+import msgspec
+from psycopg import Connection, sql
+
+from cdc.core.position import Lsn, parse_lsn
+from cdc.core.table import Column, Kind, Table, TableName
+from connect.settings import SourceSettings
+
+HEARTBEAT: Final = "heartbeat"
+START: Final = "the capture starts"
+"""What marks the beat that Debezium writes with each session that it opens."""
+
+# `sha256`, not `md5`: a server in FIPS mode refuses that
+_NEXT: Final = """INSERT INTO {table} AS last (pipeline, beat) VALUES ({pipeline}, {first})
+ON CONFLICT (pipeline) DO UPDATE SET beat = {next}"""
+_BEAT: Final = """jsonb_build_object('at', clock_timestamp(), 'mark', {mark}::text, 'slot', (
+    SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = {slot}), 'previous', {previous})::text"""
+_PREVIOUS: Final = "encode(sha256(convert_to(last.beat, 'UTF8')), 'hex')"
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """One version of the row. `slot`: where the slot was confirmed up to, as `16/B374D848`; `previous`: the digest of
+    the version before, None for the first."""
+
+    at: str = ""
+    mark: str | None = None
+    slot: str | None = None
+    previous: str | None = None
+
+    @property
+    def slot_lsn(self) -> Lsn | None:
+        return parse_lsn(self.slot) if self.slot else None
+
+
+def heartbeat_table(source: SourceSettings) -> Table:
+    """The table of heartbeats, as the log has it: a row for each pipeline."""
+    columns = (Column("pipeline", Kind.TEXT), Column("beat", Kind.TEXT))
+    return Table(TableName(source.heartbeat_schema, HEARTBEAT), columns, ("pipeline",))
+
+
+def read_beat(text: str) -> Beat | None:
+    """A beat as the row has it; None for one that is no link of a chain, as older versions wrote them."""
+    try:
+        return msgspec.json.decode(text, type=Beat)
+    except msgspec.MsgspecError:
+        return None
+
+
+def digest_of(text: str) -> str:
+    """What the next beat calls this one."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_heartbeat(connection: Connection, source: SourceSettings, pipeline: str, mark: str) -> None:
+    """Write a beat that the log will carry: `mark` is seen there once everything committed before it is."""
+    connection.execute(heartbeat_query(source, pipeline, mark))
+
+
+def heartbeat_query(source: SourceSettings, pipeline: str, mark: str | None = None) -> sql.Composed:
+    """The statement that writes a beat.
+
+    The connector runs it as well, so that a slot of idle tables moves (Debezium, "WAL disk space consumption"), and
+    with every session that it opens: so the log has where the slot stood when the capture started.
+    """
+
+    def beat(previous: sql.SQL) -> sql.Composed:
+        return sql.SQL(_BEAT).format(mark=sql.Literal(mark), slot=sql.Literal(source.slot), previous=previous)
+
+    return sql.SQL(_NEXT).format(
+        table=sql.Identifier(source.heartbeat_schema, HEARTBEAT),
+        pipeline=sql.Literal(pipeline),
+        first=beat(sql.SQL("NULL")),
+        next=beat(sql.SQL(_PREVIOUS)),
+    )

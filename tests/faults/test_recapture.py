@@ -1,0 +1,239 @@
+"""History that is lost between the source and the log is found, and `cdc recapture` leads out of it."""
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import CdcError, HistoryLostError
+from cdc.core.table import TableName
+from cdc.log.clients.topics import Admin
+from cdc.log.names import change_topic, transaction_topic
+from cdc.run.pipeline import delta_follower
+from connect.connector import failure, halt
+from connect.rest import ConnectClient
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import Following, booted, caught_up, following, problems, recapture_all, verified
+from tests.waiting import until
+
+TABLES = ("public.things", "public.others")
+SCHEMA = (
+    "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
+    "CREATE TABLE others (id int PRIMARY KEY, name text)",
+    "INSERT INTO things SELECT n, n FROM generate_series(1, 20) AS n",
+    "INSERT INTO others SELECT n, n::text FROM generate_series(1, 20) AS n",
+)
+CHANGES = (
+    "INSERT INTO things VALUES (100, 1)",
+    "UPDATE things SET total = total + 1 WHERE id < 5",
+    "DELETE FROM things WHERE id = 7",
+    "UPDATE others SET name = 'x' WHERE id = 3",
+)
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+    """Two tables that are followed, with changes applied."""
+    made = make_pipeline(*SCHEMA, tables=TABLES)
+    booted(made, spark)
+    made.run(*CHANGES)
+    caught_up(made, spark)
+    return made
+
+
+def move_slot(pipeline: Pipeline) -> None:
+    """What is committed while the connector is stopped is passed over by hand."""
+    settings = pipeline.settings
+    with ConnectClient(settings.connect.url) as client:
+        halt(client, settings.connect.connector)
+        pipeline.run("DELETE FROM things WHERE id = 9", "INSERT INTO others VALUES (200, 'lost')")
+        until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
+        pipeline.run(f"SELECT pg_replication_slot_advance('{settings.source.slot}', pg_current_wal_lsn())")
+        client.resume(settings.connect.connector)
+        pipeline.run("INSERT INTO others VALUES (201, 'behind it')")
+
+
+def make_slot_anew(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    with ConnectClient(settings.connect.url) as client:
+        halt(client, settings.connect.connector)
+        until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
+        pipeline.run(
+            f"SELECT pg_drop_replication_slot('{settings.source.slot}')",
+            "DELETE FROM things WHERE id = 9",
+            f"SELECT pg_create_logical_replication_slot('{settings.source.slot}', 'pgoutput')",
+        )
+        client.resume(settings.connect.connector)
+
+
+def drop_slot(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    with ConnectClient(settings.connect.url) as client:
+        halt(client, settings.connect.connector)
+        until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
+        pipeline.run(f"SELECT pg_drop_replication_slot('{settings.source.slot}')", "DELETE FROM things WHERE id = 9")
+
+
+def drop_publication(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    pipeline.run(
+        f'DROP PUBLICATION "{settings.source.publication}"',
+        "DELETE FROM things WHERE id = 9",
+        "INSERT INTO others VALUES (200, 'lost')",
+    )
+    with ConnectClient(settings.connect.url) as client:
+        until(lambda: failure(client, settings.connect.connector) is not None, "the connector fails")
+
+
+def drop_toolkit_schema(pipeline: Pipeline) -> None:
+    pipeline.run("DROP SCHEMA cdc CASCADE", "DELETE FROM things WHERE id = 9")
+
+
+def lose_topics(pipeline: Pipeline) -> None:
+    """All of the pipeline's topics are gone, those of the latest log among them."""
+    settings = pipeline.settings
+    with ConnectClient(settings.connect.url) as client:
+        client.delete(settings.connect.connector)
+    pipeline.run("DELETE FROM things WHERE id = 9")
+    admin = AdminClient({"bootstrap.servers": settings.log.bootstrap})
+    names = [name for name in admin.list_topics(timeout=10).topics if settings.log.prefix in name]
+    with Admin(settings.log) as own:
+        own.delete(names)
+        until(lambda: not own.topics(names), "the topics are gone")
+
+
+def cut_order_off(pipeline: Pipeline) -> None:
+    """The transaction topic loses all that it has by now, while nobody follows."""
+    pipeline.run("DELETE FROM things WHERE id = 9")
+    time_out_topic(pipeline, transaction_topic(pipeline.settings.log.prefix))
+    pipeline.run("INSERT INTO others VALUES (201, 'behind it')")
+
+
+def time_out_topic(pipeline: Pipeline, topic: str) -> None:
+    """Retention takes everything that a topic has once the log has what is committed now."""
+    heard = pipeline.connection.execute("SELECT pg_current_wal_lsn()").fetchone()
+    until(lambda: slot_is(pipeline, f"confirmed_flush_lsn >= '{heard[0]}'" if heard else ""), "the log has it")
+    admin = AdminClient({"bootstrap.servers": pipeline.settings.log.bootstrap})
+    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    # -1: up to the high watermark
+    for done in admin.delete_records([TopicPartition(topic, each, -1) for each in partitions]).values():
+        done.result()
+
+
+def slot_is_free(pipeline: Pipeline) -> bool:
+    return slot_is(pipeline, "NOT active")
+
+
+def slot_is(pipeline: Pipeline, condition: str) -> bool:
+    found = pipeline.connection.execute(
+        f"SELECT {condition} FROM pg_replication_slots WHERE slot_name = %s".encode(), (pipeline.settings.source.slot,)
+    ).fetchone()
+    return found == (True,)
+
+
+LOSSES: dict[str, tuple[Callable[[Pipeline], None], str]] = {
+    "slot moved": (move_slot, "no commit of the log"),
+    "slot made anew": (make_slot_anew, "no commit of the log|failed"),
+    "slot dropped": (drop_slot, "is gone, and with it the changes"),
+    "publication dropped": (drop_publication, "publication .* is gone"),
+    "schema dropped": (drop_toolkit_schema, "does not know pipeline"),
+    "topics lost": (lose_topics, "there is no topic"),
+    "order cut off": (cut_order_off, "begins at .*, behind this follower's"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_lost_history_is_told_and_recaptured(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
+    lose, told = LOSSES[loss]
+    lose(pipeline)
+    for verb in (caught_up, booted):
+        with pytest.raises(CdcError, match=f"({told}).*`cdc recapture`"):
+            verb(pipeline, spark)
+    assert any("`cdc recapture`" in problem for problem in problems(pipeline))
+    indexed = searched(pipeline)
+    done = recapture_all(pipeline, spark)
+    assert set(map(str, done.copied)) == set(TABLES)
+    # who searches has what was there, until the followers behind the lake go on
+    assert searched(pipeline) == indexed
+    pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    assert not booted(pipeline, spark).changed
+    assert not problems(pipeline)
+
+
+def searched(pipeline: Pipeline) -> int:
+    """How many documents a search of `things` finds."""
+    found = httpx.get(f"{pipeline.servers.values.search_url}/{pipeline.settings.pipeline.name}-public-things/_count")
+    return int(found.json()["count"])
+
+
+def test_a_slot_that_is_moved_under_a_running_follow_ends_it(pipeline: Pipeline, spark: SparkSession) -> None:
+    running = Following(pipeline, spark, tuple(pipeline.settings.followers))
+    running.start()
+    running.wait_for("following")
+    move_slot(pipeline)
+    running.join()
+    assert isinstance(running.failure, HistoryLostError)
+    assert "no commit of the log" in str(running.failure)
+    recapture_all(pipeline, spark)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_recapture_that_was_broken_off_is_told_and_made_again(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop_slot(pipeline)
+    for step in ("cdc.run.recapture._give_up_old_capture", "cdc.run.recapture._log_ends", "cdc.run.recapture._swapped"):
+        with monkeypatch.context() as patched:
+            patched.setattr(step, kill)
+            with pytest.raises(Killed):
+                recapture_all(pipeline, spark)
+        for verb in (caught_up, booted):
+            with pytest.raises(
+                HistoryLostError, match="a recapture was begun and not finished → run `cdc recapture` again"
+            ):
+                verb(pipeline, spark)
+    # killed between two tables' copies
+    with monkeypatch.context() as patched:
+        patched.setattr("sinks.lake.follower.DeltaFollower.start_over", kill)
+        with pytest.raises(Killed):
+            recapture_all(pipeline, spark)
+    with pytest.raises(HistoryLostError, match="was begun and not finished"):
+        caught_up(pipeline, spark)
+    recapture_all(pipeline, spark)
+    pipeline.run("INSERT INTO things VALUES (300, 3)")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+@pytest.mark.parametrize("how", ["deleted", "timed out"])
+def test_a_change_topic_that_is_lost_stops_its_table_alone(pipeline: Pipeline, spark: SparkSession, how: str) -> None:
+    settings = pipeline.settings
+    pipeline.run("DELETE FROM things WHERE id = 9", "UPDATE others SET name = 'y' WHERE id = 4")
+    topic = change_topic(settings.log.prefix, TableName.parse("public.things"))
+    time_out_topic(pipeline, topic)
+    if how == "deleted":
+        with Admin(settings.log) as admin:
+            admin.delete([topic])
+            until(lambda: not admin.topics([topic]), "the topic is gone")
+    with following(pipeline, spark) as running:
+        running.wait_for("public.things is followed no further")
+        running.wait_for("public.things is copied again")
+        pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
+        until(lambda: not delta_follower(settings).stopped(), "nothing is stopped")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+def kill(*_: object, **__: object) -> None:
+    raise Killed

@@ -1,0 +1,116 @@
+"""A source that is put back to an older state, and a log that loses its end, on parts of the test's own."""
+
+import subprocess
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.config.init import TemplateValues, template
+from cdc.core.errors import HistoryLostError
+from cdc.local.endpoints import Part
+from cdc.local.home import Home
+from cdc.local.parts import down, up
+from cdc.log.names import transaction_topic
+from connect.connector import halt
+from connect.rest import ConnectClient
+from tests.pipelines import Pipeline
+from tests.servers_fixture import Servers
+from tests.verbs import booted, caught_up, problems, recapture_all, verified
+from tests.waiting import until
+
+PARTS = {Part.POSTGRES, Part.KAFKA, Part.CONNECT}
+SCHEMA = (
+    "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
+    "INSERT INTO things SELECT n, n FROM generate_series(1, 20) AS n",
+)
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def pipeline(home: Home, tmp_path: Path, spark: SparkSession) -> Pipeline:
+    """A pipeline on parts of its own, followed by a lake; a first copy, and some changes applied."""
+    found = up(home, PARTS)
+    password = found.postgres_password.read()
+    values = TemplateValues(
+        host=found.postgres_host,
+        port=found.postgres_port,
+        dbname="postgres",
+        user=found.postgres_user,
+        password="${env:CDC_TEST_PASSWORD}",
+        bootstrap=found.kafka_bootstrap,
+        connect_url=found.connect_url,
+        tables=("public.things",),
+    )
+    text = template(values)
+    (tmp_path / "cdc.yaml").write_text(text[: text.index("  search:\n")])
+    servers = Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}))
+    made = Pipeline(tmp_path / "cdc.yaml", servers, servers.connect(), {"CDC_TEST_PASSWORD": password})
+    made.run(*SCHEMA)
+    booted(made, spark)
+    made.run("UPDATE things SET total = total + 1 WHERE id < 5")
+    caught_up(made, spark)
+    return made
+
+
+def told_and_recaptured(pipeline: Pipeline, spark: SparkSession, told: str) -> None:
+    for verb in (caught_up, booted):
+        with pytest.raises(HistoryLostError, match=f"{told}.*`cdc recapture`"):
+            verb(pipeline, spark)
+    assert any("`cdc recapture`" in problem for problem in problems(pipeline))
+    recapture_all(pipeline, spark)
+    with session_on(pipeline) as session:
+        session.execute("INSERT INTO things VALUES (300, 3)")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_source_that_is_put_back_and_grows_beyond_the_log_is_told(
+    pipeline: Pipeline, home: Home, spark: SparkSession
+) -> None:
+    settings, data = pipeline.settings, home.folder("postgres") / "data"
+    down(home, {Part.POSTGRES})
+    subprocess.run(["cp", "-a", str(data), str(data.with_name("backup"))], check=True)
+    up(home, {Part.POSTGRES})
+    with session_on(pipeline) as session:
+        session.execute("UPDATE things SET total = 0")
+        session.execute("DELETE FROM things WHERE id = 9")
+    caught_up(pipeline, spark)
+    with ConnectClient(settings.connect.url) as client:
+        halt(client, settings.connect.connector)
+        down(home, {Part.POSTGRES})
+        subprocess.run(["rm", "-r", str(data)], check=True)
+        data.with_name("backup").rename(data)
+        up(home, {Part.POSTGRES})
+        with session_on(pipeline) as session:
+            session.execute("CREATE TABLE wal AS SELECT n, repeat('x', 1000) FROM generate_series(1, 20000) AS n")
+            session.execute("INSERT INTO things VALUES (200, 2)")
+        client.resume(settings.connect.connector)
+    told_and_recaptured(pipeline, spark, "the log lacks commits")
+
+
+def test_a_log_that_lost_its_end_is_told(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:
+    settings = pipeline.settings
+    [log] = (home.folder("kafka") / "data").glob(f"{transaction_topic(settings.log.prefix)}-0/*.log")
+    size = log.stat().st_size
+    pipeline.run("DELETE FROM things WHERE id = 9")
+    end = pipeline.connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
+    assert end is not None
+    confirmed = f"SELECT confirmed_flush_lsn >= '{end[0]}' FROM pg_replication_slots"
+    until(lambda: pipeline.connection.execute(confirmed.encode()).fetchone() == (True,), "the log has it")
+    down(home, {Part.CONNECT})
+    down(home, {Part.KAFKA})
+    with log.open("r+b") as file:
+        file.truncate(size)
+    # a broker that was killed reads its segments again, and makes what lies beside them anew
+    for beside in (*log.parent.glob("*.index"), *log.parent.glob("*.timeindex"), *log.parent.glob("*.snapshot")):
+        beside.unlink()
+    (log.parents[1] / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    up(home, {Part.KAFKA, Part.CONNECT})
+    told_and_recaptured(pipeline, spark, "no commit of the log is|the log lacks commits")
+
+
+def session_on(pipeline: Pipeline) -> "psycopg.Connection[tuple[object, ...]]":
+    """A session of its own: the pipeline's went with the server."""
+    return pipeline.servers.connect()
