@@ -22,17 +22,17 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
     retention = log.retention_hours * HOUR_MS
     # one partition: with three, ENDs came before their BEGINs and in another order than the commits (seen)
     ordering = Topic(
-        transaction_topic(log.prefix), 1, log.replication_factor, _kept(retention * TRANSACTION_RETENTION_FACTOR)
+        transaction_topic(log.prefix), 1, log.replication_factor, _kept(log, retention * TRANSACTION_RETENTION_FACTOR)
     )
     # of the order of its changes nothing may be lost: it is read by itself, and a shape is the last one of its table
-    shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _kept(retention))
+    shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _kept(log, retention))
     # whoever follows the log reads them to see that it lacks nothing; Debezium's own nobody reads
-    beating = Topic(change_topic(log.prefix, beats), 1, log.replication_factor, _kept(retention))
+    beating = Topic(change_topic(log.prefix, beats), 1, log.replication_factor, _kept(log, retention))
     return [
         ordering,
         shapes,
         beating,
-        *(Topic(name, 1, log.replication_factor, _kept(HOUR_MS)) for name in heartbeat_topics(log.prefix)),
+        *(Topic(name, 1, log.replication_factor, _kept(log, HOUR_MS)) for name in heartbeat_topics(log.prefix)),
         *of_tables(log, tables),
     ]
 
@@ -40,7 +40,7 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
 def of_tables(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
     """The change topics of these tables."""
     # the broker's own bound is 1 MB
-    config = {**_kept(log.retention_hours * HOUR_MS), "max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
+    config = {**_kept(log, log.retention_hours * HOUR_MS), "max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
     return [Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, config) for table in tables]
 
 
@@ -78,6 +78,14 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
         )
 
 
-def _kept(milliseconds: int) -> dict[str, str]:
-    """Never compacted: a TRUNCATE has no key, which a compacted topic refuses. Retention goes by the broker's clock."""
-    return {"cleanup.policy": "delete", "retention.ms": str(milliseconds), "message.timestamp.type": "LogAppendTime"}
+def _kept(log: LogSettings, milliseconds: int) -> dict[str, str]:
+    """Never compacted: a TRUNCATE has no key, which a compacted topic refuses. Retention goes by the broker's clock.
+
+    All replicas but one have a message before it counts as written: what a single broker loses, another one has.
+    """
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": str(milliseconds),
+        "message.timestamp.type": "LogAppendTime",
+        "min.insync.replicas": str(max(1, log.replication_factor - 1)),
+    }
