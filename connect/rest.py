@@ -64,12 +64,13 @@ class ConnectClient:
         return found
 
     def resume(self, name: str) -> None:
-        """Let a stopped connector run; one that runs goes on."""
+        """Let a connector run that was paused or stopped; one that runs goes on."""
         self._call("PUT", f"/connectors/{name}/resume")
 
-    def restart(self, name: str) -> None:
-        """Start what has failed of it again, the connector or its tasks (KIP-745)."""
-        self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+    def restart(self, name: str, *, whole: bool = False) -> None:
+        """Start what has failed of it again, the connector or its tasks, or, on request, all of it (KIP-745)."""
+        only_failed = "false" if whole else "true"
+        self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed={only_failed}")
 
     def make_stopped(self, name: str, config: Mapping[str, str]) -> None:
         """Make a connector that does not run yet (KIP-980)."""

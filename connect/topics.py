@@ -39,20 +39,20 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
 
 def of_tables(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
     """The change topics of these tables."""
-    # the broker's own bound is 1 MB
-    config = {**_kept(log, log.retention_hours * HOUR_MS), "max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
+    config = _of_changes(log)
     return [Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, config) for table in tables]
 
 
-def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> None:
-    """Look at the topics that are there already.
+def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> list[str]:
+    """Look at the topics that are there already; gives the names of those that have more partitions than they should,
+    and are followed all the same.
 
-    Raises PreconditionError when one is not `ours`, or has another partition count: keys would lie in other
-    partitions than before.
+    Raises PreconditionError when one is not `ours`, has fewer partitions, or several where the order needs one.
     """
     present = admin.topics([topic.name for topic in topics])
     for topic in topics:
         _check(topic, present.get(topic.name), ours)
+    return [t.name for t in topics if t.name in present and present[t.name].partitions > t.partitions]
 
 
 def ensure(admin: Admin, topics: Sequence[Topic]) -> list[str]:
@@ -71,11 +71,23 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
             f"topic {wanted.name} is there already and is not this pipeline's",
             "choose another log.prefix, or delete it",
         )
-    if present.partitions != wanted.partitions:
+    if wanted.partitions == 1 < present.partitions:
+        raise PreconditionError(
+            f"topic {wanted.name} has {present.partitions} partitions: the order of what is in it needs a single one",
+            "Kafka takes none back: choose another pipeline.name, and bootstrap",
+        )
+    # where a key lies moves with the count, which is what adding partitions does, too: changes are put in order by
+    # their transaction, whatever partition they come in. Fewer is no topic of ours
+    if present.partitions < wanted.partitions:
         raise PreconditionError(
             f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
             "set log.partitions back: with another count, keys would move",
         )
+
+
+def _of_changes(log: LogSettings) -> dict[str, str]:
+    # the broker's own bound is 1 MB
+    return {**_kept(log, log.retention_hours * HOUR_MS), "max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
 
 
 def _kept(log: LogSettings, milliseconds: int) -> dict[str, str]:

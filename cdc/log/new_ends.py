@@ -1,8 +1,10 @@
 """ENDs as they come, read by a consumer that stands ready."""
 
+import time
 from typing import Final
 
 from cdc.columns.ends import Ends, joined
+from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import FIRST_LOG, Position
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
@@ -10,6 +12,8 @@ from cdc.log.transactions import AT_A_TIME, ends_of
 
 BEGIN: Final = b'{"status":"BEGIN"'
 """What every second message of the transaction topic begins with: it need not be parsed."""
+ALONE_SECONDS: Final = 10.0
+"""How often the topic is asked whether it still has one partition."""
 
 
 class NewEnds:
@@ -19,10 +23,12 @@ class NewEnds:
         self._consumer = consumer
         self._topic = transaction_topic(prefix)
         self._log_start = FIRST_LOG
+        self._next_question = 0.0
 
     def begin(self, position: Position) -> None:
         """Read on behind this position. Raises TopicLostError when there is no such topic."""
         self._log_start = position.log_start
+        self._next_question = time.monotonic()
         self._consumer.stand(self._topic, {0: position.topic_offset + 1})
 
     def waiting(self) -> int:
@@ -32,14 +38,26 @@ class NewEnds:
     def read(self, most: int) -> Ends:
         """The ENDs that are committed now, in order, among the next `most` offsets at least; there may be none.
 
-        Raises PreconditionError for a message that is no event, UnreachableError when no broker answers.
+        Raises PreconditionError for a message that is no event, HistoryLostError when the topic has got a second
+        partition, UnreachableError when no broker answers.
         """
+        self._check_alone()
         until, found, more = self._consumer.ahead(self._topic, most), list[Ends](), True
         while more:
             more = self._consumer.read_until(until, AT_A_TIME)
             found.append(self._taken())
         self._consumer.done()
         return joined(found).counted_from(self._log_start)
+
+    def _check_alone(self) -> None:
+        """With a second partition, where some ENDs are, commits would be left out in silence."""
+        if time.monotonic() >= self._next_question:
+            self._next_question = time.monotonic() + ALONE_SECONDS
+            if (found := self._consumer.discover(self._topic)) > 1:
+                raise HistoryLostError(
+                    f"topic {self._topic} has {found} partitions: the order of commits was in its only one",
+                    f"delete it; {RECAPTURE}",
+                )
 
     def _taken(self) -> Ends:
         offsets, values = self._consumer.values(self._topic)

@@ -24,6 +24,8 @@ PATIENCE_SECONDS = 60.0
 NOTHING_APPLIED: Final[Mapping[TableName, int]] = MappingProxyType({})
 CHECK_SECONDS: Final = 1.0
 """How often it is asked behind that whether there is anything left to be read."""
+DISCOVERY_SECONDS: Final = 2.0
+"""So often a topic that lacks changes is asked for partitions that somebody has added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,13 @@ class RunReader:
         sought = [*self._sought(run, tables, applied)]
         for each in sought:
             self._consumer.stand(each.topic, start.get(each.topic, {}))
-        deadline = time.monotonic() + self._patience
+        deadline, discovery = time.monotonic() + self._patience, time.monotonic() + DISCOVERY_SECONDS
         while missing := self._missing(sought):
             self._consumer.read_on([each.topic for each in missing])
+            if time.monotonic() >= discovery:
+                for each in missing:
+                    self._consumer.discover(each.topic)
+                discovery = time.monotonic() + DISCOVERY_SECONDS
             if time.monotonic() >= deadline:
                 self._check(missing)
                 deadline = time.monotonic() + CHECK_SECONDS

@@ -168,7 +168,8 @@ def prepare_capture(
     with Admin(settings.log) as admin:
         wanted = topics.wanted(settings.log, [table.name for table in tables], beats, history)
         is_ours = is_ours or stands is not None
-        topics.check(admin, wanted, ours=is_ours)
+        if more := topics.check(admin, wanted, ours=is_ours):
+            say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
         # without a row of ours, what has these names is somebody else's, and would be drained or altered
         if not is_ours:
             _nothing_of_ours(settings, connection)

@@ -74,10 +74,13 @@ class Partitions:
 
     def of(self, topic: str) -> list[Place]:
         """The partitions of a topic, none when there is no such topic."""
-        # asked once: a topic that is there keeps its partitions for as long as a follower reads it
-        if not self._known.get(topic):
-            found = self._asked(lambda: self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions)
-            self._known[topic] = [Place(topic, partition) for partition in sorted(found)]
+        # asked once: somebody may add partitions, but most who ask do so for every batch (`asked_again`)
+        return self._known.get(topic) or self.asked_again(topic)
+
+    def asked_again(self, topic: str) -> list[Place]:
+        """The partitions that a topic has by now."""
+        found = self._asked(lambda: self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions)
+        self._known[topic] = [Place(topic, partition) for partition in sorted(found)]
         return self._known[topic]
 
     def forget(self, topic: str) -> None:

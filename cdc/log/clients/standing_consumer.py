@@ -73,6 +73,13 @@ class StandingConsumer:
             del self._places[place]
         self._partitions.forget(topic)
 
+    def discover(self, topic: str) -> int:
+        """Read partitions that a topic got since, from their beginning; how many partitions it has by now."""
+        found = self._partitions.asked_again(topic)
+        if new := [place for place in found if place not in self._places]:
+            self._begin(self._partitions.first(new))
+        return len(found)
+
     def messages(self, topic: str) -> Messages:
         """What has been read of a topic and not been taken, in order within each partition."""
         return messages_of(topic, [message for _, each in self._of(topic) for message in each.waiting])

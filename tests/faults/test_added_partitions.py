@@ -1,0 +1,85 @@
+"""Somebody adds partitions to topics of a pipeline that is followed."""
+
+import random
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.table import TableName
+from cdc.log.clients.reader import Reader
+from cdc.log.names import change_topic, transaction_topic
+from connect.rest import ConnectClient
+from tests.pipelines import MakePipeline, Pipeline
+from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.verbs import Following, booted, caught_up, following, verified
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def add_partitions(pipeline: Pipeline, topic: str, count: int) -> None:
+    """The topic has `count` partitions, and the capture writes to all of them."""
+    settings = pipeline.settings
+    client = AdminClient({"bootstrap.servers": settings.log.bootstrap})
+    for added in client.create_partitions([NewPartitions(topic, count)]).values():
+        added.result()
+    with ConnectClient(settings.connect.url) as connect:
+        # a producer hears of them within five minutes by itself
+        connect.restart(settings.connect.connector, whole=True)
+
+
+def is_written(pipeline: Pipeline, topic: str, partition: int) -> bool:
+    with Reader(pipeline.settings.log) as reader:
+        return reader.end([topic])[topic].get(partition, 0) > 0
+
+
+def test_change_topics_are_followed_with_the_partitions_that_they_have(
+    make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    booted(pipeline, spark)
+    topics = [change_topic(pipeline.settings.log.prefix, TableName.parse(name)) for name in (ORDERS, ITEMS)]
+    work = Workload(pipeline.connection, random.Random(8))
+    with following(pipeline, spark) as running:
+        work.write(20)
+        running.wait_for("lake: ")
+        for topic in topics:
+            add_partitions(pipeline, topic, 6)
+
+        def is_spread() -> bool:
+            work.write(20)
+            return all(is_written(pipeline, topic, partition) for topic in topics for partition in range(6))
+
+        until(is_spread, "the new partitions are written to", every=0.5)
+        assert verified(pipeline, spark).equal
+    assert not any("trying again" in line for line in running.said), running.said
+    work.write(50)
+    capsys.readouterr()
+    booted(pipeline, spark, ORDERS)
+    told = f"more partitions than log.partitions, followed as they are: {', '.join(topics)}"
+    assert capsys.readouterr().err.count(told) == 1
+    work.write(50)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_the_order_of_commits_needs_its_one_partition(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    booted(pipeline, spark)
+    topic = transaction_topic(pipeline.settings.log.prefix)
+    running = Following(pipeline, spark, ("lake",))
+    running.start()
+    try:
+        Workload(pipeline.connection, random.Random(9)).write(5)
+        running.wait_for("lake: ")
+        add_partitions(pipeline, topic, 2)
+        until(lambda: running.failure is not None, "it ends")
+    finally:
+        running.end()
+    assert isinstance(running.failure, HistoryLostError)
+    assert f"topic {topic} has 2 partitions" in str(running.failure)
+    with pytest.raises(PreconditionError, match=f"topic {topic} has 2 partitions: .* choose another pipeline.name"):
+        booted(pipeline, spark)
