@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc.cli.output import PlainBars, say
+from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
 from cdc.run.bootstrap import Outcome, bootstrap
 from cdc.run.follow import follow
@@ -34,6 +36,13 @@ def recapture_all(pipeline: Pipeline, spark: SparkSession) -> Recaptured:
 def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:
     settings = pipeline.settings
     follow(settings, lambda: spark, tuple(settings.followers), say, until_caught_up=True)
+
+
+def caught_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
+    """The followers catch up, but for tables that are stopped or keys that are held, which is told; all of that."""
+    with pytest.raises(IncompleteError, match=told) as left:
+        caught_up(pipeline, spark)
+    return str(left.value)
 
 
 def problems(pipeline: Pipeline) -> list[str]:

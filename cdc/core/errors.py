@@ -1,5 +1,6 @@
 """What a user can cause or meet, each as one line: what happened, to which object, what to do."""
 
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 RECAPTURE: Final = "`cdc recapture` starts the capture anew, and copies all tables again"
@@ -9,7 +10,7 @@ RECAPTURE: Final = "`cdc recapture` starts the capture anew, and copies all tabl
 class CdcError(Exception):
     """A failure with a remedy; the command line prints it as one line and exits with `exit_code`.
 
-    The codes are the README's: 2 configuration, 3 precondition, 4 unreachable, 5 divergence,
+    The codes are the README's: 2 configuration, 3 precondition, 4 unreachable, 5 divergence, 6 incomplete,
     7 history lost, 8 refused.
     """
 
@@ -51,6 +52,20 @@ class DivergenceError(CdcError):
     """A follower does not hold what its source holds."""
 
     exit_code = 5
+
+
+class IncompleteError(CdcError):
+    """What was asked for is done, but for tables that are stopped or keys that are held; `left` tells of each."""
+
+    exit_code = 6
+
+    def __init__(self, left: Iterable[CdcError]) -> None:
+        self.left = tuple(left)
+        super().__init__("; ".join(map(str, self.left)))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(map(str, self.left))
 
 
 class HistoryLostError(CdcError):

@@ -14,7 +14,14 @@ from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.counted import counted
-from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.errors import (
+    CdcError,
+    HistoryLostError,
+    IncompleteError,
+    PreconditionError,
+    RefusedError,
+    UnreachableError,
+)
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
@@ -39,7 +46,6 @@ from cdc.run.stops import Stops
 from cdc.run.streams import Query, Runner, Stream
 from cdc.run.upkeep import kept_up
 from connect import heartbeat, source
-from connect.catalog import TablesRefusedError
 from connect.connector import placeholder
 from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
@@ -63,7 +69,8 @@ def follow(
 
     Spark starts once the followers are ours and the source is the one that they were copied from. Whoever runs it in
     a thread stops it by `stopping`. A follower that fails stops alone, the lake with all that it feeds; the first
-    failure is raised when all have ended, or that of a capture that will never send what was asked for.
+    failure is raised when all have ended, or that of a capture that will never send what was asked for; on request,
+    IncompleteError where all have caught up but for tables that are stopped or keys that are held.
     """
     seldom()
     stopping = stopping or threading.Event()
@@ -89,15 +96,17 @@ def follow(
             running = [threads.submit(following.run, name) for name in names]
             hopeless = _attended(running, capture, stopping)
             failures = [failure for each in running if (failure := each.result())]
-    for failure in [*failures, hopeless, _stopped(settings) if until_caught_up else None]:
+    for failure in [*failures, hopeless, _left(settings) if until_caught_up else None]:
         if failure:
             raise failure
 
 
-def _stopped(settings: PipelineSettings) -> CdcError | None:
-    """The tables that have not caught up, and will not by themselves."""
-    found = left_behind.stopped(settings, delta_follower(settings))
-    return TablesRefusedError(found) if found else None
+def _left(settings: PipelineSettings) -> CdcError | None:
+    """The tables and keys that have not caught up, and will not by themselves."""
+    lake = delta_follower(settings)
+    held = [left_behind.held(name, *counts) for name, counts in sorted(lake.held().items())]
+    found = [*left_behind.stopped(settings, lake), *held]
+    return IncompleteError(found) if found else None
 
 
 def _attended(
