@@ -7,21 +7,22 @@ from dataclasses import dataclass
 
 from psycopg import Connection
 
-from cdc.core.errors import RECAPTURE, PreconditionError
+from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
+from connect.connector_state import look_up
 from connect.heartbeat import HEARTBEAT, START, heartbeat_query
 from connect.registration import HISTORY, Registration
 from connect.rest import ConnectClient
 from connect.settings import CaptureSettings, SourceSettings
 from connect.source import TEXT_OPTIONS
 
-LOST = ("publication", "no longer available", "offset", "replication slot")
-"""What a failure names that no restart mends: what the connector was to go on from is gone."""
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
+INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
+ALL_MESSAGES = ".*"
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 
@@ -82,6 +83,7 @@ def configuration(
         # with every session that a task opens before it streams: the log then has where the slot stood at that moment
         "database.initial.statements": heartbeat_query(source, registration.pipeline, START).as_string(connection),
         **_events(registration),
+        **_messages(capture),
         # the same text whatever the server's or the role's own settings, as in our own sessions
         "driver.options": TEXT_OPTIONS,
         **(_exact_text(registration) if POSTGRES_TEXT in captured.plugins else {}),
@@ -165,6 +167,18 @@ def _bounds(captured: Captured) -> dict[str, str]:
     return bounds | converters | {"value.converter.max.bytes": str(captured.max_row_bytes)}
 
 
+def _messages(capture: CaptureSettings) -> dict[str, str]:
+    """By default a `pg_logical_emit_message` of any application is sent on, to a topic of its own: where that is not
+    there, the producer waits for it for ever, and all tables with it."""
+    return {} if sends_messages(capture) else {EXCLUDED_MESSAGES: ALL_MESSAGES}
+
+
+def sends_messages(capture: CaptureSettings) -> bool:
+    """Are messages of `pg_logical_emit_message` wanted in the log? The user's own settings say so, if anything does."""
+    asked = capture.overrides
+    return INCLUDED_MESSAGES in asked or asked.get(EXCLUDED_MESSAGES, ALL_MESSAGES) != ALL_MESSAGES
+
+
 def _topics(captured: Captured) -> dict[str, str]:
     return {"topic.naming.strategy": OWN_TOPICS} if has_own_topics(captured.plugins) else {}
 
@@ -217,19 +231,23 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | Non
 
 
 def _revived(client: ConnectClient, name: str) -> str | None:
-    """Kafka Connect never starts a failed task again by itself."""
-    reason = failure(client, name)
-    if reason is None:
-        return None
-    client.restart(name)
-    # a restart is accepted before it happens (KIP-745): whoever looks too early sees the old failure
-    _within(RESTART_SECONDS, lambda: failure(client, name) is None)
-    return f"started again; it had failed: {reason}"
+    """Kafka Connect never starts a failed task again by itself, nor one that somebody paused or stopped."""
+    found = look_up(client, name)
+    if found.idle is not None:
+        # a task that had failed before stays failed; resuming is answered before it has happened, too
+        client.resume(name)
+        _within(RESTART_SECONDS, lambda: look_up(client, name).idle is None)
+    if found.failure is not None:
+        client.restart(name)
+        # a restart is accepted before it happens (KIP-745): whoever looks too early sees the old failure
+        _within(RESTART_SECONDS, lambda: failure(client, name) is None)
+        return f"started again; it had failed: {found.failure}"
+    return f"resumed; it was {found.idle}" if found.idle is not None else None
 
 
 def halt(client: ConnectClient, name: str) -> None:
     """Stop the connector, if there is one, until no task is left. Raises PreconditionError when it does not stop."""
-    if client.status(name) is not None:
+    if look_up(client, name).state is not None:
         _stop(client, name)
 
 
@@ -264,8 +282,8 @@ def _stop(client: ConnectClient, name: str) -> None:
 
 
 def _has_stopped(client: ConnectClient, name: str) -> bool:
-    status = client.status(name)
-    return status is None or (status["connector"]["state"] == "STOPPED" and not status["tasks"])
+    found = look_up(client, name)
+    return found.state is None or (found.state == "STOPPED" and not found.tasks)
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:
@@ -279,38 +297,10 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 def failure(client: ConnectClient, name: str) -> str | None:
     """The first line of what a failed connector or task says; None while none has failed."""
-    status = client.status(name)
-    # a connector is RUNNING beside a task that FAILED
-    for part in (status["connector"], *status["tasks"]) if status else ():
-        if part["state"] == "FAILED":
-            return _telling_line(str(part.get("trace", "")))
-    return None
+    return look_up(client, name).failure
 
 
 def captures(client: ConnectClient, name: str, tables: Iterable[TableName]) -> bool:
     """Is one of these tables among those that the connector is to send?"""
     listed = (client.config(name) or {}).get("table.include.list", "").split(",")
     return any(_exactly(table) in listed for table in tables)
-
-
-def broken(client: ConnectClient, name: str) -> PreconditionError | None:
-    """What to tell of a connector that failed; None while it has not."""
-    reason = failure(client, name)
-    if reason is None:
-        return None
-    return PreconditionError(f"connector {name} failed: {reason}", _remedy(reason))
-
-
-def _remedy(reason: str) -> str:
-    if "differ only by case" in reason:
-        # in the log it stays, also once it is undone, where no trigger has taken the table out in time
-        return f"rename one of them; without event triggers Debezium cannot pass what is in the log: then {RECAPTURE}"
-    if any(sign in reason for sign in LOST):
-        return RECAPTURE
-    return "mend the cause; `cdc bootstrap` starts it again"
-
-
-def _telling_line(trace: str) -> str:
-    lines = [line.strip() for line in trace.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes or lines or ["no reason given"])[-1 if causes else 0]

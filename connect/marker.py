@@ -7,18 +7,24 @@ from uuid import uuid4
 
 from psycopg import Connection
 
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import CdcError
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
-from connect.connector import broken
+from connect.capture_look import CaptureLook
+from connect.connector_state import look_up, trouble
 from connect.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 from connect.rest import ConnectClient
 from connect.settings import SourceSettings
 
-PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.1
+LOOK_SECONDS = 2.0
+"""Between two looks at whether the capture moves, which may have a lot to send before the row."""
+IDLE_SECONDS = 10.0
+"""So long Kafka Connect may take to begin with a connector that is new, or was resumed."""
+ANEW_SECONDS = 60.0
+"""The same for one that was started anew, its task's way to the source included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +38,55 @@ class Capture:
     pipeline: str
 
 
-def prove(connection: Connection, capture: Capture, patience: float = PATIENCE_SECONDS) -> None:
+def prove(connection: Connection, capture: Capture) -> str | None:
     """Write a marker and wait until the log carries it: everything committed before it is there too.
 
-    Raises PreconditionError with the connector's own words when it has failed, or when the marker does not come.
+    However much there is to send before it, for as long as the capture moves. One that stands still is started anew,
+    once, which is said. Raises PreconditionError with the connector's own words when it has failed, and with its state
+    when it still stands still after that.
     """
     topic = change_topic(capture.log.prefix, TableName(capture.source.heartbeat_schema, HEARTBEAT))
-    mark = f"marker {uuid4()}"
+    mark, watch = f"marker {uuid4()}", _Watch(connection, capture)
     with Reader(capture.log) as reader:
         # before the row is written: it lies behind this offset, however quickly it comes
         start = reader.end([topic])[topic].get(0, 0)
         write_heartbeat(connection, capture.source, capture.pipeline, mark)
-        deadline = time.monotonic() + patience
         while not _seen(reader, topic, start, mark):
             # behind the look at the log: a marker that came counts, even if the connector failed since
-            _check(capture.client, capture.connector, deadline)
+            watch.check()
             time.sleep(POLL_SECONDS)
+    return watch.done
+
+
+class _Watch:
+    """Looks after the capture that a marker is waited for from; `done`: what it has done about it."""
+
+    def __init__(self, connection: Connection, capture: Capture) -> None:
+        self._connection = connection
+        self._capture = capture
+        self._progress = CaptureLook(capture.source, capture.log, capture.pipeline)
+        self._ran, self._next_look = time.monotonic(), time.monotonic() + LOOK_SECONDS
+        self.done: str | None = None
+
+    def check(self) -> None:
+        """Raise for a connector that failed, or does not begin to run; have one that stands still started anew."""
+        found = look_up(self._capture.client, self._capture.connector)
+        failed = trouble(found)
+        self._ran = self._ran if failed else time.monotonic()
+        if failed and (found.failure is not None or time.monotonic() - self._ran > IDLE_SECONDS):
+            raise failed
+        if time.monotonic() > self._next_look:
+            self._next_look = time.monotonic() + LOOK_SECONDS
+            still = self._progress.look(self._connection)
+            if still:
+                self._start_anew(still.error(found))
+
+    def _start_anew(self, error: CdcError) -> None:
+        if self.done:
+            raise error
+        self._capture.client.restart(self._capture.connector, whole=True)
+        self.done = f"{error.what}: connector {self._capture.connector} was started anew"
+        self._ran = self._next_look = time.monotonic() + ANEW_SECONDS
 
 
 def _seen(reader: Reader, topic: str, start: int, mark: str) -> bool:
@@ -61,14 +100,3 @@ def _mark_of(record: Record) -> str | None:
     except (ValueError, KeyError, TypeError):
         return None
     return beat.mark if beat else None
-
-
-def _check(client: ConnectClient, connector: str, deadline: float) -> None:
-    failed = broken(client, connector)
-    if failed:
-        raise failed
-    if time.monotonic() > deadline:
-        raise PreconditionError(
-            f"connector {connector} runs, but a row written to the source did not reach the log",
-            "see Kafka Connect's log",
-        )

@@ -123,6 +123,13 @@ def current_lsn(connection: Connection) -> Lsn:
     return parse_lsn(row[0])
 
 
+def clock(connection: Connection) -> float:
+    """What time it is at the source, in seconds since 1970: commits are stamped by the same clock."""
+    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+    assert row is not None
+    return float(row[0])
+
+
 def history(source: SourceSettings) -> History:
     """Which past the source's LSNs belong to; needs the right to replicate. Raises like `connected`."""
     connection = connect(source, replication="database")

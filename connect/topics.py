@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import RECAPTURE, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
-from cdc.log.names import change_topic, check_apart, heartbeat_topics, transaction_topic
+from cdc.log.names import change_topic, check_apart, heartbeat_topics, message_topic, transaction_topic
 from cdc.log.settings import FRAME_BYTES, LogSettings
 
 HOUR_MS = 3_600_000
@@ -13,10 +13,13 @@ TRANSACTION_RETENTION_FACTOR = 2
 """The order of commits is kept longer than the changes, never shorter: a change without its END is unreadable."""
 
 
-def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, history: TableName) -> list[Topic]:
+def wanted(
+    log: LogSettings, tables: Sequence[TableName], beats: TableName, history: TableName, *, messages: bool = False
+) -> list[Topic]:
     """The topics that capture writes to, as they should be; `beats` is the heartbeat table, `history` that of shapes.
 
-    Raises PreconditionError when two tables would share one.
+    `messages`: also the one of what applications write by `pg_logical_emit_message`, which no follower reads. Raises
+    PreconditionError when two tables would share a topic.
     """
     check_apart(change_topic, log.prefix, [*tables, beats, history])
     retention = log.retention_hours * HOUR_MS
@@ -33,6 +36,7 @@ def wanted(log: LogSettings, tables: Sequence[TableName], beats: TableName, hist
         shapes,
         beating,
         *(Topic(name, 1, log.replication_factor, _kept(log, HOUR_MS)) for name in heartbeat_topics(log.prefix)),
+        *([Topic(message_topic(log.prefix), 1, log.replication_factor, _of_changes(log))] if messages else []),
         *of_tables(log, tables),
     ]
 
@@ -74,7 +78,7 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
     if wanted.partitions == 1 < present.partitions:
         raise PreconditionError(
             f"topic {wanted.name} has {present.partitions} partitions: the order of what is in it needs a single one",
-            "Kafka takes none back: choose another pipeline.name, and bootstrap",
+            f"delete it; {RECAPTURE}",
         )
     # where a key lies moves with the count, which is what adding partitions does, too: changes are put in order by
     # their transaction, whatever partition they come in. Fewer is no topic of ours

@@ -50,6 +50,12 @@ def _plain(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
+class Instead(str):
+    """Stands in a column of numbers where there is none, and says why."""
+
+    __slots__ = ()
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
     """Print rows under their columns; numbers stand right. Without a terminal nothing is cut off or wrapped."""
     from rich.table import Table
@@ -58,7 +64,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
     lines = [list(row) for row in rows]
     made = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="bold")
     for index, name in enumerate(columns):
-        numeric = bool(lines) and all(isinstance(line[index], int | float | None) for line in lines)
+        numeric = bool(lines) and all(isinstance(line[index], int | float | Instead | None) for line in lines)
         made.add_column(name, justify="right" if numeric else "left", no_wrap=not sys.stdout.isatty())
     for line in lines:
         made.add_row(*(Text("" if cell is None else str(cell)) for cell in line))

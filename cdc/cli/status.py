@@ -10,6 +10,7 @@ from cdc.cli.invocation import Invocation
 if TYPE_CHECKING:
     from cdc.run.status import FollowerState, Status
 
+NOT_COUNTED = "not counted"
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -56,28 +57,52 @@ def _show(found: "Status") -> None:
             if slot
             else ("not known" if found.source_lsn is None else "missing"),
             "connector": f"{connector['name']} {connector['state']}, tasks {', '.join(connector['tasks']) or 'none'}",
-            "log": f"at {format_lsn(log.lsn)}, offset {log.offset}" if log else "no transaction seen",
+            "log": f"at {format_lsn(log.lsn)}{_age(found.log_age)}" if log else "no transaction seen",
         }
     )
     output.data("")
-    names = list(found.followers)
+    followers = found.followers.values()
     rows = [
-        (table, count, *(found.followers[name].rows.get(table) for name in names))
+        (table, count, *(_count(table, follower) for follower in followers))
         for table, count in found.source_rows.items()
     ]
-    output.table(("rows of", "source", *names), rows)
+    output.table(("rows of", "source", *found.followers), rows)
+    if any(follower.not_counted for follower in followers):
+        output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
     output.data("")
-    columns = ("follower", "at", "offset", "behind: changes", "bytes", "seconds")
+    columns = ("follower", "at", "is", "changes", "bytes", "seconds")
     output.table(columns, [_follower(name, state) for name, state in found.followers.items()])
     for problem in found.problems:
         output.say(f"problem: {problem}")
+
+
+def _age(seconds: float | None) -> str:
+    from connect.capture_progress import lasting
+
+    return "" if seconds is None else f", newest commit {lasting(seconds)} ago"
+
+
+def _count(table: str, follower: "FollowerState") -> object:
+    """How many rows, or why no number stands there."""
+    if table in follower.not_counted:
+        return output.Instead(NOT_COUNTED)
+    count = follower.rows.get(table)
+    if count is not None:
+        return count
+    if follower.problem:
+        return output.Instead("not known")
+    return output.Instead("none yet" if table in follower.rows else "left out")
 
 
 def _follower(name: str, state: "FollowerState") -> tuple[object, ...]:
     from cdc.core.position import format_lsn
 
     if state.position is None:
-        return name, "not known" if state.problem else "no position yet", None, None, None, None
+        return name, None, "not known" if state.problem else "not filled yet", None, None, None
     lag = state.lag
-    behind = (lag.changes, lag.bytes, round(lag.seconds, 1)) if lag else (None, None, None)
-    return name, format_lsn(state.position.lsn), state.position.end_offset, *behind
+    if lag is None:
+        return name, format_lsn(state.position.lsn), "not known", None, None, None
+    # where the log itself is behind, nobody knows what it does not have yet
+    told = "caught up" if lag.is_caught_up else "behind by" if lag.changes else "where the log ends, behind by"
+    changes = lag.changes if lag.changes or lag.is_caught_up else output.Instead("?")
+    return name, format_lsn(state.position.lsn), told, changes, lag.bytes, round(lag.seconds, 1)

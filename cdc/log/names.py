@@ -63,6 +63,11 @@ def transaction_topic(prefix: str) -> str:
     return f"{prefix}.transaction"
 
 
+def message_topic(prefix: str) -> str:
+    """Where Debezium sends what applications write by `pg_logical_emit_message`; a table's topic has one more dot."""
+    return f"{prefix}.message"
+
+
 def heartbeat_topics(prefix: str) -> list[str]:
     return [f"__debezium-heartbeat.{prefix}"]
 

@@ -24,6 +24,9 @@ PATIENCE_SECONDS = 120.0
 Where = Callable[[], Position | None]
 """Asks a follower where it stands."""
 
+Check = Callable[[], None]
+"""Raises CdcError when what is waited for will not come: called between two looks."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
@@ -41,11 +44,13 @@ def check_attended(settings: PipelineSettings, followers: Mapping[str, Where], l
             _check_not_behind(settings, name, where(), lsn)
 
 
-def wait(settings: PipelineSettings, name: str, where: Where, lsn: Lsn, patience: float | None) -> Position:
+def wait(
+    settings: PipelineSettings, name: str, where: Where, lsn: Lsn, patience: float | None, check: Check
+) -> Position:
     """Wait until the follower has everything that committed up to `lsn`; where it stands then.
 
     Raises PreconditionError after `patience` seconds; without any, after PATIENCE_SECONDS, and at once when it is
-    behind and nobody follows it.
+    behind and nobody follows it. Raises what `check` does.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
     deadline = time.monotonic() + longest
@@ -60,6 +65,7 @@ def wait(settings: PipelineSettings, name: str, where: Where, lsn: Lsn, patience
                 f"follower {name} is {_told(position)} and has not reached {format_lsn(lsn)} in {longest:.0f} s",
                 "is `cdc follow` running?",
             )
+        check()
         time.sleep(POLL_SECONDS)
 
 

@@ -166,7 +166,8 @@ def prepare_capture(
     beats, history = TableName(src.heartbeat_schema, HEARTBEAT), schema_history.history_of(src).name
     stands = registration.registered(connection, src, name)
     with Admin(settings.log) as admin:
-        wanted = topics.wanted(settings.log, [table.name for table in tables], beats, history)
+        messages = connector.sends_messages(settings.connect)
+        wanted = topics.wanted(settings.log, [table.name for table in tables], beats, history, messages=messages)
         is_ours = is_ours or stands is not None
         if more := topics.check(admin, wanted, ours=is_ours):
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")

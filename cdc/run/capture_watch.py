@@ -1,10 +1,15 @@
-"""Looks at the capture beside the followers, which would wait in silence for what a failed connector does not send."""
+"""Looks at the capture beside the followers, which would wait in silence for what does not come.
+
+It fails, somebody pauses, stops or deletes the connector, or it stands still while all that is asked says that it runs.
+"""
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import psycopg
+from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
@@ -20,7 +25,9 @@ from cdc.run.schema_check import changed, followed, unseen
 from cdc.run.selected import came
 from cdc.run.stops import Stops
 from connect import publication, source
-from connect.connector import broken
+from connect.capture_look import CaptureLook
+from connect.capture_progress import SILENT_SECONDS, CaptureTrouble, Standstill
+from connect.connector_state import ConnectorState, look_up, trouble
 from connect.rest import ConnectClient
 
 MENDING_SECONDS: Final = 60.0
@@ -28,7 +35,7 @@ MENDING_SECONDS: Final = 60.0
 
 
 class CaptureWatch:
-    """Says when the capture fails, and when it runs again.
+    """Says when the capture fails or stands still, since when, and when it runs again.
 
     With a `target`, the LSN that somebody waits for, it also tells whether that will ever come.
     """
@@ -46,21 +53,33 @@ class CaptureWatch:
         self._renewal = renewal
         self._target = target
         self._say = say
+        self._look = CaptureLook(settings.source, settings.log, settings.pipeline.name)
         self._said: str | None = None
+        self._idle: str | None = None
         self._failing_since: float | None = None
+        self._silent_since: float | None = None
 
     def hopeless(self) -> CdcError | None:
         """Look once; the failure that followers must not, or need not, go on with, if there is one."""
         failed = self._asked(self._check_schema) or self._asked(self._check_capture)
-        self._tell(str(failed) if failed else None)
-        if failed is None or isinstance(failed, UnreachableError):
+        self._tell(failed)
+        silent = isinstance(failed, UnreachableError)
+        self._silent_since = (self._silent_since or time.monotonic()) if silent else None
+        if failed is None or not self._is_final(failed):
             self._failing_since = None
             return None
         # without a capture, or a source that lets us in, the log can still be followed as far as it goes
         if self._target is None or self._reached(self._target):
             return None
         # what is copied again starts it, too
-        return None if self._renewal.is_pending or self._may_be_mended_elsewhere(failed) else failed
+        is_mended = self._renewal.is_pending or attended(self._settings, "bootstrap")
+        return None if is_mended or self._may_be_mended_elsewhere(failed) else failed
+
+    def _is_final(self, failed: CdcError) -> bool:
+        """Does nothing say that this passes by itself?"""
+        if self._silent_since is not None:
+            return time.monotonic() - self._silent_since > SILENT_SECONDS
+        return not isinstance(failed, CaptureTrouble) or failed.is_final
 
     def _may_be_mended_elsewhere(self, failed: CdcError) -> bool:
         """May another process, which follows the lake, find out that it has to copy tables again, and begin to?"""
@@ -79,17 +98,42 @@ class CaptureWatch:
         self._stops.put({name: failure.what for name, failure in found.items()})
 
     def _check_capture(self) -> None:
-        src, capture = self._settings.source, self._settings.connect
+        src = self._settings.source
         with source.connected(src) as connection:
             check_source(self._settings, connection)
             publication.check_whole(connection, src.publication)
+            still = self._standstill(connection)
+            try:
+                found = self._connector()
+            except UnreachableError as silent:
+                raise still.error(silent) if still else silent from None
+            self._check_connector(connection, found)
+        if still:
+            raise still.error(found)
+
+    def _standstill(self, connection: Connection) -> Standstill | None:
+        # a log that does not answer is told by who follows it
+        with suppress(UnreachableError):
+            return self._look.glance(connection)
+        return None
+
+    def _connector(self) -> ConnectorState:
+        capture = self._settings.connect
         with ConnectClient(capture.url) as client:
-            failed = broken(client, capture.connector)
-        if failed:
+            return look_up(client, capture.connector)
+
+    def _check_connector(self, connection: Connection, found: ConnectorState) -> None:
+        failed, before = trouble(found), self._idle
+        self._idle = str(failed) if failed and found.failure is None else None
+        if failed is None:
+            return
+        if found.failure is not None:
             # Debezium reads a row by the types that its table has now, and fails at one from before another type: the
             # tables that have changed are copied again, and the capture starts without their rows until then
             self._stop(changed(self._settings, also_widened=False) or self._told_of(failed))
-            raise failed
+        # a bootstrap stops the connector for a moment: what two looks find lasts
+        if found.failure is not None or before == self._idle:
+            raise self._look.since(connection, failed)
 
     def _told_of(self, failed: CdcError) -> dict[TableName, CdcError]:
         """The tables that a failure names: the capture may have met what has been undone since."""
@@ -115,7 +159,8 @@ class CaptureWatch:
             return True
         return end is not None and end.lsn >= target
 
-    def _tell(self, trouble: str | None) -> None:
-        if trouble != self._said:
-            self._say(f"capture: {trouble or 'runs again'}")
-        self._said = trouble
+    def _tell(self, trouble: CdcError | None) -> None:
+        kind = trouble.kind if isinstance(trouble, CaptureTrouble) else str(trouble) if trouble else None
+        if kind != self._said:
+            self._say(f"capture: {str(trouble).removeprefix('capture ') if trouble else 'runs again'}")
+        self._said = kind

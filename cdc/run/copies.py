@@ -157,7 +157,8 @@ def start_capture(work: Work, *, anew: bool = False) -> None:
     if done:
         work.say(f"connector {s.connect.connector} {done}")
     proof = marker.Capture(s.source, s.log, work.client, s.connect.connector, s.pipeline.name)
-    marker.prove(work.connection, proof)
+    if done := marker.prove(work.connection, proof):
+        work.say(done)
 
 
 def _copy(work: Work, follower: TakesCopies, tables: Sequence[Table], snapshot: Snapshot, copied: Copied) -> None:

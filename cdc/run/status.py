@@ -1,7 +1,7 @@
 """`cdc status`: how everything stands, asked of the parts themselves, without Spark."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -12,7 +12,7 @@ from psycopg import Connection, sql
 from cdc.columns.ends import Ends, of_values
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
@@ -21,14 +21,19 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in, log_bounds
 from cdc.run import left_behind
 from cdc.run.continuity import check_continuity
+from cdc.run.lag import Lag, Yardstick
 from cdc.run.pipeline import delta_follower, lake_of
 from cdc.run.selected import followed_names
 from connect import readiness, slot, source
-from connect.connector import broken
+from connect.capture_look import CaptureLook, observed
+from connect.capture_progress import Standstill, quiet_seconds, told_since
+from connect.connector_state import look_up, trouble
 from connect.rest import ConnectClient
 from connect.shape import shapes
 from sinks.lake.cuts import Cut, Cuts
 from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import DeltaFollower
+from sinks.latest.settings import LatestSettings
 
 EXACT_BELOW = 1_000_000
 """Tables that the planner thinks smaller are counted, larger ones estimated unless asked otherwise."""
@@ -42,22 +47,17 @@ SELECT (SELECT CASE WHEN min(c.reltuples) < 0 THEN -1 ELSE coalesce(sum(c.reltup
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
-    """How far a follower is behind the source: changes in the log, bytes of WAL, seconds since its last commit."""
-
-    changes: int
-    bytes: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class FollowerState:
-    """Where one follower stands; `rows` per table where it can say."""
+    """Where one follower stands; `rows` per table where it can say.
+
+    `not_counted`: the tables whose rows only `exact` counts, since all of them would have to be read.
+    """
 
     position: Position | None
     rows: Mapping[str, int | None]
     lag: Lag | None
     problem: str | None = None
+    not_counted: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         at = self.position
@@ -66,9 +66,8 @@ class FollowerState:
             "end_offset": at.end_offset if at else None,
             "offsets": {t: dict(p) for t, p in at.next_offsets.items()} if at else {},
             "rows": dict(self.rows),
-            "lag": {"changes": self.lag.changes, "bytes": self.lag.bytes, "seconds": round(self.lag.seconds, 3)}
-            if self.lag
-            else None,
+            "not_counted": list(self.not_counted),
+            "lag": self.lag.as_json() if self.lag else None,
             "problem": self.problem,
         }
 
@@ -84,6 +83,8 @@ class Status:
     connector: Mapping[str, Any] | None
     followers: Mapping[str, FollowerState]
     problems: Sequence[CdcError]
+    log_age: float | None = None
+    """Seconds since the newest commit in the log, by the source's clock."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -92,11 +93,17 @@ class Status:
                 "rows": dict(self.source_rows),
             },
             "slot": _slot_json(self.slot),
-            "log": {"lsn": format_lsn(self.log_end.lsn), "end_offset": self.log_end.offset} if self.log_end else None,
+            "log": self._log_json(),
             "connector": dict(self.connector) if self.connector else None,
             "followers": {name: state.as_json() for name, state in self.followers.items()},
             "problems": [str(problem) for problem in self.problems],
         }
+
+    def _log_json(self) -> dict[str, Any] | None:
+        if self.log_end is None:
+            return None
+        age = round(self.log_age, 3) if self.log_age is not None else None
+        return {"lsn": format_lsn(self.log_end.lsn), "end_offset": self.log_end.offset, "seconds_since_commit": age}
 
     @property
     def exit_code(self) -> int:
@@ -122,32 +129,43 @@ class Collector:
         self._problems: list[CdcError] = []
         self._silent: dict[str, str] = {}
         self._tables: Sequence[TableName] = ()
+        self._lsn: Lsn | None = None
+        self._now = 0.0
 
     def collect(self) -> Status:
         """Everything, as it stands now."""
         lake = delta_follower(self._settings)
         self._tables = self._asked(partial(followed_names, self._settings, lake)) or self._settings.selection.names
         cut = self._asked(Cuts(lake_of(self._settings)).last)
-        lsn, rows, state = self._asked(partial(self._source, cut)) or (None, {}, None)
+        self._lsn, rows, state = self._asked(partial(self._source, cut)) or (None, {}, None)
         fed = self._asked(self._fed) or {}
         positions = {self._settings.delta[0]: cut.position if cut else None}
         positions |= {name: self._position(name, each) for name, each in fed.items()}
         ends = self._asked(partial(self._recent_ends, positions.values())) or of_values([])
-        connector = self._asked(self._connector)
+        last = ends.last if len(ends) else None
+        newest_at = last.committed_ms / 1000 if last else None
+        connector = self._asked(partial(self._capture, newest_at))
         counts = {name: self._counts(name, each) for name, each in fed.items()} | {
             self._settings.delta[0]: self._held(cut)
         }
-        behind = _Behind(self._tables, lsn, ends)
+        self._note_tables(lake)
+        yardstick = Yardstick(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
+        followers = {
+            name: FollowerState(
+                at, counts[name], yardstick.lag(at), self._silent.get(name), self._not_counted(name, counts[name])
+            )
+            for name, at in positions.items()
+        }
+        age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
+        return Status(self._lsn, rows, state, last, connector, followers, tuple(self._problems), age)
+
+    def _note_tables(self, lake: DeltaFollower) -> None:
+        """Note the tables that are followed no further, or not yet, and those that have dead letters."""
         for tell in (left_behind.stopped, left_behind.waiting):
             for problem in self._asked(partial(tell, self._settings, lake)) or ():
                 self._note(problem)
         for name, (keys, letters) in (self._asked(lake.held) or {}).items():
             self._note(left_behind.held(name, keys, letters))
-        followers = {
-            name: FollowerState(position, counts[name], behind.lag(position), self._silent.get(name))
-            for name, position in positions.items()
-        }
-        return Status(lsn, rows, state, ends.last if len(ends) else None, connector, followers, tuple(self._problems))
 
     def _asked(self, ask: Callable[[], T]) -> T | None:
         try:
@@ -180,23 +198,47 @@ class Collector:
             }
             state = slot.state(connection, settings.source.slot)
             self._asked(partial(slot.check_kept, state))
+            self._now = source.clock(connection)
             if cut is not None:
                 self._asked(delta_follower(settings).check_capture)
                 self._asked(partial(check_continuity, settings, connection, cut.position))
             return source.current_lsn(connection), rows, state
 
-    def _connector(self) -> Mapping[str, Any] | None:
-        name = self._settings.connect.connector
-        with ConnectClient(self._settings.connect.url) as client:
-            found, failed = client.status(name), broken(client, name)
-        if found is None:
-            raise CdcError(f"Kafka Connect has no connector {name}", "run `cdc bootstrap`")
-        parts = [found["connector"], *found["tasks"]]
-        for state in {part["state"] for part in parts if _idle(part["state"])}:
-            self._note(PreconditionError(f"connector {name} has a part that is {state}", "resume it in Kafka Connect"))
-        if failed:
-            self._note(failed)
-        return {"name": name, "state": parts[0]["state"], "tasks": [task["state"] for task in parts[1:]]}
+    def _capture(self, newest_at: float | None) -> Mapping[str, Any] | None:
+        """How the connector stands; notes why it does not run, or that it stands still though it seems to run."""
+        name, found, silent = self._settings.connect.connector, None, None
+        try:
+            with ConnectClient(self._settings.connect.url) as client:
+                found = look_up(client, name)
+        except CdcError as error:
+            silent = error
+        if found and (failed := trouble(found)):
+            self._note(told_since(failed, newest_at, self._now))
+        elif still := self._standstill(newest_at):
+            self._note(still.error(found, silent))
+        elif silent:
+            self._note(silent)
+        if found is None or found.state is None:
+            return None
+        return {"name": name, "state": found.state, "tasks": [*found.tasks]}
+
+    def _standstill(self, newest_at: float | None) -> Standstill | None:
+        """Looked for only where the log has had no commit for longer than heartbeats take."""
+        if self._lsn is None or self._is_current(newest_at):
+            return None
+        look = CaptureLook(self._settings.source, self._settings.log, self._settings.pipeline.name)
+        # what does not answer has been noted
+        with suppress(UnreachableError), source.connected(self._settings.source) as connection:
+            return observed(look, connection)
+        return None
+
+    def _is_current(self, newest_at: float | None) -> bool:
+        longest = quiet_seconds(self._settings.source.heartbeat_seconds)
+        return newest_at is not None and self._now - newest_at < longest
+
+    def _not_counted(self, name: str, rows: Mapping[str, int | None]) -> list[str]:
+        has_to_be_read = isinstance(self._settings.followers[name], LatestSettings) and not self._exact
+        return [table for table, count in rows.items() if count is None] if has_to_be_read else []
 
     def _recent_ends(self, positions: Iterable[Position | None]) -> Ends:
         """The ENDs that some follower may lack: those behind the last of them, and the newest where none is behind."""
@@ -220,27 +262,6 @@ class Collector:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Behind:
-    """What a position is measured by."""
-
-    tables: Sequence[TableName]
-    lsn: Lsn | None
-    ends: Ends
-
-    def lag(self, position: Position | None) -> Lag | None:
-        """How far this position is behind; None where position or source are not known."""
-        if self.lsn is None or position is None:
-            return None
-        tables = set(map(str, self.tables))
-        unapplied = self.ends.where(self.ends.offset > position.end_offset)
-        changes = sum(unapplied.counts(tables).values())
-        waiting = next((end for end in unapplied.values() if tables & end.counts.keys()), None)
-        # another machine's clock, and a position that may be younger than the source's end: no lag is below 0
-        seconds = max(time.time() - waiting.committed_ms / 1000, 0.0) if waiting else 0.0
-        return Lag(changes, max(self.lsn - position.lsn, 0), seconds)
-
-
 def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> int | None:
     name = sql.Identifier(table.schema, table.table)
     found = connection.execute(_ESTIMATE, (name.as_string(connection),)).fetchone()
@@ -256,11 +277,6 @@ def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) ->
     if cut is None or str(table) not in cut.versions:
         return None
     return LakeFeed(None, lake_of(settings)).row_count(table, cut)
-
-
-def _idle(state: str) -> bool:
-    """Somebody has paused or stopped it (KIP-875): that is no failure, and it does not go on by itself."""
-    return state in ("PAUSED", "STOPPED")
 
 
 def _slot_json(found: slot.SlotState | None) -> dict[str, Any] | None:

@@ -29,6 +29,7 @@ from cdc.log.transactions import EndsAbove
 from cdc.run import left_behind
 from cdc.run.acceptance import as_one, examined
 from cdc.run.arrival import check_attended, wait, wait_for_tables
+from cdc.run.capture_check import CaptureCheck
 from cdc.run.failures import failures_of
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
@@ -122,7 +123,7 @@ def verify(
     `chosen`: only these tables, where there are some. Spark starts once everything else is checked. Of each table at
     most `most` differing keys are named; one that the follower has changed behind the LSN meanwhile is told as moved.
     Raises PreconditionError when a follower does not get there within `patience` seconds; without any, as soon as it is
-    known that nobody brings it there.
+    known that nobody brings it there, or that the capture does not run.
     """
     stands = check_copied(settings)
     src = settings.source
@@ -131,6 +132,9 @@ def verify(
     with source.connected(src) as connection:
         wanted = _wanted(settings, names, chosen)
         now = examined(connection, settings, wanted)
+        # the source's rows are read at an LSN of now: only a capture that runs brings anybody there
+        check = CaptureCheck(settings, connection)
+        check.check_connector()
         if patience is None:
             positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
             check_attended(settings, positions, source.current_lsn(connection))
@@ -151,14 +155,21 @@ def verify(
             reader = held.enter_context(Reader(settings.log))
             since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn, stands.log_start)
             truth = _Truth(spark, readers, keeper, lsn, since, most, held)
-            return _compared(settings, followers, now, truth, patience)
+            return _compared(settings, followers, now, truth, patience, check)
 
 
 def _compared(
-    settings: PipelineSettings, followers: Followers, now: Examined, truth: "_Truth", patience: float | None
+    settings: PipelineSettings,
+    followers: Followers,
+    now: Examined,
+    truth: "_Truth",
+    patience: float | None,
+    check: CaptureCheck,
 ) -> Report:
     """The verdicts, once the followers have everything up to the LSN."""
-    reached = {name: wait(settings, name, each.position, truth.lsn, patience) for name, each in followers.items()}
+    reached = {
+        name: wait(settings, name, each.position, truth.lsn, patience, check) for name, each in followers.items()
+    }
     asked = now.shapes.keys() | now.refusals.keys()
     # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
     stops = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience, asked)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.core.errors import UnreachableError
 from cdc.local.endpoints import Part
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
@@ -56,5 +57,20 @@ def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, 
             kafka.close()
             Workload(pipeline.connection, random.Random(4)).write(5)
             running.wait_for("lake: ")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_who_waits_for_a_part_gives_up_in_the_end(
+    make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("cdc.run.capture_watch.SILENT_SECONDS", 1.0)
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    booted(pipeline, spark)
+    with pipeline.servers.without(Part.CONNECT):
+        Workload(pipeline.connection, random.Random(5)).write(5)
+        with pytest.raises(UnreachableError, match=r"Kafka Connect \S+ does not answer"):
+            caught_up(pipeline, spark)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal

@@ -1,0 +1,188 @@
+"""Looks at the capture from both ends, the source's slot and the log, to find out whether it stands still.
+
+What it finds is judged by `capture_progress.py`.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+from psycopg import Connection
+
+from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.position import Lsn, parse_lsn
+from cdc.core.table import TableName
+from cdc.core.transaction import TransactionEnd
+from cdc.log.clients.reader import Reader
+from cdc.log.names import change_topic, transaction_topic
+from cdc.log.settings import LogSettings
+from cdc.log.transactions import last_end
+from connect import publication, source
+from connect.capture_progress import (
+    OBSERVED_SECONDS,
+    CaptureTrouble,
+    Quiet,
+    Sight,
+    Standstill,
+    has_moved,
+    quiet_seconds,
+    told_since,
+)
+from connect.heartbeat import HEARTBEAT, write_heartbeat
+from connect.settings import SourceSettings
+
+POLL_SECONDS: Final = 0.5
+LOCK_MILLISECONDS: Final = 3_000
+"""So long a lock on the heartbeat table is waited for."""
+# what of a session is not ours to see is null, its state, too. A walsender that waits for the connector, or for WAL,
+# waits for a client or an activity; with IO or a short lock it is at work
+_SLOT: Final = """
+SELECT slot.confirmed_flush_lsn::text, slot.active, sender.sent_lsn::text,
+       session.state IS NOT NULL AND COALESCE(session.wait_event_type, 'IO') IN ('IO', 'LWLock', 'BufferPin'),
+       extract(epoch FROM clock_timestamp())::float8
+  FROM (SELECT) AS one
+  LEFT JOIN pg_replication_slots slot ON slot.slot_name = %s
+  LEFT JOIN pg_stat_replication sender ON sender.pid = slot.active_pid
+  LEFT JOIN pg_stat_activity session ON session.pid = slot.active_pid"""
+_BLOCKERS: Final = """
+SELECT DISTINCT pid FROM pg_locks
+ WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid() AND mode LIKE '%%Exclusive%%'"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """What the source says of the slot and of who reads it, and what time it is there."""
+
+    confirmed: Lsn | None
+    is_active: bool
+    sent: Lsn | None
+    is_decoding: bool
+    at: float
+
+
+class CaptureLook:
+    """Looks at one pipeline's capture, again and again.
+
+    `is_known_to_move`: did the last look see that it moves, or that what is written arrives?
+    """
+
+    def __init__(self, settings: SourceSettings, log: LogSettings, pipeline: str) -> None:
+        self._source = settings
+        self._log = log
+        self._pipeline = pipeline
+        self._seconds = quiet_seconds(settings.heartbeat_seconds)
+        self._confirmed: tuple[Lsn | None, float] | None = None
+        self._quiet: Quiet | None = None
+        self._last: Sight | None = None
+        self._moved_at: float | None = None
+        self._blockers: tuple[str, ...] = ()
+        self.is_known_to_move = False
+
+    def glance(self, connection: Connection) -> Standstill | None:
+        """`look`, once the slot was not moved for as long as several heartbeats take; before that, one query."""
+        slot = self._slot(connection)
+        if self._confirmed is None:
+            self._confirmed = slot.confirmed, slot.at
+        elif slot.confirmed != self._confirmed[0]:
+            self._confirmed = slot.confirmed, slot.at
+            self._begin_again(slot.at)
+        return self.look(connection) if slot.at - self._confirmed[1] >= self._seconds else None
+
+    def look(self, connection: Connection) -> Standstill | None:
+        """The standstill, once it is sure: that takes some looks, OBSERVED_SECONDS from the first to the last.
+
+        Writes a heartbeat at the first of them. Raises UnreachableError when the log does not answer,
+        PreconditionError when no heartbeat can be written.
+        """
+        slot = self._slot(connection)
+        # asked before anything is read: what came meanwhile is news
+        topics = self._topics(connection)
+        with Reader(self._log, committed=False) as reader:
+            written = reader.end(topics)
+        now = self._sight(slot, written, self.newest())
+        before, self._last, self.is_known_to_move = self._last, now, False
+        if self._quiet is None or before is None:
+            self._quiet = Quiet(now, self._beat(connection), self._moved_at)
+            return None
+        if now.has_arrived(self._quiet.beat) or has_moved(before, now, self._quiet.beat):
+            self._confirmed = slot.confirmed, slot.at
+            self._begin_again(now.at)
+            return None
+        since = self._quiet.still_since(now, self._seconds)
+        return None if since is None else self._standstill(slot, now, since)
+
+    def _standstill(self, slot: _Slot, now: Sight, since: float) -> Standstill:
+        read = f"slot {self._source.slot} is read{'' if slot.is_active else ' by nobody'}"
+        missing = tuple(topic for topic, partitions in now.written.items() if not partitions)
+        return Standstill(since, now.at - since, read, missing, self._blockers)
+
+    def since(self, connection: Connection, trouble: CdcError) -> CaptureTrouble:
+        """The trouble of a connector, with since when nothing has come, as far as the log can be asked."""
+        newest = None
+        with suppress(UnreachableError):
+            newest = self.newest()
+        return told_since(trouble, newest.committed_ms / 1000 if newest else None, self._slot(connection).at)
+
+    def newest(self) -> TransactionEnd | None:
+        """The newest commit in the log."""
+        with Reader(self._log) as reader:
+            return last_end(reader, transaction_topic(self._log.prefix))
+
+    def _begin_again(self, moved_at: float) -> None:
+        self._quiet, self._last, self._moved_at, self.is_known_to_move = None, None, moved_at, True
+
+    def _slot(self, connection: Connection) -> _Slot:
+        row = connection.execute(_SLOT, (self._source.slot,)).fetchone()
+        assert row is not None
+        confirmed, sent = (parse_lsn(text) if text else None for text in (row[0], row[2]))
+        return _Slot(confirmed, bool(row[1]), sent, bool(row[3]), row[4])
+
+    @staticmethod
+    def _sight(slot: _Slot, written: dict[str, dict[int, int]], newest: TransactionEnd | None) -> Sight:
+        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
+        return Sight(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
+
+    def _topics(self, connection: Connection) -> list[str]:
+        """The topics that the capture writes; not its own heartbeats', which come while Postgres sends nothing."""
+        prefix = self._log.prefix
+        tables = publication.published(connection, self._source.publication) or ()
+        return [transaction_topic(prefix), *sorted(change_topic(prefix, table) for table in tables)]
+
+    def _beat(self, connection: Connection) -> Lsn:
+        """Write a row for the capture to carry; gives an LSN before it. A table that is locked is told later."""
+        before = source.current_lsn(connection)
+        connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
+        try:
+            write_heartbeat(connection, self._source, self._pipeline, "does it move?")
+            self._blockers = ()
+        except psycopg.errors.LockNotAvailable:
+            self._blockers = self._holders(connection)
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as error:
+            table = TableName(self._source.heartbeat_schema, HEARTBEAT)
+            reason = str(error).strip().partition("\n")[0]
+            raise PreconditionError(
+                f"no heartbeat can be written to {table}: {reason}", f"let {self._source.user} write to it"
+            ) from error
+        finally:
+            if not connection.closed:
+                connection.execute("RESET lock_timeout")
+        return before
+
+    def _holders(self, connection: Connection) -> tuple[str, ...]:
+        name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
+        return tuple(f"session {row[0]}" for row in connection.execute(_BLOCKERS, (name,)).fetchall())
+
+
+def observed(look: CaptureLook, connection: Connection) -> Standstill | None:
+    """Look until it is known whether the capture stands still, for a little more than OBSERVED_SECONDS at most."""
+    deadline = time.monotonic() + 1.5 * OBSERVED_SECONDS
+    while time.monotonic() < deadline:
+        found = look.look(connection)
+        if found or look.is_known_to_move:
+            return found
+        time.sleep(POLL_SECONDS)
+    return None

@@ -1,0 +1,124 @@
+"""When the capture stands still, and when it only seems to: the rule, without any server."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.position import Lsn
+from connect.capture_progress import Quiet, Sight, Standstill, has_moved, lasting, quiet_seconds, told_since
+
+BEAT = Lsn(500)
+QUIET = 30.0
+FIRST = Sight(1000.0, Lsn(400), 950.0, {"t": {0: 7}, "u": {0: 1, 1: 2}}, Lsn(400), Lsn(600), is_decoding=False)
+
+
+def later(seconds: float, **seen: Any) -> Sight:
+    return replace(FIRST, at=FIRST.at + seconds, **seen)
+
+
+@pytest.mark.parametrize(
+    ("seen", "moved"),
+    [
+        ({}, False),
+        ({"confirmed": Lsn(401)}, True),
+        ({"newest_lsn": Lsn(401)}, True),
+        ({"written": {"t": {0: 9}, "u": {0: 1, 1: 2}}}, True),
+        ({"written": {"t": {0: 7}, "u": {0: 1, 1: 2, 2: 2}}}, True),
+        # the marker of a transaction that a broker gives up
+        ({"written": {"t": {0: 8}, "u": {0: 1, 1: 3}}}, False),
+        # Debezium reads on into its queue while nothing gets out of it
+        ({"sent": Lsn(700)}, False),
+        ({"is_decoding": True}, False),
+        ({"sent": Lsn(450)}, True),
+        ({"sent": None}, False),
+    ],
+)
+def test_what_counts_as_movement(seen: dict[str, object], moved: bool) -> None:
+    assert has_moved(FIRST, later(10, **seen), BEAT) is moved
+
+
+def test_postgres_at_work_before_our_row_is_movement() -> None:
+    before = replace(FIRST, sent=Lsn(450))
+    assert has_moved(before, replace(before, is_decoding=True), BEAT)
+    assert not has_moved(before, before, BEAT)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "now", "since"),
+    [
+        (Quiet(FIRST, BEAT), later(10), 950.0),
+        # looked at for too short a time
+        (Quiet(FIRST, BEAT), later(9), None),
+        (Quiet(FIRST, BEAT), later(10, newest_lsn=Lsn(501)), None),
+        # it moved a moment ago, though no commit has come for longer
+        (Quiet(FIRST, BEAT, moved_at=1000.0), later(20), None),
+        (Quiet(FIRST, BEAT, moved_at=1000.0), later(30), 1000.0),
+        (Quiet(FIRST, BEAT), later(15, newest_at=990.0), None),
+        (Quiet(FIRST, BEAT), later(25, newest_at=None, newest_lsn=None), None),
+        (Quiet(FIRST, BEAT), later(30, newest_at=None, newest_lsn=None), 1000.0),
+        # a large transaction is walked through before our row
+        (Quiet(FIRST, BEAT), later(60, sent=Lsn(450)), None),
+        (Quiet(FIRST, BEAT), later(70, sent=Lsn(450)), 950.0),
+    ],
+)
+def test_since_when_it_stands_still(quiet: Quiet, now: Sight, since: float | None) -> None:
+    assert quiet.still_since(now, QUIET) == since
+
+
+def test_heartbeats_that_come_often_do_not_make_it_hasty() -> None:
+    assert quiet_seconds(1) == 15
+    assert quiet_seconds(10) == 30
+    assert quiet_seconds(60) == 180
+
+
+def test_what_is_told_of_a_standstill() -> None:
+    told = Standstill(43390.0, 40.0, "slot s is read").error("connector c is RUNNING, its task is RUNNING")
+    assert str(told) == (
+        "capture stands still since 1970-01-01 12:03:10 UTC (40 s): connector c is RUNNING, its task is RUNNING, slot s"
+        " is read → see Kafka Connect's log; `cdc bootstrap` starts the connector anew"
+    )
+    assert not told.is_final
+    longer = Standstill(43390.0, 130.0, "slot s is read").error("connector c is RUNNING, its task is RUNNING")
+    assert longer.kind == told.kind
+    assert longer.is_final
+    silent = UnreachableError("Kafka Connect u does not answer", "is it running?")
+    assert not Standstill(43390.0, 130.0, "slot s is read").error(None, silent).is_final
+
+
+@pytest.mark.parametrize(
+    ("still", "remedy"),
+    [
+        (
+            Standstill(0.0, 40.0, "s", missing=("p.orders",)),
+            "topic p.orders is not there → `cdc bootstrap` makes it again",
+        ),
+        (Standstill(0.0, 40.0, "s", blockers=("session 7",)), "session 7 locks the heartbeat table → end that session"),
+    ],
+)
+def test_a_cause_that_can_be_seen_is_named(still: Standstill, remedy: str) -> None:
+    assert str(still.error("c")).endswith(remedy)
+
+
+def test_a_connector_that_does_not_run_is_told_with_since_when() -> None:
+    paused = PreconditionError("connector c is PAUSED", "resume it")
+    told = told_since(paused, 43390.0, 43390.0 + 7500)
+    assert str(told) == (
+        "connector c is PAUSED; the newest commit in the log is from 1970-01-01 12:03:10 UTC (2 h 5 min ago)"
+        " → resume it"
+    )
+    assert told.kind == told_since(paused, 43390.0, 50000.0).kind
+    assert str(told_since(paused, None, 1.0)) == str(paused)
+
+
+def test_lengths_of_time() -> None:
+    assert [lasting(s) for s in (-3, 0.4, 119, 120, 7199, 7200, 400000)] == [
+        "0 s",
+        "0 s",
+        "119 s",
+        "2 min",
+        "119 min",
+        "2 h 0 min",
+        "111 h 6 min",
+    ]

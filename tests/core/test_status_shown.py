@@ -1,0 +1,50 @@
+"""What `cdc status` prints for people: lags in words where there are none, and why a number is missing."""
+
+import pytest
+
+from cdc.cli.status import _show
+from cdc.core.position import Lsn, Position
+from cdc.core.transaction import TransactionEnd
+from cdc.run.lag import Lag
+from cdc.run.status import FollowerState, Status
+
+AT = Position(1, 17796, Lsn(0xA6D96F0), 7)
+ROWS = {"public.orders": 12, "public.items": 3}
+
+
+def shown(capsys: pytest.CaptureFixture[str], **followers: FollowerState) -> tuple[list[list[str]], str]:
+    """The lines of the two tables, split at wide gaps, and what is said beside."""
+    end = TransactionEnd(17818, 8, Lsn(0xA89C540), 0)
+    _show(Status(Lsn(0xA89C610), ROWS, None, end, None, followers, [], 4.2))
+    out, err = capsys.readouterr()
+    lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
+    assert ["log", "at 0/A89C540, newest commit 4 s ago"] in lines
+    return lines, err
+
+
+def test_who_lacks_nothing_is_caught_up(capsys: pytest.CaptureFixture[str]) -> None:
+    lake = FollowerState(AT, dict(ROWS), Lag(0, 0, 0.0, is_caught_up=True))
+    search = FollowerState(AT, dict(ROWS), Lag(7, 1234, 2.25, is_caught_up=False))
+    latest = FollowerState(AT, dict(ROWS), Lag(0, 99, 61.0, is_caught_up=False))
+    lines, err = shown(capsys, lake=lake, search=search, latest=latest, late=FollowerState(None, {}, None))
+    assert ["lake", "0/A6D96F0", "caught up", "0", "0", "0.0"] in lines
+    assert ["search", "0/A6D96F0", "behind by", "7", "1234", "2.2"] in lines
+    assert ["latest", "0/A6D96F0", "where the log ends, behind by", "?", "99", "61.0"] in lines
+    assert ["late", "not filled yet"] in lines
+    assert not err
+
+
+def test_what_is_not_counted_says_so_and_what_counts_it(capsys: pytest.CaptureFixture[str]) -> None:
+    lag = Lag(0, 0, 0.0, is_caught_up=True)
+    nothing: dict[str, int | None] = dict.fromkeys(ROWS)
+    lines, err = shown(
+        capsys,
+        lake=FollowerState(AT, dict(ROWS), lag),
+        search=FollowerState(AT, {"public.orders": 12}, lag),
+        latest=FollowerState(AT, nothing, lag, not_counted=list(ROWS)),
+        other=FollowerState(None, nothing, None, "OpenSearch does not answer"),
+        young=FollowerState(AT, nothing, lag),
+    )
+    assert ["public.orders", "12", "12", "12", "not counted", "not known", "none yet"] in lines
+    assert ["public.items", "3", "3", "left out", "not counted", "not known", "none yet"] in lines
+    assert err == "not counted: every row would have to be read; `cdc status --exact` does\n"

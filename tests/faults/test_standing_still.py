@@ -1,0 +1,250 @@
+"""A capture that does not move is told, since when, and why as far as that can be seen; each remedy works."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import PreconditionError
+from cdc.core.position import Lsn
+from cdc.core.table import TableName
+from cdc.log.clients.reader import Reader
+from cdc.log.clients.topics import Admin
+from cdc.log.names import change_topic, message_topic, transaction_topic
+from cdc.log.transactions import last_end
+from cdc.run.verify import verify
+from connect import source
+from connect.connector_state import look_up
+from connect.rest import ConnectClient
+from tests.pipelines import MakePipeline, Pipeline
+from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.verbs import Following, booted, caught_up, following, problems, verified
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(1800)
+
+TOLD = "see Kafka Connect's log; `cdc bootstrap` starts the connector anew"
+WANTED = 'connect:\n  overrides: {message.prefix.include.list: "app"}\n'
+MESSAGES = (
+    "SELECT pg_logical_emit_message(true, 'app', 'alone')",
+    "SELECT pg_logical_emit_message(false, 'app', 'in no transaction')",
+    "BEGIN; UPDATE orders SET note = 'a' WHERE id < 9; SELECT pg_logical_emit_message(true, 'app', 'between');"
+    " SELECT pg_logical_emit_message(false, 'app', 'at once'); UPDATE orders SET note = 'b' WHERE id < 5; COMMIT",
+    "SELECT pg_logical_emit_message(true, 'other', 'of somebody else')",
+)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch looks more often, and who waits gives up as soon as a standstill is sure."""
+    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 1.0)
+    monkeypatch.setattr("connect.capture_progress.STILL_FOR_GOOD_SECONDS", 1.0)
+
+
+@pytest.fixture
+def pipeline(make_pipeline: MakePipeline) -> Pipeline:
+    """Two tables, and a heartbeat a second: what is quiet for 15 s is looked at."""
+    made = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    made.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
+    return made
+
+
+def not_started() -> SparkSession:
+    raise AssertionError("Spark is not needed to find that out")
+
+
+def check_refused(pipeline: Pipeline, told: str) -> None:
+    """`verify` says it, and does not start Spark for that."""
+    settings = pipeline.settings
+    with pytest.raises(PreconditionError, match=told):
+        verify(settings, not_started, tuple(settings.followers), None, 10)
+
+
+def newest(pipeline: Pipeline) -> Lsn:
+    log = pipeline.settings.log
+    with Reader(log) as reader:
+        found = last_end(reader, transaction_topic(log.prefix))
+    assert found
+    return found.lsn
+
+
+def sent_messages(pipeline: Pipeline) -> int:
+    log = pipeline.settings.log
+    topic = message_topic(log.prefix)
+    with Reader(log) as reader:
+        end = reader.end([topic])[topic].get(0, 0)
+        return sum(1 for _ in reader.read(topic, 0, 0, end))
+
+
+def test_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkSession) -> None:
+    booted(pipeline, spark)
+    work = Workload(pipeline.connection, random.Random(1))
+    pipeline.run(*MESSAGES)
+    work.write(10)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    assert not sent_messages(pipeline)
+    # wanted from now on: their topic is made before the connector hears of them
+    pipeline.configure("connect:\n", WANTED)
+    booted(pipeline, spark)
+    pipeline.run(*MESSAGES)
+    work.write(10)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    assert sent_messages(pipeline) == 4
+
+
+def test_a_producer_that_is_blocked_is_told_and_bootstrap_mends_it(pipeline: Pipeline, spark: SparkSession) -> None:
+    pipeline.configure("connect:\n", WANTED)
+    booted(pipeline, spark)
+    work = Workload(pipeline.connection, random.Random(3))
+    with following(pipeline, spark) as running:
+        work.write(5)
+        running.wait_for("lake: ")
+        with Admin(pipeline.settings.log) as admin:
+            admin.delete([message_topic(pipeline.settings.log.prefix)])
+        pipeline.run(MESSAGES[0])
+        work.write(5)
+        running.wait_for("capture: stands still since")
+        assert (
+            f"is RUNNING, its task is RUNNING, slot {pipeline.settings.source.slot} is read → {TOLD}"
+            in running.said[-1]
+        )
+        assert any("capture stands still since" in problem for problem in problems(pipeline))
+        with pytest.raises(PreconditionError, match="capture stands still since"):
+            verified(pipeline, spark)
+        assert sum("stands still" in line for line in running.said) == 1
+    with pytest.raises(PreconditionError, match="capture stands still since"):
+        caught_up(pipeline, spark)
+    with following(pipeline, spark) as running:
+        running.wait_for("capture: stands still since")
+        booted(pipeline, spark)
+        running.wait_for("capture: runs again")
+        assert verified(pipeline, spark).equal
+    assert not problems(pipeline)
+
+
+def test_a_pipeline_from_before_is_mended_by_bootstrap(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr("connect.connector.sends_messages", lambda _: True)
+        before.setattr("connect.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
+        booted(pipeline, spark)
+    pipeline.run(MESSAGES[0])
+    Workload(pipeline.connection, random.Random(4)).write(5)
+    with pytest.raises(PreconditionError, match=f"capture stands still since .*{TOLD}"):
+        caught_up(pipeline, spark)
+    booted(pipeline, spark)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def act(pipeline: Pipeline, what: str) -> None:
+    capture = pipeline.settings.connect
+    with ConnectClient(capture.url) as client:
+        if what == "deleted":
+            client.delete(capture.connector)
+        else:
+            client._call("PUT", f"/connectors/{capture.connector}/{'pause' if what == 'PAUSED' else 'stop'}")
+            until(lambda: look_up(client, capture.connector).idle == what, f"it is {what}")
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("PAUSED", "connector {name} is PAUSED: .* → `cdc bootstrap` resumes it"),
+        ("STOPPED", "connector {name} is STOPPED: .* → `cdc bootstrap` resumes it"),
+        ("deleted", "Kafka Connect has no connector {name}: .* → `cdc bootstrap` makes it again"),
+    ],
+    ids=["paused", "stopped", "deleted"],
+)
+def test_a_connector_that_somebody_took_from_its_work(
+    pipeline: Pipeline, spark: SparkSession, what: str, told: str
+) -> None:
+    booted(pipeline, spark)
+    expected = told.format(name=pipeline.settings.connect.connector).replace(".* ", "(.*)the newest commit(.*) ")
+    work = Workload(pipeline.connection, random.Random(5))
+    with following(pipeline, spark) as running:
+        work.write(5)
+        running.wait_for("lake: ")
+        act(pipeline, what)
+        work.write(5)
+        running.wait_for(told.partition(":")[0].format(name=pipeline.settings.connect.connector))
+        assert any("the newest commit in the log is from" in line for line in running.said)
+        check_refused(pipeline, expected)
+    with pytest.raises(PreconditionError, match=expected):
+        caught_up(pipeline, spark)
+    [problem] = problems(pipeline)
+    assert told.partition(":")[0].format(name=pipeline.settings.connect.connector) in problem
+    with following(pipeline, spark) as running:
+        running.wait_for("capture: ")
+        booted(pipeline, spark)
+        running.wait_for("capture: runs again")
+        assert verified(pipeline, spark).equal
+    assert not problems(pipeline)
+
+
+def test_a_lock_on_the_heartbeats_is_told_with_who_holds_it(pipeline: Pipeline, spark: SparkSession) -> None:
+    booted(pipeline, spark)
+    with following(pipeline, spark) as running:
+        with pipeline.servers.connect(pipeline.settings.source.dbname) as other, other.transaction():
+            other.execute("LOCK TABLE cdc.heartbeat")
+            running.wait_for(f"session {other.info.backend_pid} locks the heartbeat table → end that session")
+        running.wait_for("capture: runs again")
+        Workload(pipeline.connection, random.Random(6)).write(5)
+        assert verified(pipeline, spark).equal
+
+
+@contextmanager
+def writing(pipeline: Pipeline) -> Iterator[None]:
+    """A transaction is open meanwhile that has written, and will be undone."""
+    with pipeline.servers.connect(pipeline.settings.source.dbname) as other, other.transaction(force_rollback=True):
+        other.execute("UPDATE orders SET note = 'never' WHERE id = 1")
+        yield
+
+
+def test_what_takes_long_is_no_standstill(pipeline: Pipeline, spark: SparkSession) -> None:
+    pipeline.run("CREATE TABLE elsewhere (id int, filler text)")
+    booted(pipeline, spark)
+    with following(pipeline, spark) as running, writing(pipeline):
+        pipeline.run(
+            # none of it is sent: Postgres walks through it alone
+            "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 3000000) g",
+            # all of it is, for longer than nothing may move
+            "UPDATE items SET what = repeat('y', 100 + order_id)",
+            "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 700000) g",
+        )
+        reached = source.current_lsn(pipeline.connection)
+        until(lambda: newest(pipeline) > reached, "it is captured", 600.0, every=1.0)
+        assert verified(pipeline, spark, TableName.parse(ITEMS)).equal
+    assert not [line for line in running.said if "capture" in line]
+
+
+def test_a_connector_that_failed_is_told_by_verify_at_once(pipeline: Pipeline, spark: SparkSession) -> None:
+    pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
+    booted(pipeline, spark)
+    name = pipeline.settings.connect.connector
+    pipeline.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL")
+    with ConnectClient(pipeline.settings.connect.url) as client:
+        until(lambda: look_up(client, name).failure is not None, "the connector gives up")
+    check_refused(pipeline, f"connector {name} failed: .*the newest commit in the log is from .*`cdc bootstrap` starts")
+
+
+def test_a_change_topic_that_was_deleted_is_named(pipeline: Pipeline, spark: SparkSession) -> None:
+    booted(pipeline, spark)
+    topic = change_topic(pipeline.settings.log.prefix, TableName.parse(ORDERS))
+    alone = Following(pipeline, spark, tuple(pipeline.settings.followers))
+    alone.start()
+    try:
+        with Admin(pipeline.settings.log) as admin:
+            admin.delete([topic])
+        Workload(pipeline.connection, random.Random(7)).write(5)
+        alone.wait_for(f"topic {topic} is not there → `cdc bootstrap` makes it again")
+        booted(pipeline, spark)
+        alone.wait_for("capture: runs again")
+        assert verified(pipeline, spark).equal
+    finally:
+        alone.end()
