@@ -1,6 +1,7 @@
 """The publication: which tables the source sends, agreed on and committed before any slot is made."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import psycopg
 from psycopg import Connection, sql
@@ -8,6 +9,14 @@ from psycopg import Connection, sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 
+# the view pg_publication_tables opens every table: it waits for as long as one of them is locked
+_TABLES: Final = """
+SELECT namespace.nspname, relation.relname
+  FROM pg_publication_rel published
+  JOIN pg_publication publication ON publication.oid = published.prpubid
+  JOIN pg_class relation ON relation.oid = published.prrelid
+  JOIN pg_namespace namespace ON namespace.oid = relation.relnamespace
+ WHERE publication.pubname = %s"""
 OPERATIONS = "insert, update, delete, truncate"
 
 
@@ -16,10 +25,7 @@ def published(connection: Connection, publication: str) -> set[TableName] | None
     exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
     if not exists:
         return None
-    rows = connection.execute(
-        "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", (publication,)
-    ).fetchall()
-    return {TableName(*row) for row in rows}
+    return {TableName(*row) for row in connection.execute(_TABLES, (publication,)).fetchall()}
 
 
 def publish(connection: Connection, publication: str, tables: Sequence[TableName]) -> list[TableName]:

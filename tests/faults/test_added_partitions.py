@@ -10,11 +10,12 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
+from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
 from connect.rest import ConnectClient
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import Following, booted, caught_up, following, verified
+from tests.verbs import Following, booted, caught_up, following, recapture_all, verified
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(1200)
@@ -81,5 +82,11 @@ def test_the_order_of_commits_needs_its_one_partition(make_pipeline: MakePipelin
         running.end()
     assert isinstance(running.failure, HistoryLostError)
     assert f"topic {topic} has 2 partitions" in str(running.failure)
-    with pytest.raises(PreconditionError, match=f"topic {topic} has 2 partitions: .* choose another pipeline.name"):
+    told = f"topic {topic} has 2 partitions: .* → delete it; `cdc recapture` starts the capture anew"
+    with pytest.raises(PreconditionError, match=told):
         booted(pipeline, spark)
+    with Admin(pipeline.settings.log) as admin:
+        admin.delete([topic])
+    recapture_all(pipeline, spark)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal

@@ -212,10 +212,10 @@ def test_what_takes_long_is_no_standstill(pipeline: Pipeline, spark: SparkSessio
     with following(pipeline, spark) as running, writing(pipeline):
         pipeline.run(
             # none of it is sent: Postgres walks through it alone
-            "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 3000000) g",
+            "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 2000000) g",
             # all of it is, for longer than nothing may move
             "UPDATE items SET what = repeat('y', 100 + order_id)",
-            "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 700000) g",
+            "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 400000) g",
         )
         reached = source.current_lsn(pipeline.connection)
         until(lambda: newest(pipeline) > reached, "it is captured", 600.0, every=1.0)
