@@ -82,6 +82,17 @@ class TopicLostError(HistoryLostError):
         self.topic = topic
 
 
+class TableLostError(HistoryLostError):
+    """One table of a follower can be followed no further as it is: what it is made of is damaged, gone, or was changed
+    by others. A new copy of it helps; the others go on."""
+
+    def __init__(self, table: object, why: str) -> None:
+        super().__init__(
+            f"{table}: {why}", f"stop `cdc follow`; `cdc bootstrap --again {table}` copies it as it is now"
+        )
+        self.why = why
+
+
 class TableRewritten(CdcError):
     """A table got another file, or other columns, under its copy, or somebody waits to give it some: the copy has to
     start over."""

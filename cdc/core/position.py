@@ -61,7 +61,9 @@ class Position:
 
     `end_offset` alone orders positions of a generation. `lsn` (of the commit) and `tx_id` recognise that END when it
     is read again; `next_offsets` is only where reading the change topics starts. `log_start`: what `end_offset` is in
-    the transaction topic. `beat`: the digest of the last heartbeat applied, where one is known.
+    the transaction topic. `beat`: the digest of the last heartbeat applied, where one is known. `cut`: the id of the
+    lake's cut that the position is of, None where there is none or an older version of ours made it; a lake that was
+    put back to an older state comes to the same END by another cut.
     """
 
     generation: int
@@ -71,6 +73,7 @@ class Position:
     next_offsets: Offsets = field(default_factory=dict)
     log_start: LogStart = FIRST_LOG
     beat: str | None = None
+    cut: str | None = field(default=None, compare=False)
 
     @property
     def has_end(self) -> bool:
@@ -93,6 +96,7 @@ class Position:
             "next_offsets": {topic: dict(parts) for topic, parts in self.next_offsets.items()},
             "log_start": asdict(self.log_start),
             "beat": self.beat,
+            "cut": self.cut,
         }
 
     @classmethod
@@ -111,6 +115,7 @@ class Position:
             offsets,
             start,
             value.get("beat"),
+            value.get("cut"),
         )
 
 

@@ -166,16 +166,16 @@ def _copy(work: Work, follower: TakesCopies, tables: Sequence[Table], snapshot: 
     readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
     spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)
     for table in tables:
-        storage = room_for_copy(lake, table.name)
         try:
+            storage = room_for_copy(lake, table.name)
             with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = watched(spark, advance, rows[table.name]), keeper.pages[table.name]
                 with failures_of(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)
+            # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
+            follower.load(table, files, snapshot.bookmark)
         except PreconditionError as unfit:
             # the others are copied no less
             copied.unfit[table.name] = unfit
             continue
-        # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
-        follower.load(table, files, snapshot.bookmark)
         copied.rows[table.name] = sum(file.rows for file in files)

@@ -99,6 +99,7 @@ class LakeStream:
         self._committing: Future[bool] | None = None
         self._seen_enough = False
         watched.stops.serve(self.stop)
+        self._tell(follower.check_tables())
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position: they are the clock, and are read by the driver."""
@@ -170,6 +171,8 @@ class LakeStream:
     def _commit(self, read: ReadRun | ReadLargeRun, progress: Progress) -> bool:
         self._follower.apply(read.batch, progress.position)
         left = self._follower.left()
+        for line in left.told:
+            self._watched.say(line)
         for name, (keys, letters) in left.held.items():
             self._watched.say(str(left_behind.held(name, keys, letters)))
         self._tell(left.stopped)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cdc.columns.changes import Changes, Op
 from cdc.columns.ends import Ends
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Lsn, Offsets
 from cdc.core.schema_change import REWRITTEN, Altered, Policy, SameShape, SchemaChange, Widened, differences, judged
 from cdc.core.table import Table, TableName
@@ -81,7 +81,7 @@ class SchemaChanges:
                     if self._source.policy(name) is Policy.STOP:
                         reasons[name] = told
                     elif name in going:
-                        self._follower.widen(table, lsn)
+                        reasons |= self._widened(table, lsn, told)
                     else:
                         # it stopped at a message, which the capture may have read by this later schema
                         reasons[name] = told
@@ -90,6 +90,14 @@ class SchemaChanges:
                 case SameShape():
                     pass
         return self.stop({name: f"its schema has changed: {told}" for name, told in reasons.items()})
+
+    def _widened(self, table: Table, lsn: Lsn, told: str) -> dict[TableName, str]:
+        """Widen a table; gives the reason to stop it where it cannot be written to any more."""
+        try:
+            self._follower.widen(table, lsn)
+        except TableLostError as lost:
+            return {table.name: f"{told}; {lost.why}"}
+        return {}
 
 
 def noted_in(changes: Changes, tx_id: int) -> dict[TableName, list[Noted]]:

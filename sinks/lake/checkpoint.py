@@ -7,14 +7,12 @@ durable before the commits that it stands for are forgotten, by the one client o
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from deltalake import DeltaTable
 
-from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in
+from sinks.lake.checkpoint_read import LOG, POINTER, checkpoints_in
+from sinks.lake.delta_log import DeltaLog
 from sinks.lake.storage import at_once
-
-POINTER: Final = "_last_checkpoint"
 
 
 def write_checkpoint(log: DeltaLog) -> None:
@@ -31,12 +29,14 @@ def write_checkpoint(log: DeltaLog) -> None:
         # readers go by the pointer: it comes when what it names is there
         for name in sorted(made, key=POINTER.__eq__):
             log.storage.write(f"{LOG}/{name}", (folder / name).read_bytes())
-    log.checkpoint = log.state.version
+    # nobody can read them, and no reader is sent to them any more
+    log.storage.delete([f"{LOG}/{name}" for name in log.damaged if name not in made])
+    log.checkpoint, log.damaged = log.state.version, ()
 
 
 def _leading_to(log: DeltaLog) -> Sequence[str]:
     """The files of the log that make the table: the last checkpoint's, and the commits behind it."""
-    names = log.storage.names(LOG)
+    names = [name for name in log.storage.names(LOG) if name not in log.damaged]
     parts = {version: files for version, files in checkpoints_in(names).items() if version <= log.state.version}
     start = max(parts, default=-1)
     wanted = {f"{version:020}.json" for version in range(start + 1, log.state.version + 1)}

@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +11,12 @@ import pyarrow as pa
 
 from cdc.columns.arrow_types import arrow_schema
 from cdc.core.copied_file import CopiedFile
-from cdc.core.errors import RefusedError
+from cdc.core.errors import RefusedError, TableLostError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from sinks.lake import data_files, layout, statistics
-from sinks.lake.delta_log import Conflict, DeltaLog
+from sinks.lake.checkpoint_read import LOG
+from sinks.lake.delta_log import Conflict, DeltaLog, cut_back
 from sinks.lake.delta_state import Action, DataFile, State, now_ms, reached
 from sinks.lake.layout import SCHEMA_PROPERTY, SOURCE_PROPERTY, TABLE_PROPERTY, Lake
 from sinks.lake.storage import Storage
@@ -48,11 +50,14 @@ class CopyWriter:
 def room_for_copy(lake: Lake, name: TableName) -> Storage:
     """The table's folder, without what copies that were never taken in have left there more than a day ago.
 
-    Of a table that has a log, `upkeep.sweep` finds that. Not sooner: another machine may be at the same copy.
+    Of a table that has a log, `upkeep.sweep` finds that. Not sooner: another machine may be at the same copy. Raises
+    PreconditionError where no copy could be taken in.
     """
     storage = lake.table(name)
     storage.make()
-    if DeltaLog.open(storage) is None:
+    with suppress(TableLostError):
+        _check_writable(layout.owned(lake, name))
+    if not storage.names(LOG):
         horizon = now_ms() - LEFT_MS
         written = storage.written("").items()
         storage.delete([path for path, at in written if path.removeprefix(".").startswith(COPY) and at < horizon])
@@ -63,7 +68,7 @@ def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, 
     """Make the copy the table's content, with its bookmark in the same commit; `anew`: as another table, by its id."""
     storage = lake.table(table.name)
     storage.make()
-    log, now = layout.owned(lake, table.name), now_ms()
+    log, now = _log_for(lake, table.name), now_ms()
     actions = _description(table, bookmark, log, anew=anew)
     if log is not None:
         actions += [file.removed(now) for file in log.state.files.values()]
@@ -71,6 +76,26 @@ def take_in(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, 
     # the last END applied is left as it is: a table has what either of the two says (`Standing.applied`)
     actions.append(reached(lake.bookmark_id, bookmark.lsn))
     _committed(log or DeltaLog(storage, State()), actions, "COPY", table.name)
+
+
+def _log_for(lake: Lake, name: TableName) -> DeltaLog | None:
+    """The log that a copy goes into, None where there is none yet; of a log that cannot be read, what can be.
+
+    Raises PreconditionError where others keep us from writing to it, or when another table lies in its place.
+    """
+    try:
+        log = layout.owned(lake, name)
+    except TableLostError:
+        # nobody can read the table: the copy begins behind the last version that is whole, or a new log
+        cut_back(lake.table(name))
+        log = layout.owned(lake, name)
+    return _check_writable(log)
+
+
+def _check_writable(log: DeltaLog | None) -> DeltaLog | None:
+    if log is not None and log.forbidden:
+        raise log.forbidden
+    return log
 
 
 def release(lake: Lake, name: TableName) -> None:

@@ -5,8 +5,8 @@ followers behind it.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Position
+from cdc.core.table import TableName
 from sinks.lake.delta_state import DataFile, Move, State, reached
 from sinks.lake.layout import Lake
 from sinks.lake.own_table import OwnTable
@@ -29,6 +30,8 @@ SCHEMA = pa.schema(
         pa.field("position", pa.string()),
         pa.field("versions", pa.string()),
         pa.field("ids", pa.string()),
+        pa.field("commits", pa.string()),
+        pa.field("behind", pa.string()),
     ]
 )
 
@@ -37,18 +40,31 @@ SCHEMA = pa.schema(
 class Cut:
     """Every table's Delta version at one position, and when the last transaction in it committed.
 
-    `ids` are those of the Delta tables: one that was made anew has other versions under the same name.
+    `ids` are those of the Delta tables: one that was made anew has other versions under the same name. `commits` are
+    those of the commits that made the versions: of a table that was put back to an older state and written on, the same
+    version is another. `behind` is the id of the cut before. Cuts of older versions of ours have none of these.
     """
 
     position: Position
     committed_ms: int
     versions: Mapping[str, int]
     ids: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
+    behind: str | None = None
+
+    def is_next(self, other: "Cut") -> bool:
+        """Is this the cut behind the other, as far as they say? Of a lake that was put back, a later one is not."""
+        return None in (self.behind, other.position.cut) or self.behind == other.position.cut
 
     def same_table(self, name: str, other: "Cut") -> bool:
         """Is the table of this name the same Delta table in both cuts? Cuts of older versions of ours have no ids."""
         mine, theirs = self.ids.get(name), other.ids.get(name)
         return mine is None or theirs is None or mine == theirs
+
+    def without(self, names: Iterable[TableName]) -> "Cut":
+        """The cut of the other tables."""
+        gone = set(map(str, names))
+        return replace(self, versions={name: at for name, at in self.versions.items() if name not in gone})
 
     def as_record(self) -> dict[str, object]:
         return {
@@ -58,6 +74,8 @@ class Cut:
             "position": json.dumps(self.position.as_json()),
             "versions": json.dumps(dict(self.versions)),
             "ids": json.dumps(dict(self.ids)),
+            "commits": json.dumps(dict(self.commits)),
+            "behind": self.behind,
         }
 
 
@@ -68,7 +86,19 @@ def cut_of(record: Mapping[str, object]) -> Cut:
     position = Position.from_json(json.loads(str(record["position"])))
     milliseconds = round(committed.replace(tzinfo=UTC).timestamp() * 1000)
     ids = json.loads(str(record["ids"])) if record["ids"] else {}
-    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids)
+    commits = json.loads(str(record["commits"])) if record["commits"] else {}
+    behind = str(record["behind"]) if record["behind"] else None
+    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids, commits, behind)
+
+
+def needed_since(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
+    """From which version on a table's past is still needed; of one in none of these cuts, nothing is before `version`.
+
+    Who stands at a cut without it is given its copy as at the first one that has it, wherever that is.
+    """
+    if any(name not in cut.versions for cut in behind):
+        return 0
+    return min((cut.versions[name] for cut in (*behind, last) if name in cut.versions), default=version)
 
 
 class Cuts:
@@ -113,6 +143,7 @@ class Cuts:
 
     def add(self, cut: Cut, after: Cut | None) -> None:
         """Commit a cut behind `after`; raises RefusedError when another writer was there first."""
+        cut = replace(cut, behind=after.position.cut if after else None)
         before = None if after is None else after.position.end_offset + _SHIFT
         self._table.append([cut.as_record()], Move(self._lake.app_id, before, cut.position.end_offset + _SHIFT))
         self._last = cut

@@ -107,6 +107,8 @@ def pack(rows: BitMap) -> bytes:
 
 def unpack(data: bytes) -> BitMap:
     """A vector's rows; raises ValueError for other bytes, or rows beyond 2^32."""
+    if len(data) < 12:
+        raise ValueError("not a deletion vector: too short")
     magic, buckets = struct.unpack_from("<iq", data)
     if magic != MAGIC:
         raise ValueError(f"not a deletion vector: magic number {magic}")
@@ -132,9 +134,8 @@ def inline(descriptor: Descriptor) -> BitMap:
 def framed(descriptor: Descriptor, file: bytes) -> BitMap:
     """The rows of a vector that stands in a file with these bytes; raises ValueError when they are damaged."""
     start = (descriptor.offset or 0) + 4
-    data = file[start : start + descriptor.size]
-    [checksum] = struct.unpack_from(">I", file, start + descriptor.size)
-    if zlib.crc32(data) != checksum:
+    data, frame = file[start : start + descriptor.size], file[start + descriptor.size :][:4]
+    if len(frame) < 4 or zlib.crc32(data) != int.from_bytes(frame):
         raise ValueError(f"deletion vector {descriptor.unique_id} is damaged")
     return unpack(data)
 

@@ -5,13 +5,16 @@ After the Delta protocol ("Actions", "Action Reconciliation").
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from hashlib import blake2b
+from typing import Any, Final, Self
 
 from sinks.lake.deletion_vectors import Descriptor
 
 Action = Mapping[str, Any]
+_DIGEST_LENGTH: Final = 40
+"""Other than that of a UUID, with or without its dashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A table at one version; `described_in`: since which, at the latest, its metadata is what it is."""
+    """A table at one version; `described_in`: since which, at the latest, its metadata is what it is; `commit`: the id
+    of the commit that made the version, None where a checkpoint stands for it."""
 
     version: int = -1
     protocol: Mapping[str, Any] = field(default_factory=dict)
@@ -84,6 +88,7 @@ class State:
     files: Mapping[str, DataFile] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
     described_in: int = -1
+    commit: str | None = None
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -98,7 +103,7 @@ class State:
     def live_rows(self) -> int:
         return sum(file.live_rows for file in self.files.values())
 
-    def after(self, version: int, actions: Iterable[Action]) -> "State":
+    def after(self, version: int, actions: Sequence[Action]) -> "State":
         """The state behind one more commit, whose actions may stand in any order."""
         files, transactions = dict(self.files), dict(self.transactions)
         protocol, metadata, described_in = self.protocol, self.metadata, self.described_in
@@ -114,7 +119,7 @@ class State:
                     protocol = newer
                 case {"metaData": newer}:
                     metadata, described_in = newer, version
-        return State(version, protocol, metadata, files, transactions, described_in)
+        return State(version, protocol, metadata, files, transactions, described_in, commit_id(actions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +181,19 @@ def paths_of(file: Mapping[str, Any]) -> list[str]:
     """The paths below the table's folder that a file's action speaks of: its own, and that of its vector's file."""
     vector = Descriptor.from_json(file["deletionVector"]) if file.get("deletionVector") else None
     return [file["path"], *([vector.path] if vector and vector.in_file else [])]
+
+
+def commit_id(actions: Sequence[Action]) -> str | None:
+    """What tells a commit from any other of its version: the id that its writer gave it, else what it says."""
+    if not actions:
+        return None
+    given = next((action["commitInfo"].get("txnId") for action in actions if "commitInfo" in action), None)
+    return str(given) if given else blake2b(json.dumps(actions).encode(), digest_size=_DIGEST_LENGTH // 2).hexdigest()
+
+
+def is_given(id: str) -> bool:
+    """Did a commit's writer give it this id, so that the commit has it in it?"""
+    return len(id) != _DIGEST_LENGTH
 
 
 def now_ms() -> int:

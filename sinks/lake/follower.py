@@ -1,18 +1,20 @@
 """The Delta follower: one table a table of the source, and a cut after every batch."""
 
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cdc.columns.batch import ChangeBatch
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.ends import Ends
-from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.core.errors import CdcError, PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout, upkeep
 from sinks.lake.copied_files import CopiedFiles, release, take_in
-from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.cuts import Cut, Cuts, needed_since
 from sinks.lake.dead_letters import DeadLetter
 from sinks.lake.intake import Intake, Left
 from sinks.lake.large_batch import Wanted
@@ -42,6 +44,7 @@ class DeltaFollower:
         self._cuts = Cuts(lake)
         self._standings = Standings(lake, indexes)
         self._intake = Intake(settings, lake, self._standings, self._recent, self.stop)
+        self._lost: list[Stop] = []
         # by the Delta table's id: one that is copied again has all of this before it again
         self._adopted: set[str] = set()
         # of the thread that maintains alone
@@ -50,7 +53,15 @@ class DeltaFollower:
     def prepare(self, tables: Sequence[Table]) -> None:
         """Refuse what is not ours, and make the lake's own tables; a captured table's comes with its copy."""
         for table in tables:
-            layout.owned(self._lake, table.name)
+            try:
+                layout.owned(self._lake, table.name)
+            except TableLostError:
+                # it may be copied anew
+                continue
+            except PreconditionError:
+                # what others have made of one of ours is its own matter
+                if not self._standings.is_listed(table.name):
+                    raise
         self._cuts.prepare()
         self._standings.add([table.name for table in tables])
 
@@ -59,8 +70,10 @@ class DeltaFollower:
 
         `anew`: as another table, by its id, also where the old one was not stopped.
         """
-        anew = anew or table.name in {stop.name for stop in self.stopped()}
-        take_in(self._lake, table, copy, bookmark, anew=anew)
+        # of one that was lost, what can be read may have the id that cuts know it by
+        lost = self._standings.of(table.name) is None
+        stopped = {stop.name for stop in self.stopped()}
+        take_in(self._lake, table, copy, bookmark, anew=anew or lost or table.name in stopped)
         self._standings.forget([table.name])
 
     def release(self, names: Sequence[TableName]) -> None:
@@ -91,6 +104,15 @@ class DeltaFollower:
         last = self._cuts.last()
         return self._standings.stop(reasons, last.position.lsn if last else Lsn(0), copy)
 
+    def check_tables(self) -> list[Stop]:
+        """Stop the tables that are not what the last cut names, nor came from it: gone, damaged, put back to an older
+        state or changed by other writers since. They are to be copied again."""
+        last = self._cuts.last()
+        if last is None:
+            return []
+        strayed = self._standings.strayed(last)
+        return [*self._standings.stop_lost(last), *self.stop(strayed, copy=strayed)]
+
     def lacking(self, lsn: Lsn) -> list[Table]:
         """The tables that know nothing yet of a schema change at this LSN, stopped ones among them."""
         return [s.table for s in self._standings.all().values() if not s.bookmark.covers(lsn) and lsn > s.schema_lsn]
@@ -109,7 +131,8 @@ class DeltaFollower:
 
     def left(self) -> Left:
         """What the batches since the last question have left: tables stopped, and keys held."""
-        return self._intake.left()
+        left, lost, self._lost = self._intake.left(), self._lost, []
+        return replace(left, stopped=[*lost, *left.stopped])
 
     def letters(self) -> list[DeadLetter]:
         """The dead letters of the tables as they are now; those of a former copy are void."""
@@ -157,6 +180,8 @@ class DeltaFollower:
         if before is not None and position.end_offset <= before.position.end_offset:
             return
         standings = self._taking_part(before)
+        # those that went away, or cannot be opened any more, since they were looked at last
+        self._lost += self._standings.stop_lost(before) if before else []
         # tables, cut, bell: a cut names what is there. Killed in between, some tables are ahead of the last cut, and
         # the next run reaches as far as `furthest` says: no cut shows them ahead of others
         self._intake.apply(batch, standings, position.end_offset)
@@ -227,12 +252,19 @@ class DeltaFollower:
         cuts = [cut for at in needed if (cut := self._cuts.at(at.end_offset))]
         behind = [cut for cut in cuts if cut.position.end_offset < last.position.end_offset]
         hours = self._settings.history_hours
+        failed = list[CdcError]()
         for name, live, version in opened:
             if not self._is_due(name, live):
                 continue
-            upkeep.maintain(live, Retention(hours, _needed_since(str(name), behind, last, version)))
+            try:
+                upkeep.maintain(live, Retention(hours, needed_since(str(name), behind, last, version)))
+            except TableLostError as lost:
+                # the others are kept up no less; a batch that meets it stops the table
+                failed.append(lost)
         self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
         self._intake.maintain(hours)
+        if failed:
+            raise failed[0]
 
     def _is_due(self, name: TableName, live: LiveTable) -> bool:
         """A table that nobody has written to is looked at now and then only: its past gets older."""
@@ -248,13 +280,9 @@ class DeltaFollower:
             live.save_index(everything=True)
 
     def _taking_part(self, last: Cut | None) -> dict[TableName, Standing]:
-        standings = self._standings.all()
-        going = self._standings.going(standings)
+        going = self._standings.going()
         if last is None:
             return going
-        for name in map(TableName.parse, last.versions):
-            if name not in standings and self._standings.is_listed(name):
-                raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
         return {
             name: standing
             for name, standing in going.items()
@@ -270,14 +298,6 @@ class DeltaFollower:
             if standing.bookmark.is_reached_by(position.lsn)
         }
         versions = {name: state.version for name, state in reached.items()}
-        return Cut(position, committed_ms, versions, {name: state.table_id for name, state in reached.items()})
-
-
-def _needed_since(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
-    """From which version on a table's past is still needed; of one in none of these cuts, nothing is before `version`.
-
-    Who stands at a cut without it is given its copy as at the first one that has it, wherever that is.
-    """
-    if any(name not in cut.versions for cut in behind):
-        return 0
-    return min((cut.versions[name] for cut in (*behind, last) if name in cut.versions), default=version)
+        ids = {name: state.table_id for name, state in reached.items()}
+        commits = {name: state.commit for name, state in reached.items() if state.commit}
+        return Cut(replace(position, cut=uuid.uuid4().hex), committed_ms, versions, ids, commits)

@@ -9,7 +9,7 @@ from cdc.columns.changes import RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.holding import Held
 from cdc.core.counted import counted
-from cdc.core.errors import DivergenceError, PreconditionError
+from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
 from sinks.lake import write
@@ -22,17 +22,18 @@ from sinks.lake.settings import DeltaSettings
 from sinks.lake.standings import Standing, Standings
 from sinks.lake.stopped import Stop, again
 
-Stopping = Callable[[Mapping[TableName, str]], Sequence[Stop]]
-"""Stops tables, each for a reason."""
+Stopping = Callable[[Mapping[TableName, str], Collection[TableName]], Sequence[Stop]]
+"""Stops tables, each for a reason; these of them are to be copied again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
     """What a batch did not take in: tables that it stopped, and tables of which it left keys held: how many are held
-    there, with how many messages."""
+    there, with how many messages. `told`: what there is to say beside that."""
 
     stopped: Sequence[Stop]
     held: Mapping[TableName, tuple[int, int]]
+    told: Sequence[str] = ()
 
 
 class Intake:
@@ -53,17 +54,17 @@ class Intake:
     def left(self) -> Left:
         """What the batches since the last question have left."""
         stopped, touched, self._stopped, self._touched = self._stopped, self._touched, [], set()
-        return Left(
-            stopped, {name: counts for name, counts in self.held().items() if name in touched} if touched else {}
-        )
+        held = {name: counts for name, counts in self.held().items() if name in touched} if touched else {}
+        return Left(stopped, held, [line for _, live in self._standings.opened() for line in _taken(live.told)])
 
     def apply(self, batch: ChangeBatch, standings: Mapping[TableName, Standing], version: int) -> None:
         """Apply a batch to these tables; `version` is the offset of its last END. Raises what ends everything."""
-        touched = {name: standings[name] for name in batch.tables if name in standings}
+        touched = [name for name in batch.tables if name in standings]
         # first what other hands have committed: what a table lacks is asked of it as it stands now
-        for standing in touched.values():
-            standing.live.refresh()
-        found = [s for s in map(self._standings.of, touched) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
+        failures = [(name, _refreshed(standings[name])) for name in touched]
+        self._stop_for(failures)
+        fit = [name for name, failure in failures if failure is None]
+        found = [s for s in map(self._standings.of, fit) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
         # as they are now: what this batch adds waits within it by the order of its messages
         work = self._readable(batch, [(s, self._dead_letters.held(s.live.state.table_id)) for s in found])
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
@@ -72,18 +73,21 @@ class Intake:
         self._stop_for([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
 
     def _stop_for(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> None:
-        """Stop the tables that contradict their changes; whatever else was raised ends everything."""
-        reasons = {}
+        """Stop the tables that contradict their changes, and those that are lost, which are copied again; whatever else
+        was raised ends everything."""
+        reasons, lost = {}, {}
         for name, error in failures:
-            if isinstance(error, DivergenceError) and self._settings.on_refusal == "hold":
+            if isinstance(error, TableLostError):
+                lost[name] = error.why
+            elif isinstance(error, DivergenceError) and self._settings.on_refusal == "hold":
                 reasons[name] = error.what.removeprefix(f"{name}: ")
             elif error:
                 raise error
-        self._stop_all(reasons)
+        self._stop_all(reasons | lost, lost)
 
-    def _stop_all(self, reasons: Mapping[TableName, str]) -> None:
+    def _stop_all(self, reasons: Mapping[TableName, str], copy: Collection[TableName] = ()) -> None:
         if reasons:
-            self._stopped += self._stop(reasons)
+            self._stopped += self._stop(reasons, copy)
 
     def _readable(self, batch: ChangeBatch, work: Sequence[tuple[Standing, Held]]) -> list[tuple[Standing, Held]]:
         """The tables that can be applied. What is not is kept, before anything of the batch is applied: its keys are
@@ -165,6 +169,20 @@ class Intake:
     def holds(self, standing: Standing) -> bool:
         """Do changes of some of its keys wait?"""
         return bool(self._dead_letters.held(standing.live.state.table_id))
+
+
+def _refreshed(standing: Standing) -> BaseException | None:
+    """What keeps a table from being written on, by what other hands have committed."""
+    try:
+        standing.live.refresh()
+    except TableLostError as error:
+        return error
+    return None
+
+
+def _taken(lines: list[str]) -> list[str]:
+    taken, lines[:] = [*lines], []
+    return taken
 
 
 def _holds(table: Table, refused: Sequence[RefusedMessage]) -> bool:

@@ -3,19 +3,27 @@
 Sorted runs, merged like those of an LSM tree (O'Neil et al., "The Log-Structured Merge-Tree", 1996). An entry is a fact
 about an immutable file and never becomes wrong: whether the row is still there is asked of the file's deletion vector,
 which is the log's. So the index is a cache: it may lack files, which are then read, but it decides nothing.
+
+It must not lack rows of a file that it knows, nor name others: everything that lies on the disk is checked before it is
+used (`run_files.py`). Merges drop rows that are gone, which holds for one past of the table: so a saved index names a
+version of it, with the id of its commit.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
 
 from cdc.columns.key_bits import KeyBits, joined
-from sinks.lake.key_runs import NO_HITS, ROW_BITS, Hits, Live, Run, mapped, merged, put, sorted_run, written
+from sinks.lake.key_runs import NO_HITS, ROW_BITS, Hits, Live, Run, SortedRun, sorted_run
+from sinks.lake.run_files import DamagedRunError, open_run, put
+from sinks.lake.run_merge import merged, written
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 MANIFEST: Final = "index.json"
 GROWTH: Final = 4
 """Runs are merged into the one before them once that is not this much larger."""
@@ -23,24 +31,43 @@ KEPT_IN_MEMORY: Final = 200_000
 """Smaller runs are written down only at the end: after a crash their files are read again."""
 
 
-class KeyIndex:
-    """The index of one table, kept in a folder of its own between runs of the process."""
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A table's version, and the id of the commit that made it: whoever knows both knows what came before."""
 
-    def __init__(self, folder: Path, table_id: str) -> None:
+    version: int
+    commit: str
+
+
+class KeyIndex:
+    """The index of one table, kept in a folder of its own between runs of the process.
+
+    `find`, and whatever merges, raise DamagedRunError or OSError when a file does not hold what was written: such an
+    index is of no use any more. `lost`: why one that was saved is not used, where that is not as it should be.
+    """
+
+    def __init__(self, folder: Path, table_id: str, lost: str | None = None) -> None:
         self._folder = folder
         self._table_id = table_id
-        self._runs: list[Run] = []
+        self.lost = lost
+        self._runs: list[SortedRun] = []
         self._numbers: dict[str, int] = {}
         self._next_number = 0
 
     @classmethod
-    def open(cls, folder: Path, table_id: str) -> Self:
-        """The index as it was saved; an empty one when there is none, or it is damaged or another table's."""
+    def open(cls, folder: Path, table_id: str, is_past: Callable[[Past], bool]) -> Self:
+        """The index as it was saved; an empty one when there is none, it is damaged, another table's, or one of a
+        version that is not in the table's past."""
         index = cls(folder, table_id)
         try:
-            index._load(json.loads((folder / MANIFEST).read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
-            return cls(folder, table_id)
+            manifest = _manifest(folder)
+            if manifest is None or manifest["format"] != FORMAT or manifest["table"] != table_id:
+                return index
+            if not is_past(Past(**manifest["past"])):
+                return cls(folder, table_id, "is of another past of the table")
+            index._load(manifest)
+        except (DamagedRunError, OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls(folder, table_id, "was damaged")
         return index
 
     def __len__(self) -> int:
@@ -112,8 +139,8 @@ class KeyIndex:
         for path in paths:
             self._numbers.pop(path, None)
 
-    def save(self, *, everything: bool) -> None:
-        """Write down what is large, or everything; a reader finds the old state or the new one."""
+    def save(self, past: Past, *, everything: bool) -> None:
+        """Write down what is large, or everything, as of this version; a reader finds the old state or the new one."""
         self._folder.mkdir(parents=True, exist_ok=True)
         # runs, the manifest that names them, and only then are old runs removed: killed in between, the old state or
         # the new one is there, and runs that no manifest names go with the next call
@@ -122,11 +149,13 @@ class KeyIndex:
         manifest = {
             "format": FORMAT,
             "table": self._table_id,
+            "past": {"version": past.version, "commit": past.commit},
             "next_number": self._next_number,
-            "runs": [{"name": run.name, "entries": len(run), "room": run.room} for run in kept if run.name],
+            "runs": [{"name": run.name, "entries": len(run)} for run in kept if run.name],
             "files": self._saved_files(),
         }
-        put(self._folder / MANIFEST, [(0, json.dumps(manifest).encode())])
+        text = json.dumps(manifest).encode()
+        put(self._folder / MANIFEST, [_digest(text), b"\n", text])
         names = {run.name for run in kept}
         # hidden ones as well: a killed process leaves what it had not put in place
         for file in (*self._folder.glob("run-*"), *self._folder.glob(".*")):
@@ -135,13 +164,30 @@ class KeyIndex:
 
     def _saved_files(self) -> dict[str, int]:
         """The files that the saved runs know: those of runs in memory are read again."""
-        in_memory = [np.unique(run.places >> ROW_BITS) for run in self._runs if not run.name]
+        in_memory = [np.unique(run.places >> ROW_BITS) for run in self._runs if isinstance(run, Run)]
         lost = set(np.concatenate(in_memory).tolist()) if in_memory else set()
         return {path: number for path, number in self._numbers.items() if number not in lost}
 
     def _load(self, manifest: Mapping[str, Any]) -> None:
-        if manifest["format"] != FORMAT or manifest["table"] != self._table_id:
-            raise ValueError("another table's index, or another version's")
-        self._runs = [mapped(self._folder, run["name"], run["entries"], run["room"]) for run in manifest["runs"]]
+        self._runs = [open_run(self._folder, run["name"], run["entries"]) for run in manifest["runs"]]
         self._numbers = dict(manifest["files"])
         self._next_number = manifest["next_number"]
+
+
+def _manifest(folder: Path) -> Mapping[str, Any] | None:
+    """What was saved last; None where nothing was. Raises ValueError when it is damaged."""
+    try:
+        digest, line, text = (folder / MANIFEST).read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    if not line and digest.startswith(b'{"format": 2'):
+        # an older version of ours had no digest
+        return None
+    if digest != _digest(text):
+        raise ValueError("the manifest is damaged")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+def _digest(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).hexdigest().encode()

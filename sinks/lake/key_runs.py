@@ -1,20 +1,14 @@
-"""Sorted runs of keys and the places of their rows: in memory while they are small, else mapped from a file.
+"""Sorted runs of keys and the places of their rows, in memory; `run_files.py` has those that lie in files."""
 
-Large runs are merged a range of keys at a time, from file to file: what that takes of memory does not grow with them.
-"""
-
-import os
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.key_bits import KeyBits, Words, joined
+from cdc.columns.key_bits import KeyBits, Words
 
 Places = npt.NDArray[np.uint64]
 """File number and row, 32 bits each."""
@@ -24,12 +18,6 @@ Live = Callable[[Places], Mask]
 
 ROW_BITS: Final = np.uint64(32)
 _ROW_MASK: Final = np.uint64(0xFFFFFFFF)
-_WORDS: Final = 3
-_WORD_BYTES: Final = 8
-MERGED_IN_MEMORY: Final = 4_000_000
-"""Runs of more entries together, 24 bytes each, are merged from file to file."""
-RANGE_ENTRIES: Final = 500_000
-"""At most so many entries of each run are merged at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +46,34 @@ FEW: Final = 8
 NO_HITS: Final = Hits(np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
+class SortedRun(Protocol):
+    """Entries in the order of their keys. `name`: the file that they lie in; None for those in memory."""
+
+    @property
+    def name(self) -> str | None: ...
+
+    def __len__(self) -> int: ...
+
+    def find(self, keys: KeyBits) -> Hits:
+        """The entries of these keys, which are in order."""
+
+    def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "Run":
+        """The entries whose upper halves are at least `since` and below `until`; None is no bound."""
+
+    def bounds(self, every: int) -> Words:
+        """Upper halves that part the run into pieces of about so many entries."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Entries in the order of their keys, in memory or mapped from the file `name`, which has room for `room`."""
+    """A `SortedRun` in memory."""
 
     keys: KeyBits
     places: Places
-    name: str | None = None
-    room: int = 0
+
+    @property
+    def name(self) -> str | None:
+        return None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -89,17 +97,27 @@ class Run:
             at = at + 1
         if len(asked):
             # rows without a key that are equal share both halves, a million of them perhaps
-            asked, at = _spread(asked, at, np.searchsorted(self.keys.high, keys.high[asked], "right"))
+            asked, at = spread(asked, at, np.searchsorted(self.keys.high, keys.high[asked], "right"))
             match = self.keys.low[at] == keys.low[asked]
             found.append((asked[match], self.places[at[match]]))
-        return Hits(np.concatenate([a for a, _ in found]), np.concatenate([p for _, p in found])) if found else NO_HITS
+        return together(found)
 
-    def between(self, start: int, stop: int) -> "Run":
-        """The entries at the places start ≤ place < stop."""
-        return Run(KeyBits(self.keys.high[start:stop], self.keys.low[start:stop]), self.places[start:stop])
+    def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "Run":
+        high = self.keys.high
+        start = 0 if since is None else int(np.searchsorted(high, since))
+        stop = len(self) if until is None else int(np.searchsorted(high, until))
+        return Run(KeyBits(high[start:stop], self.keys.low[start:stop]), self.places[start:stop])
+
+    def bounds(self, every: int) -> Words:
+        return self.keys.high[every::every]
 
 
-def _spread(asked: Integers, first: Integers, behind: Integers) -> tuple[Integers, Integers]:
+def together(found: Sequence[tuple[Integers, Places]]) -> Hits:
+    """What was found in several looks."""
+    return Hits(np.concatenate([a for a, _ in found]), np.concatenate([p for _, p in found])) if found else NO_HITS
+
+
+def spread(asked: Integers, first: Integers, behind: Integers) -> tuple[Integers, Integers]:
     """Every place from `first` up to `behind` of each that asked, with who asked."""
     counts = np.maximum(behind - first, 0)
     starts = np.repeat(first - np.cumsum(counts) + counts, counts)
@@ -110,73 +128,3 @@ def sorted_run(keys: KeyBits, places: Places) -> Run:
     """Entries in any order as a run in memory."""
     order = keys.order()
     return Run(keys.take(order), places[order])
-
-
-def merged(runs: Sequence[Run], live: Live, folder: Path) -> Run:
-    """Runs as one, without rows that are gone; in `folder` when they are large."""
-    entries = sum(map(len, runs))
-    if entries <= MERGED_IN_MEMORY:
-        return _merged(runs, live)
-    return _on_disk((_merged(each, live) for each in _ranges(runs)), entries, folder)
-
-
-def written(run: Run, folder: Path) -> Run:
-    """The run, mapped from a file in `folder`, on the disk."""
-    return run if run.name else _on_disk([run], len(run), folder)
-
-
-def mapped(folder: Path, name: str, entries: int, room: int) -> Run:
-    """The run of so many entries in a file with room for `room`; raises ValueError when the file is damaged."""
-    if not room:
-        return Run(KeyBits(np.empty(0, np.uint64), np.empty(0, np.uint64)), np.empty(0, np.uint64), name)
-    words: Words = np.memmap(folder / name, np.uint64, "r", shape=(_WORDS, room))
-    if (folder / name).stat().st_size != _WORDS * room * _WORD_BYTES or entries > room:
-        raise ValueError(f"{folder / name} is damaged")
-    high, low, places = (np.asarray(word[:entries]) for word in words)
-    return Run(KeyBits(high, low), places, name, room)
-
-
-def put(path: Path, parts: Iterable[tuple[int, bytes]], size: int | None = None) -> None:
-    """Replace the file by parts, each at its offset, whole and on the disk: a crash leaves no empty file behind."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("xb") as file:
-        for offset, content in parts:
-            file.seek(offset)
-            file.write(content)
-        file.truncate(size)
-        file.flush()
-        os.fsync(file.fileno())
-    # the folder is not synced: should an older manifest come back after a crash, what it lacks is read again
-    temporary.replace(path)
-
-
-def _merged(runs: Sequence[Run], live: Live) -> Run:
-    parts = [(run, live(run.places)) for run in runs]
-    keys = joined([run.keys.take(mask) for run, mask in parts])
-    return sorted_run(keys, np.concatenate([run.places[mask] for run, mask in parts]))
-
-
-def _ranges(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """All of the runs, range by range of their keys' upper halves: what shares one is in one range."""
-    # of all runs, not only of the largest: a table's files often have ranges of keys that do not meet
-    bounds = np.unique(np.concatenate([run.keys.high[RANGE_ENTRIES::RANGE_ENTRIES] for run in runs]))
-    cuts = [[0, *np.searchsorted(run.keys.high, bounds).tolist(), len(run)] for run in runs]
-    for number in range(len(bounds) + 1):
-        yield [run.between(cut[number], cut[number + 1]) for run, cut in zip(runs, cuts, strict=True)]
-
-
-def _on_disk(parts: Iterable[Run], room: int, folder: Path) -> Run:
-    """Runs whose keys follow each other as one in a file: each word of all entries stands together, with the room
-    behind it that rows took which are gone."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name, entries = f"run-{uuid.uuid4().hex}", 0
-
-    def placed() -> Iterator[tuple[int, bytes]]:
-        nonlocal entries
-        for part in parts:
-            for word, values in enumerate((part.keys.high, part.keys.low, part.places)):
-                yield (word * room + entries) * _WORD_BYTES, values.tobytes()
-            entries += len(part)
-
-    put(folder / name, placed(), _WORDS * room * _WORD_BYTES)
-    return mapped(folder, name, entries, room)

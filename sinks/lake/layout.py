@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from cdc.columns.arrow_types import arrow_schema
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
-from sinks.lake.delta_log import DeltaLog
+from sinks.lake.delta_log import DeltaLog, LogDamagedError
 from sinks.lake.delta_state import Action, State, now_ms
 from sinks.lake.settings import S3Settings
 from sinks.lake.storage import Storage, storage_at
@@ -101,9 +101,12 @@ def bookmark(lake: Lake, state: State) -> Bookmark | None:
 def owned(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog | None:
     """The log of the follower's own table of this name, now or at a version; None when there is no table.
 
-    Raises PreconditionError when another table lies in its place.
+    Raises PreconditionError when another table lies in its place, TableLostError when its log cannot be read.
     """
-    log = DeltaLog.open(lake.table(name), version)
+    try:
+        log = DeltaLog.open(lake.table(name), version)
+    except LogDamagedError as error:
+        raise TableLostError(name, error.what) from error
     if log is None:
         return None
     found = described(log.state)

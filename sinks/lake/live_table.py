@@ -1,5 +1,6 @@
 """One table of the lake as its writer knows it: the log's state, the deletion vectors, the index of keys."""
 
+import errno
 import threading
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -15,14 +16,16 @@ from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.key_bits import KeyBits
 from cdc.columns.row_bits import bits_from, row_bits
 from cdc.core.counted import counted
-from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
+from cdc.core.errors import CdcError, DivergenceError, PreconditionError, RefusedError, TableLostError
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from sinks.lake import data_files, deletion_vectors, layout, statistics
-from sinks.lake.delta_log import Conflict, DeltaLog
+from sinks.lake.damage import files_of, why
+from sinks.lake.delta_log import Conflict, DeltaLog, LogDamagedError
 from sinks.lake.delta_state import Action, DataFile, State, bounded_groups
-from sinks.lake.key_index import KeyIndex
+from sinks.lake.key_index import KeyIndex, Past
 from sinks.lake.key_runs import Hits, Places
+from sinks.lake.run_files import DamagedRunError
 from sinks.lake.storage import Storage, at_once
 
 CONFLICTS: Final = 20
@@ -45,6 +48,8 @@ class LiveTable:
         self._vectors: dict[str, BitMap] = {}
         self._index_folder = index_folder
         self._opened: KeyIndex | None = None
+        self.told: list[str] = []
+        """What there is to say of the index, once."""
 
     @property
     def state(self) -> State:
@@ -52,35 +57,58 @@ class LiveTable:
         return self.log.state
 
     def refresh(self) -> State:
-        """The table as it stands now."""
+        """The table as it stands now; raises as `check` does."""
         with self.lock:
+            try:
+                found = self.log.refresh()
+            except (LogDamagedError, PreconditionError) as error:
+                raise self._lost(error) from error
             # a file gets a new vector by being removed and added
-            if any("remove" in action for actions in self.log.refresh() for action in actions):
+            if any("remove" in action for actions in found for action in actions):
                 self._vectors = {}
+            self.check()
             return self.log.state
+
+    def check(self) -> None:
+        """Raise TableLostError when others have changed rows, or have made a table of it that we cannot write."""
+        if self.log.forbidden:
+            raise self._lost(self.log.forbidden)
+        if self.log.changed_by:
+            raise TableLostError(self.table.name, self.log.changed_by)
+
+    def _lost(self, error: CdcError) -> TableLostError:
+        return TableLostError(self.table.name, why(error))
 
     def commit(
         self, actions: Sequence[Action], operation: str, vectors: Mapping[str, BitMap], files: Mapping[str, KeyBits]
     ) -> int:
         """Commit actions that give these files these vectors, and bring `files` with rows of these keys.
 
-        Raises Conflict when another writer was there first, HistoryLostError when the table is gone.
+        Raises Conflict when another writer was there first, TableLostError when the table is gone or was put back.
         """
+        before = self.state.version
         try:
             version = self.log.commit(actions, operation)
         except FileNotFoundError:
-            raise HistoryLostError(f"{self.table.name} is gone from the lake", "run `cdc bootstrap` again") from None
+            raise TableLostError(
+                self.table.name, f"version {before} is gone from the lake: removed, or put back to an older state"
+            ) from None
         self._vectors |= vectors
         # behind the commit and the vectors: a merge drops what `live` calls dead, as rows of files in no table are.
         # Killed before this, a process leaves an index without these files, which the next one reads
-        self._index.add(files, self.live)
+        try:
+            self._index.add(files, self.live)
+        except (DamagedRunError, OSError) as error:
+            # the commit is made: whoever needs the index next reads it again
+            self._throw_away(error)
         return version
 
     def vector(self, path: str) -> BitMap:
         """The rows of a file that are gone."""
         if path not in self._vectors:
             vector = self.state.files[path].vector
-            self._vectors[path] = deletion_vectors.read(vector, self.storage) if vector else BitMap()
+            with files_of(self.table.name, vector.path if vector and vector.in_file else path):
+                self._vectors[path] = deletion_vectors.read(vector, self.storage) if vector else BitMap()
         return self._vectors[path]
 
     def marked(self, keys: KeyBits, new: Mask) -> dict[str, BitMap]:
@@ -88,7 +116,7 @@ class LiveTable:
 
         Raises DivergenceError when a key that is `new` has a live row: Postgres inserts no key that it has.
         """
-        hits = self._index.find(keys)
+        hits = self._found(keys)
         there = hits.take(np.flatnonzero(new[hits.asked]))
         if len(there.asked) and (count := int(self.live(there.places).sum())):
             raise DivergenceError(
@@ -119,7 +147,7 @@ class LiveTable:
         Raises DivergenceError when the table has fewer of them.
         """
         distinct, needed = _counted(rows)
-        hits = self._index.find(distinct)
+        hits = self._found(distinct)
         hits = hits.take(self.live(hits.places))
         hits = hits.take(np.lexsort((hits.places, hits.asked)))
         firsts = np.searchsorted(hits.asked, np.arange(len(distinct)))
@@ -134,12 +162,13 @@ class LiveTable:
     def rows_of(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
         """These columns of the rows that keys have, in the order of the keys; None when one of them has no row."""
         schema = pa.schema([field for field in arrow_schema(self.table) if field.name in columns])
-        hits = self._index.find(keys)
+        hits = self._found(keys)
         hits = hits.take(self.live(hits.places))
         paths, parts, asked = self._index.paths(), [], []
         for number in np.unique(hits.files):
             here = hits.files == number
-            found = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
+            with files_of(self.table.name, paths[int(number)]):
+                found = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
             parts.append(shaped(found, schema))
             asked.append(hits.asked[here])
         places = np.concatenate(asked) if asked else np.empty(0, np.int64)
@@ -160,8 +189,34 @@ class LiveTable:
                 alive[here] = ~contained(self.vector(path), hits.rows[here])
         return alive
 
+    def _found(self, keys: KeyBits) -> Hits:
+        """All entries of these keys, dead rows among them; of an index that is damaged, the keys are read again."""
+        try:
+            return self._index.find(keys)
+        except (DamagedRunError, OSError) as error:
+            self._throw_away(error)
+        self.take_in_files()
+        return self._index.find(keys)
+
+    def _throw_away(self, error: Exception) -> None:
+        """Have no index: what lies on the disk is not what was written there."""
+        if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO, None):
+            raise error
+        self._opened = KeyIndex(self._index_folder, self._index_id)
+        self._tell("was damaged")
+
+    def _tell(self, why: str) -> None:
+        self.told.append(f"the index of {self.table.name} {why}: its keys are read again")
+
     def take_in_files(self) -> None:
         """Let the index know the files that came by other hands, or while it was not there."""
+        try:
+            self._take_in_files()
+        except (DamagedRunError, OSError) as error:
+            self._throw_away(error)
+            self._take_in_files()
+
+    def _take_in_files(self) -> None:
         files = self.state.files
         self._index.forget(set(self._index.files) - files.keys())
         self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
@@ -193,24 +248,36 @@ class LiveTable:
     def save_index(self, *, everything: bool) -> None:
         """Write the index down, so that the next process need not read the files again."""
         with self.lock:
-            if self._opened is not None:
-                self._opened.save(everything=everything)
+            # of a version without an id nobody could say whether it is still the same: such an index is read again
+            if self._opened is not None and self.state.commit is not None:
+                self._opened.save(Past(self.state.version, self.state.commit), everything=everything)
 
     @property
     def _index(self) -> KeyIndex:
         """The index is opened by who writes; those that only ask do without."""
         if self._opened is None:
-            # without a key, rows are told apart by all of their columns: with another column, each has other bits
-            columns = "" if self.table.key else f" with {len(self.table.columns)} columns"
-            self._opened = KeyIndex.open(self._index_folder, self.state.table_id + columns)
+            self._opened = KeyIndex.open(self._index_folder, self._index_id, self._is_past)
+            if self._opened.lost:
+                self._tell(self._opened.lost)
         return self._opened
+
+    @property
+    def _index_id(self) -> str:
+        # without a key, rows are told apart by all of their columns: with another column, each has other bits
+        columns = "" if self.table.key else f" with {len(self.table.columns)} columns"
+        return self.state.table_id + columns
+
+    def _is_past(self, past: Past) -> bool:
+        """Did the table go through this very version?"""
+        return past.version <= self.state.version and self.log.commit_id(past.version) == past.commit
 
     def _keys_of(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:
         paths = [file.path for file in files]
         return dict(zip(paths, at_once(self._keys, paths), strict=True))
 
     def _keys(self, path: str) -> KeyBits:
-        found = data_files.read(self.storage, path, bits_from(self.table))
+        with files_of(self.table.name, path):
+            found = data_files.read(self.storage, path, bits_from(self.table))
         return row_bits(found if self.table.key else shaped(found, arrow_schema(self.table)), self.table)
 
 

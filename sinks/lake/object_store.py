@@ -3,6 +3,8 @@
 That is `If-None-Match: *` (RFC 9110, section 13.1.2), which S3 calls a conditional write.
 """
 
+import errno
+import os
 import threading
 import time
 import uuid
@@ -76,10 +78,10 @@ class ObjectStore:
         ):
             yield object_files.writer(parts)
 
-    def create(self, path: str, content: bytes, behind: str | None = None) -> bool:
-        if behind is not None:
-            with self._told(behind):
-                obstore.head(self._store, self._key(behind))
+    def create(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
+        # one request, as asking for its size alone would be: a commit is some kilobytes
+        if behind is not None and holding not in self.read(behind):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self.uri()}/{behind}")
         with self._told(path):
             return self._created(path, content)
 

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc.columns.arrow_types import shaped
-from cdc.core.errors import RefusedError
+from cdc.core.errors import HistoryLostError, RefusedError
 from sinks.lake import data_files, layout
-from sinks.lake.delta_log import Conflict, DeltaLog
+from sinks.lake.damage import damage_of
+from sinks.lake.delta_log import Conflict, DeltaLog, LogDamagedError
 from sinks.lake.delta_state import Action, DataFile, Move, State, now_ms
 from sinks.lake.storage import Storage, at_once
 from sinks.lake.upkeep import Retention, checkpointed, forget
@@ -55,10 +56,16 @@ class OwnTable:
         """The table as it stands now; None when there is none."""
         with self._lock:
             if self._log is None or time.monotonic() - self._opened > REOPEN_SECONDS:
-                self._log, self._opened = DeltaLog.open(self._storage), time.monotonic()
+                self._log, self._opened = self._newly_opened(), time.monotonic()
             else:
                 self._log.refresh()
             return self._log.state if self._log else None
+
+    def _newly_opened(self) -> DeltaLog | None:
+        try:
+            return DeltaLog.open(self._storage)
+        except LogDamagedError as error:
+            raise _lost(error.what) from error
 
     def append(self, rows: Sequence[Mapping[str, Any]], move: Move | None = None) -> None:
         """Add rows, with a move where there is one; raises RefusedError when another writer has made it before."""
@@ -74,7 +81,7 @@ class OwnTable:
             # the same actions with every try: appended rows depend on nothing that another writer has done
             for _ in range(TRIES):
                 try:
-                    self._log.commit(actions, "WRITE")
+                    self._commit(self._log, actions, "WRITE")
                     return
                 except Conflict:
                     self._log.refresh()
@@ -89,11 +96,24 @@ class OwnTable:
             assert self._log is not None
             for _ in range(TRIES):
                 try:
-                    self._log.commit(actions, operation)
+                    self._commit(self._log, actions, operation)
                     return
                 except Conflict:
                     self._log.refresh()
             raise self._moved()
+
+    def _commit(self, log: DeltaLog, actions: Sequence[Action], operation: str) -> None:
+        """Raises Conflict, and HistoryLostError when the table is gone or was put back to an older state."""
+        try:
+            log.commit(actions, operation)
+        except FileNotFoundError:
+            # another process may go on from what is there
+            self._log = None
+            raise HistoryLostError(
+                f"version {log.state.version} of {self._storage.uri()} is gone: the lake was removed, or put back to an"
+                " older state",
+                "start `cdc follow` again: it goes on from what is there",
+            ) from None
 
     def _moved(self) -> RefusedError:
         return RefusedError(f"another writer has moved {self._storage.uri()}", "stop the other `cdc follow`")
@@ -118,7 +138,7 @@ class OwnTable:
             one = data_files.write(self._storage, rows, self._schema.names)
             removed = [file.removed(now, data_change=False) for file in files]
             try:
-                self._log.commit([*removed, one.added(data_change=False)], "OPTIMIZE")
+                self._commit(self._log, [*removed, one.added(data_change=False)], "OPTIMIZE")
             except Conflict:
                 self._storage.delete([one.path])
 
@@ -130,7 +150,7 @@ class OwnTable:
                 return
             now, one = now_ms(), data_files.write(self._storage, self._packed(rows), self._schema.names)
             try:
-                self._log.commit([*(file.removed(now) for file in state.files.values()), one.added()], "WRITE")
+                self._commit(self._log, [*(file.removed(now) for file in state.files.values()), one.added()], "WRITE")
             except Conflict:
                 self._storage.delete([one.path])
                 raise self._moved() from None
@@ -146,8 +166,13 @@ class OwnTable:
                 forget(self._log, Retention(past_hours, self._log.state.version))
 
     def _read(self, file: DataFile) -> pa.Table:
-        there = pq.ParquetFile(self._storage.open(file.path))
-        found = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
+        try:
+            there = pq.ParquetFile(self._storage.open(file.path))
+            found = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
+        except (OSError, ValueError) as error:
+            if not (damage := damage_of(error)):
+                raise
+            raise _lost(f"{self._storage.uri()}/{file.path} {damage}") from error
         return shaped(found, self._schema)
 
     def _packed(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -159,3 +184,8 @@ class OwnTable:
         except Conflict:
             log.refresh()
         self._log = log
+
+
+def _lost(what: str) -> HistoryLostError:
+    """What the lake knows of itself stands in its own tables, and nowhere else."""
+    return HistoryLostError(what, "remove the lake, or name another path; then `cdc bootstrap` copies all of it")

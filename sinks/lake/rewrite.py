@@ -12,6 +12,7 @@ from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.key_bits import KeyBits, empty, joined
 from cdc.columns.row_bits import row_bits
 from sinks.lake import data_files
+from sinks.lake.damage import parts_of
 from sinks.lake.deletion_vectors import VectorFile
 from sinks.lake.delta_log import Conflict
 from sinks.lake.delta_state import DataFile, now_ms, with_vector
@@ -49,7 +50,8 @@ def _live_places(rows: int, vector: BitMap) -> Rows:
 
 def _written(live: LiveTable, files: Sequence[DataFile]) -> tuple[DataFile, KeyBits]:
     """The live rows of files as one new file, and their keys; of the rows, few are in memory at a time."""
-    parts, keys = chain.from_iterable(live_rows(live.storage, Share(file), live.table) for file in files), [empty()]
+    reading = (parts_of(live_rows(live.storage, Share(file), live.table), live.table.name, file.path) for file in files)
+    parts, keys = chain.from_iterable(reading), [empty()]
 
     def batches() -> Iterator[pa.RecordBatch]:
         for rows in parts:

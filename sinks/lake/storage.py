@@ -43,10 +43,11 @@ class Storage(Protocol):
         It is there, whole, when the context ends; where it ends by an error there is none.
         """
 
-    def create(self, path: str, content: bytes, behind: str | None = None) -> bool:
+    def create(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
         """Put a file unless one has that path, and say whether it was put: of two writers, one hears False.
 
-        Raises FileNotFoundError when the file `behind` is gone, or the root. No two files may have the same content.
+        Raises FileNotFoundError when the file `behind` is gone or does not hold these bytes, or the root is gone. No
+        two files may have the same content.
         """
 
     def uri(self) -> str:
@@ -120,9 +121,9 @@ class Folder:
             raise
         _sync(target.parent)
 
-    def create(self, path: str, content: bytes, behind: str | None = None) -> bool:
+    def create(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
         target = self._root / path
-        if behind is not None and not (self._root / behind).exists():
+        if behind is not None and holding not in (self._root / behind).read_bytes():
             raise _missing(self._root / behind)
         target.parent.mkdir(exist_ok=True)
         written = _synced(target, content)

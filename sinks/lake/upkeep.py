@@ -13,8 +13,9 @@ from operator import attrgetter
 from typing import Final
 
 from sinks.lake.checkpoint import write_checkpoint
+from sinks.lake.checkpoint_read import LOG, checkpoints_in
 from sinks.lake.data_files import CHANGE_FOLDER
-from sinks.lake.delta_log import LOG, DeltaLog, checkpoints_in, committed_ms, version_of
+from sinks.lake.delta_log import DeltaLog, committed_ms, version_of
 from sinks.lake.delta_state import Action, DataFile, now_ms, paths_of
 from sinks.lake.live_table import LiveTable
 from sinks.lake.rewrite import rewritten
@@ -97,7 +98,8 @@ def _smallest(small: Sequence[DataFile]) -> Sequence[DataFile]:
 def checkpointed(log: DeltaLog) -> bool:
     """Write a checkpoint when enough commits have come since the last; says whether there was one to write."""
     often = CHECKPOINT_EVERY * (SELDOM if len(log.state.files) > MANY_FILES else 1)
-    if log.state.version - log.checkpoint < often:
+    # one that is damaged keeps other readers from the table
+    if log.state.version - log.checkpoint < often and not log.damaged:
         return False
     write_checkpoint(log)
     return True
@@ -156,7 +158,8 @@ def _needed(log: DeltaLog, since: int) -> set[str]:
 def _forget_commits(log: DeltaLog, retention: Retention) -> int:
     """Commits before the last checkpoint from which `since` can be read, oldest first, as far as they are old."""
     names = log.storage.names(LOG)
-    checkpoints = [version for version in checkpoints_in(names) if version <= retention.since]
+    readable = checkpoints_in(name for name in names if name not in log.damaged)
+    checkpoints = [version for version in readable if version <= retention.since]
     older = [name for name in names if checkpoints and -1 < _version(name) < max(checkpoints)]
     commits = _read_ahead(log, [_version(name) for name in older if name.endswith(".json")])
     gone = list[str]()

@@ -12,7 +12,7 @@ from cdc.columns.batch import TableEffect, WrittenRows
 from cdc.columns.feed import FeedRows
 from cdc.columns.fold import Net
 from cdc.columns.key_bits import KeyBits, joined
-from cdc.core.errors import DivergenceError, HistoryLostError, RefusedError
+from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.core.table import Table
 from sinks.lake import data_files
 from sinks.lake.deletion_vectors import VectorFile
@@ -46,9 +46,10 @@ def apply(live: LiveTable, effect: TableEffect, move: Move) -> Applied:
     """Commit an effect with its move. Raises as `commit` does.
 
     Raises DivergenceError when a row was sent in part and the table has no row that it was changed from, or when a key
-    was inserted that the table has, HistoryLostError when a file of the table is gone.
+    was inserted that the table has, TableLostError when a file of the table is gone or damaged.
     """
     with live.lock:
+        live.check()
         try:
             live.take_in_files()
             net = effect.net
@@ -58,10 +59,7 @@ def apply(live: LiveTable, effect: TableEffect, move: Move) -> Applied:
             files = [_write(live, rows, net)] if rows.num_rows else []
             changes = [_write_gone(live, net.gone_columns)] if len(net.gone) and not net.truncated else []
         except FileNotFoundError as error:
-            raise HistoryLostError(
-                f"{live.table.name} is gone from the lake, or a file of it: {error.filename}",
-                "run `cdc bootstrap` again",
-            ) from None
+            raise TableLostError(live.table.name, f"{error.filename} is gone from the lake") from None
         version = commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), move)
         whole = not effect.written and not net.truncated
         return Applied(version, FeedRows(rows, net.gone_columns) if whole else None)
@@ -70,7 +68,8 @@ def apply(live: LiveTable, effect: TableEffect, move: Move) -> Applied:
 def commit(live: LiveTable, effect: Effect, move: Move) -> int:
     """Commit files that are written already, with their move; gives the table's version.
 
-    Behind another writer's commit it starts anew on what that left. Raises RefusedError when another hand has moved.
+    Behind another writer's commit it starts anew on what that left. Raises RefusedError when another hand has moved,
+    TableLostError when one has changed rows.
     """
     with live.lock:
         for _ in range(CONFLICTS):

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.columns.key_bits import KeyBits
-from sinks.lake import key_index, key_runs
-from sinks.lake.key_index import KeyIndex
+from sinks.lake import key_index, run_merge
+from sinks.lake.key_index import KeyIndex, Past
 from sinks.lake.key_runs import Places
 
 
@@ -21,6 +21,14 @@ def bits(*keys: int) -> KeyBits:
     """Few different upper halves, so that keys meet in them."""
     numbers = np.array(keys, np.uint64)
     return KeyBits(numbers % np.uint64(5), numbers)
+
+
+NOW = Past(7, "of version 7")
+
+
+def opened(folder: Path, table_id: str, now: Past = NOW) -> KeyIndex:
+    """The index as it lies in a folder, of a table that went through this version."""
+    return KeyIndex.open(folder, table_id, now.__eq__)
 
 
 def all_live(places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
@@ -63,8 +71,8 @@ def test_finds_what_lies_in_the_files_that_it_knows(
 def test_runs_merged_from_file_to_file_are_found_as_well(
     contents: list[list[int]], dead: set[int], asked: list[int], at_once: int
 ) -> None:
-    with TemporaryDirectory() as folder, patch.multiple(key_runs, MERGED_IN_MEMORY=3, RANGE_ENTRIES=2):
-        index = KeyIndex.open(Path(folder), "t")
+    with TemporaryDirectory() as folder, patch.multiple(run_merge, MERGED_IN_MEMORY=3, RANGE_ENTRIES=2):
+        index = opened(Path(folder), "t")
         named = [(f"f{number}", bits(*keys)) for number, keys in enumerate(contents)]
         index.add_many([dict(named[at : at + at_once]) for at in range(0, len(named), at_once)], partial(_not_in, dead))
         alive = {
@@ -74,8 +82,8 @@ def test_runs_merged_from_file_to_file_are_found_as_well(
             if key in asked and number not in dead
         }
         assert {hit for hit in found(index, *asked) if int(hit[1][1:]) not in dead} == alive
-        index.save(everything=True)
-        assert found(KeyIndex.open(Path(folder), "t"), *asked) == found(index, *asked)
+        index.save(NOW, everything=True)
+        assert found(opened(Path(folder), "t"), *asked) == found(index, *asked)
         assert len(list(Path(folder).glob("run-*"))) == len(index._runs)
 
 
@@ -85,13 +93,13 @@ def test_a_group_that_cannot_be_read_leaves_those_before(tmp_path: Path) -> None
         yield {"b": bits(2)}
         raise OSError("gone")
 
-    index = KeyIndex.open(tmp_path, "t")
+    index = opened(tmp_path, "t")
     with pytest.raises(OSError, match="gone"):
         index.add_many(groups(), all_live)
     assert set(index.files) == {"a", "b"}
     assert found(index, 1, 2) == {(1, "a", 0), (2, "a", 1), (2, "b", 0)}
-    index.save(everything=True)
-    assert found(KeyIndex.open(tmp_path, "t"), 1, 2) == found(index, 1, 2)
+    index.save(NOW, everything=True)
+    assert found(opened(tmp_path, "t"), 1, 2) == found(index, 1, 2)
 
 
 def _not_in(dead: set[int], places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
@@ -107,31 +115,31 @@ def test_merges_forget_rows_that_are_gone() -> None:
 
 
 def test_a_saved_index_is_read_back(tmp_path: Path) -> None:
-    index = KeyIndex.open(tmp_path / "index", "t")
+    index = opened(tmp_path / "index", "t")
     index.add({"a": bits(*range(100)), "b": bits(7, 8)}, all_live)
-    index.save(everything=True)
-    again = KeyIndex.open(tmp_path / "index", "t")
+    index.save(NOW, everything=True)
+    again = opened(tmp_path / "index", "t")
     assert found(again, 7, 50) == {(7, "a", 7), (7, "b", 0), (50, "a", 50)}
     again.add({"c": bits(7)}, all_live)
     assert found(again, 7) == {(7, "a", 7), (7, "b", 0), (7, "c", 0)}
-    again.save(everything=True)
+    again.save(NOW, everything=True)
     assert len(list((tmp_path / "index").glob("run-*"))) == len(again._runs)
 
 
 def test_what_was_only_in_memory_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "KEPT_IN_MEMORY", 50)
-    index = KeyIndex.open(tmp_path, "t")
+    index = opened(tmp_path, "t")
     index.add({"large": bits(*range(100))}, all_live)
     index.add({"small": bits(1)}, all_live)
-    index.save(everything=False)
-    assert set(KeyIndex.open(tmp_path, "t").files) == {"large"}
+    index.save(NOW, everything=False)
+    assert set(opened(tmp_path, "t").files) == {"large"}
 
 
 @pytest.mark.parametrize("damage", ["another table", "manifest", "run", "lost run"])
 def test_a_damaged_index_is_no_index(tmp_path: Path, damage: str) -> None:
-    index = KeyIndex.open(tmp_path, "t")
+    index = opened(tmp_path, "t")
     index.add({"a": bits(*range(100))}, all_live)
-    index.save(everything=True)
+    index.save(NOW, everything=True)
     [run] = tmp_path.glob("run-*")
     match damage:
         case "manifest":
@@ -140,5 +148,5 @@ def test_a_damaged_index_is_no_index(tmp_path: Path, damage: str) -> None:
             run.write_bytes(run.read_bytes()[:-1])
         case "lost run":
             run.unlink()
-    again = KeyIndex.open(tmp_path, "other" if damage == "another table" else "t")
+    again = opened(tmp_path, "other" if damage == "another table" else "t")
     assert (len(again), list(again.files)) == (0, [])

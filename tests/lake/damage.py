@@ -1,0 +1,63 @@
+"""What can happen to a file on a disk, done to the files of a folder, in place: whoever has them mapped sees it."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+KINDS = ("flip", "flip many", "zeros", "cut off", "longer", "swap", "lose")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is done, and numbers that choose where."""
+
+    kind: str
+    file: int
+    at: int
+    other: int
+
+    def do(self, folder: Path, others: Sequence[Path] = ()) -> None:
+        """Damage one of the folder's files; `others` are folders with files that may come in its place."""
+        files = sorted(path for path in folder.glob("*") if path.is_file())
+        if not files:
+            return
+        file = files[self.file % len(files)]
+        if self.kind == "lose":
+            file.unlink()
+            return
+        foreign = sorted(path for each in (folder, *others) for path in each.glob("*") if path.is_file())
+        content = file.read_bytes() if self.kind != "swap" else foreign[self.other % len(foreign)].read_bytes()
+        with file.open("r+b") as opened:
+            opened.truncate(opened.write(self.damaged(content)))
+
+    def damaged(self, content: bytes) -> bytes:
+        """These bytes with that done to them."""
+        at, found = self.at % max(len(content), 1), bytearray(content)
+        match self.kind:
+            case "flip":
+                found[at : at + 1] = bytes(each ^ (1 << self.other % 8) for each in found[at : at + 1])
+            case "flip many":
+                for place in range(at % 97, len(found), 97):
+                    found[place] ^= 1 << (place + self.other) % 8
+            case "zeros":
+                found[at : at + 512] = bytes(len(found[at : at + 512]))
+            case "cut off":
+                del found[at:]
+            case "longer":
+                found += bytes(self.other % 100 + 1)
+        return bytes(found)
+
+
+damages = st.builds(
+    Damage, st.sampled_from(KINDS), st.integers(0, 50), st.integers(0, 1_000_000), st.integers(0, 1_000_000)
+)
+
+
+def kept(folder: Path, at: Path) -> Path:
+    """A copy of a folder as it is now; an empty one where there is none."""
+    if folder.exists():
+        shutil.copytree(folder, at)
+    return at

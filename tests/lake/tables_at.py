@@ -1,0 +1,88 @@
+"""A follower of two tables of a lake, brought from transaction to transaction, and what the tables must then hold."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.columns.batch import DecodedBatch, TableChanges
+from cdc.columns.ends import of_values
+from cdc.core.change import Change, Key, Place, Row, Update
+from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table import Table, TableName
+from cdc.core.transaction import TransactionEnd
+from sinks.lake.feed import LakeFeed
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.live_rows import Share, live_rows
+from sinks.lake.settings import DeltaSettings
+from tests.columns.model_changes import as_columns
+from tests.core.histories import THINGS
+from tests.lake.places import PlacedLake
+from tests.lake.tables import row, written
+
+OTHERS = Table(TableName("public", "others"), THINGS.columns, ("id",))
+TABLES = (THINGS, OTHERS)
+KEYS = range(40)
+
+
+def follower_of(lake: PlacedLake) -> DeltaFollower:
+    """The follower as a new process has it."""
+    found = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
+    found.prepare(TABLES)
+    return found
+
+
+def copied(lake: PlacedLake) -> DeltaFollower:
+    """A follower with copies of both tables at LSN 1, and a cut."""
+    follower = follower_of(lake)
+    for table in TABLES:
+        copy(lake, follower, table, 1, "copy")
+    follower.first_cut(0)
+    return follower
+
+
+def copy(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, text: str) -> None:
+    """Copy a table, with this text in all its rows, and let it take part."""
+    rows = [row(key, text) for key in KEYS]
+    follower.load(table, [written(lake, table, rows)], Bookmark(Lsn(lsn), 4711, 1))
+    follower.reopen([table.name])
+    follower.adopt(follower.joining())
+
+
+def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS) -> list[str]:
+    """Transactions as one batch, each of which changes all rows of both tables, or those of these keys; gives the
+    tables that it stopped."""
+    counts = {str(table.name): len(only) for table in TABLES}
+    ends = of_values([TransactionEnd(n, n, Lsn(n), 0, counts) for n in numbers])
+    changes = {table.name: _changes(table, numbers, only) for table in TABLES}
+    follower.apply(DecodedBatch(ends, changes), Position(1, numbers[-1], Lsn(numbers[-1]), numbers[-1]))
+    return [str(stop) for stop in follower.left().stopped]
+
+
+def _changes(table: Table, numbers: Sequence[int], keys: Sequence[int]) -> TableChanges:
+    changes: list[Change] = [
+        Update(table.name, Place(n, at + 1), (key,), row(key, f"at {n}"))
+        for n in numbers
+        for at, key in enumerate(keys)
+    ]
+    return TableChanges(as_columns(table, changes), np.array([change.place.rank for change in changes], np.int64))
+
+
+def rows_at(text: str) -> Mapping[Key, Row]:
+    return {(key,): row(key, text) for key in KEYS}
+
+
+def rows_in(lake: PlacedLake, table: Table) -> Mapping[Key, Row]:
+    """The rows of a table at the newest cut."""
+    feed = LakeFeed(None, lake)
+    state = feed._state(table.name, feed.last())
+    parts = [part for file in state.files.values() for part in live_rows(lake.table(table.name), Share(file), table)]
+    found = pa.concat_tables(parts).to_pylist()
+    by_key: dict[Key, Row] = {(each["id"],): each for each in found}
+    assert len(by_key) == len(found), "a key is there twice"
+    return by_key
+
+
+def cut_tables(lake: PlacedLake) -> set[str]:
+    """The tables in the newest cut."""
+    return {*LakeFeed(None, lake).last().versions}

@@ -1,0 +1,183 @@
+"""Whatever becomes of an index on the disk, at any time, it costs time and never a row."""
+
+import itertools
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdc.core import model
+from cdc.core.change import Key, Row
+from sinks.lake import key_index
+from sinks.lake.key_index import KeyIndex
+from sinks.lake.run_files import BLOCK, DamagedRunError
+from tests.core.histories import THINGS
+from tests.lake.damage import Damage, damages, kept
+from tests.lake.places import PlacedLake, in_folder
+from tests.lake.tables import apply, copied, expected, opened, read_by_delta_rs, row, update
+from tests.lake.test_key_index import NOW, all_live, bits, found
+from tests.lake.test_key_index import opened as opened_index
+from tests.lake.test_write import mixed
+
+KEYS = range(150)
+COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in KEYS}
+
+
+def filled(folder: Path, runs: Sequence[int]) -> KeyIndex:
+    """A saved index of so many entries a run, all of them in files."""
+    index = opened_index(folder, "t")
+    for number, entries in enumerate(runs):
+        index._runs.append(index._run({f"f{number}": bits(*range(number, entries + number))}))
+    index.save(NOW, everything=True)
+    return index
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.integers(1, 5 * BLOCK), min_size=1, max_size=4),
+    st.lists(damages, min_size=1, max_size=3),
+    st.lists(st.integers(0, 200), min_size=1, max_size=20, unique=True),
+)
+def test_what_is_found_is_right_or_nothing_is_found(runs: list[int], done: list[Damage], asked: list[int]) -> None:
+    with TemporaryDirectory() as place:
+        folder, other = Path(place, "index"), Path(place, "other")
+        index = filled(folder, runs)
+        filled(other, [entries + 1 for entries in runs])
+        right = found(index, *asked)
+        for damage in done:
+            damage.do(folder, [other])
+        # mapped before the damage, and opened after it
+        for each in (index, opened_index(folder, "t")):
+            try:
+                result = found(each, *asked)
+            except DamagedRunError:
+                continue
+            assert result == right or not each.files
+
+
+def test_every_bit_counts(tmp_path: Path) -> None:
+    index = filled(tmp_path, [2 * BLOCK])
+    [run] = tmp_path.glob("run-*")
+    whole, blocks = run.read_bytes(), 2 * (3 * BLOCK + 1) * 8
+    for bit in range(0, len(whole) * 8, 5):
+        flipped = Damage("flip", 0, bit // 8, bit % 8).damaged(whole)
+        with run.open("r+b") as file:
+            file.write(flipped)
+        if bit // 8 < blocks:
+            with pytest.raises(DamagedRunError):
+                index.find(bits(*range(2 * BLOCK)))
+        else:
+            assert opened_index(tmp_path, "t").lost == "was damaged"
+
+
+@given(st.lists(st.integers(0, 3 * BLOCK), max_size=3), st.data())
+@settings(max_examples=60)
+def test_two_words_that_are_damaged_alike_are_found(words: list[int], data: st.DataObject) -> None:
+    """Upper bits reach only upper bits of a sum of products: two of them must not cancel each other out."""
+    with TemporaryDirectory() as place:
+        index = filled(Path(place), [BLOCK])
+        [run] = Path(place).glob("run-*")
+        content = np.frombuffer(run.read_bytes(), np.uint64).copy()
+        first = data.draw(st.integers(1, 3 * BLOCK))
+        second = data.draw(st.integers(1, 3 * BLOCK).filter(lambda at: at != first))
+        mask = np.uint64(1) << np.uint64(data.draw(st.integers(40, 63)))
+        content[[first, second]] ^= mask
+        with run.open("r+b") as file:
+            file.write(content.tobytes())
+        with pytest.raises(DamagedRunError):
+            index.find(bits(*range(5)))
+
+
+def test_merges_meet_damage_as_well(tmp_path: Path) -> None:
+    index = filled(tmp_path, [3 * BLOCK])
+    [run] = tmp_path.glob("run-*")
+    Damage("flip", 1, 200, 3).do(tmp_path)
+    with pytest.raises(DamagedRunError, match=run.name):
+        index.add({"g": bits(*range(3 * BLOCK))}, all_live)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> PlacedLake:
+    made = in_folder(tmp_path)
+    copied(made, THINGS, list(COPY.values()), files=3)
+    return made
+
+
+Step = tuple[Damage | None, bool, bool]
+steps = st.lists(st.tuples(st.none() | damages, st.booleans(), st.booleans()), min_size=2, max_size=6)
+
+
+@settings(max_examples=40)
+@given(steps, st.integers(0, 1000))
+def test_histories_end_equal_to_the_model(done: list[Step], seed: int) -> None:
+    """Damage while a process has the index, between processes, and of the kind that brings back what was there."""
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_index, "KEPT_IN_MEMORY", 20)
+        lake, rows = in_folder(Path(place)), dict(COPY)
+        copied(lake, THINGS, list(COPY.values()), files=3)
+        folder, numbers = lake.indexes / "index", itertools.count()
+        writer, olds = opened(lake), list[Path]()
+        for rank, (damage, restarts, saves_all) in enumerate(done, 1):
+            changes = mixed(seed, rank, rows)
+            apply(writer, changes, rank)
+            rows = model.apply(rows, changes)
+            writer.save_index(everything=saves_all)
+            olds.append(kept(folder, Path(place, f"old{next(numbers)}")))
+            if damage:
+                damage.do(folder, olds)
+            writer = opened(lake) if restarts else writer
+        changes = mixed(seed, 100, rows)
+        apply(writer, changes, 100)
+        assert read_by_delta_rs(lake) == expected(model.apply(rows, changes))
+
+
+@pytest.mark.parametrize("when", ["while it is mapped", "between two processes"])
+def test_what_was_damaged_is_read_again_and_said_once(lake: PlacedLake, when: str) -> None:
+    writer = opened(lake)
+    apply(writer, update(1, row(1, "x")), 1)
+    writer.save_index(everything=True)
+    writer = opened(lake)
+    if when == "while it is mapped":
+        apply(writer, update(2, row(2, "x")), 2)
+    # the manifest is the first of the files, and says nothing of them
+    for number in range(1, len([*(lake.indexes / "index").glob("*")])):
+        Damage("flip many", number, 0, 1).do(lake.indexes / "index")
+    apply(writer, update(3, row(1, "y"), row(2, "y")), 3)
+    apply(writer, update(4, row(3, "y")), 4)
+    assert writer.told == ["the index of public.things was damaged: its keys are read again"]
+    changed: dict[Key, Row] = {(key,): row(key, "y") for key in (1, 2, 3)}
+    assert read_by_delta_rs(lake) == expected({**COPY, **changed})
+
+
+def test_an_index_of_a_lake_that_was_put_back_is_read_again(lake: PlacedLake, tmp_path: Path) -> None:
+    """It has dropped rows that live again, by files that it knows."""
+    before = tmp_path / "before"
+    shutil.copytree(lake.disk(THINGS.name), before)
+    writer = opened(lake)
+    for rank in range(1, 12):
+        apply(writer, update(rank, *(row(key, f"at {rank}") for key in KEYS)), rank)
+    writer.save_index(everything=True)
+    shutil.rmtree(lake.disk(THINGS.name))
+    shutil.copytree(before, lake.disk(THINGS.name))
+    writer = opened(lake)
+    # as many versions as there were, so that a number alone would fit
+    for rank in range(1, 13):
+        apply(writer, update(rank, *(row(key, f"again {rank}") for key in KEYS)), rank)
+    assert writer.told == ["the index of public.things is of another past of the table: its keys are read again"]
+    assert read_by_delta_rs(lake) == expected({(key,): row(key, "again 12") for key in KEYS})
+
+
+def test_one_that_is_whole_is_read_by_nobody(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = opened(lake)
+    apply(writer, update(1, row(1, "x")), 1)
+    writer.save_index(everything=True)
+    again = opened(lake)
+    monkeypatch.setattr(again, "_keys", partial(pytest.fail, "keys are read again"))
+    apply(again, update(2, row(1, "y")), 2)
+    assert again.told == []

@@ -1,0 +1,166 @@
+"""Files of a table that are damaged or gone: it stops alone, by a line that names both, and a copy mends it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from sinks.lake import upkeep
+from sinks.lake.copied_files import room_for_copy
+from sinks.lake.delta_log import DeltaLog
+from sinks.lake.upkeep import Retention
+from tests.core.histories import THINGS
+from tests.lake.damage import Damage
+from tests.lake.places import PLACES, PlacedLake, in_folder, placed
+from tests.lake.tables import read_by_delta_rs
+from tests.lake.tables_at import KEYS, OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact
+
+Harm = Callable[[Path], None]
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flipped(path: Path) -> None:
+    path.write_bytes(Damage("flip many", 0, 5, 1).damaged(path.read_bytes()))
+
+
+HARMS = [pytest.param(cut_off, id="cut off"), pytest.param(flipped, id="damaged"), pytest.param(Path.unlink, id="gone")]
+
+
+@pytest.fixture(params=PLACES)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    return placed(request, tmp_path)
+
+
+@pytest.fixture
+def folder_lake(tmp_path: Path) -> PlacedLake:
+    return in_folder(tmp_path)
+
+
+def newest(folder: Path, pattern: str) -> Path:
+    return max(folder.glob(pattern), key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def mended(lake: PlacedLake) -> None:
+    """The other one has gone on; a copy of this one takes part, and all readers have its rows."""
+    assert cut_tables(lake) == {str(OTHERS.name)}
+    assert rows_in(lake, OTHERS) == rows_at("at 30")
+    follower = follower_of(lake)
+    room_for_copy(lake, THINGS.name)
+    copy(lake, follower, THINGS, 30, "at 30")
+    transact(follower, 40)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
+    assert {each["big"] for each in read_by_delta_rs(lake).values()} == {"at 40"}
+    assert not follower_of(lake).check_tables()
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("what", ["deletion_vector_*.bin", "*.parquet"])
+def test_a_damaged_file_stops_its_table_alone(lake: PlacedLake, harm: Harm, what: str) -> None:
+    follower = copied(lake)
+    transact(follower, 10, only=KEYS[:5])
+    file = newest(lake.disk(THINGS.name), what)
+    harm(file)
+    # without an index, all files are read
+    [told] = transact(follower_of(lake), 30)
+    assert told.startswith("public.things is followed no further than 0/A: ")
+    assert f"file {file.name} of the lake is " in told
+    mended(lake)
+
+
+@pytest.mark.parametrize("harm", [*HARMS[:2]])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_damaged_commit_stops_its_table_alone(lake: PlacedLake, harm: Harm, which: int) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    transact(follower, 20)
+    name = f"_delta_log/{which:020}.json"
+    harm(lake.disk(THINGS.name) / name)
+    follower = follower_of(lake)
+    [stop] = follower.check_tables()
+    assert stop.copy
+    assert f"{name} is damaged" in stop.reason
+    assert not transact(follower, 30)
+    mended(lake)
+
+
+def test_a_commit_that_is_damaged_while_it_is_followed(folder_lake: PlacedLake) -> None:
+    """By another hand: one of ours is known."""
+    follower = copied(folder_lake)
+    transact(follower, 10)
+    path = folder_lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"
+    path.write_text("{")
+    [told] = transact(follower, 30)
+    assert f"{path} is damaged" in told
+    mended(folder_lake)
+
+
+def test_a_gap_in_a_log_stops_its_table_alone(lake: PlacedLake) -> None:
+    follower = copied(lake)
+    for number in (10, 20):
+        transact(follower, number)
+    (lake.disk(THINGS.name) / f"_delta_log/{1:020}.json").unlink()
+    follower = follower_of(lake)
+    [stop] = follower.check_tables()
+    assert "has a gap" in stop.reason
+    transact(follower, 30)
+    mended(lake)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_checkpoint_is_passed_over_and_made_anew(folder_lake: PlacedLake, harm: Harm) -> None:
+    lake, follower = folder_lake, copied(folder_lake)
+    for number in range(10, 15):
+        transact(follower, number)
+    DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
+    transact(follower, 15)
+    checkpoint = newest(lake.disk(THINGS.name) / "_delta_log", "*.checkpoint.parquet")
+    harm(checkpoint)
+    follower = follower_of(lake)
+    assert not follower.check_tables()
+    transact(follower, 20)
+    assert rows_in(lake, THINGS) == rows_at("at 20")
+    log = DeltaLog.open(lake.table(THINGS.name))
+    assert log is not None
+    # the commits that it stood for stay as long as nothing else stands for them
+    upkeep.forget(log, Retention(0, log.state.version))
+    assert upkeep.checkpointed(log)
+    assert not checkpoint.exists()
+    upkeep.forget(log, Retention(0, log.state.version))
+    assert {each["big"] for each in read_by_delta_rs(lake).values()} == {"at 20"}
+    again = DeltaLog.open(lake.table(THINGS.name))
+    assert again is not None
+    assert not again.damaged
+
+
+def test_one_that_has_nothing_but_a_damaged_checkpoint_is_copied_into_a_new_log(folder_lake: PlacedLake) -> None:
+    lake, follower = folder_lake, copied(folder_lake)
+    for number in range(10, 15):
+        transact(follower, number)
+    DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
+    folder = lake.disk(THINGS.name) / "_delta_log"
+    for commit in sorted(folder.glob("*.json"))[:-1]:
+        commit.unlink()
+    cut_off(newest(folder, "*.checkpoint.parquet"))
+    follower = follower_of(lake)
+    [stop] = follower.check_tables()
+    assert "is not whole" in stop.reason
+    transact(follower, 30)
+    mended(lake)
+
+
+def test_the_upkeep_of_the_others_goes_on(folder_lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, follower = folder_lake, copied(folder_lake)
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 1)
+    monkeypatch.setattr(upkeep, "MOST_DEAD", 0.01)
+    transact(follower, 10, only=KEYS[:5])
+    follower = follower_of(lake)
+    transact(follower, 20, only=KEYS[:5])
+    for file in lake.disk(THINGS.name).glob("*.parquet"):
+        cut_off(file)
+    with pytest.raises(Exception, match=r"public\.things: file .* of the lake is damaged"):
+        follower.maintain([])
+    assert [*(lake.disk(OTHERS.name) / "_delta_log").glob("*.checkpoint.parquet")]

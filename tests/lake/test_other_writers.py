@@ -1,0 +1,180 @@
+"""What other writers do to a table: rows moved from file to file do no harm, rows changed make another table of it."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from cdc.columns.arrow_types import arrow_schema
+from cdc.core.errors import PreconditionError
+from sinks.lake.delta_state import Action, State
+from sinks.lake.foreign import forbidden
+from tests.core.histories import THINGS
+from tests.lake.places import PlacedLake, in_folder
+from tests.lake.tables import read_by_delta_rs, row
+from tests.lake.tables_at import KEYS, OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact
+
+ROW_CHANGES = {
+    "RESTORE": "RESTORE TABLE delta.`{folder}` TO VERSION AS OF 0",
+    "DELETE": "DELETE FROM delta.`{folder}` WHERE id IN (1, 2)",
+    "UPDATE": "UPDATE delta.`{folder}` SET big = 'theirs' WHERE id = 1",
+    "WRITE": "INSERT INTO delta.`{folder}` VALUES (1, 1, 'theirs')",
+    "TRUNCATE": "TRUNCATE TABLE delta.`{folder}`",
+}
+PROPERTIES = {
+    "delta.appendOnly = true": "TBLPROPERTIES ('delta.appendOnly' = 'true')",
+    "delta.enableDeletionVectors = false": "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
+    "delta.setTransactionRetentionDuration = interval 1 hour": (
+        "TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 hour')"
+    ),
+}
+FEATURES = {
+    "columnMapping": "delta.columnMapping.mode' = 'name",
+    "inCommitTimestamp": "delta.enableInCommitTimestamps' = 'true",
+    "rowTracking": "delta.enableRowTracking' = 'true",
+    "typeWidening": "delta.enableTypeWidening' = 'true",
+    "v2Checkpoint": "delta.checkpointPolicy' = 'v2",
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> PlacedLake:
+    return in_folder(tmp_path)
+
+
+def committed(lake: PlacedLake, version: int) -> list[Action]:
+    """What a version of the table did."""
+    text = (lake.disk(THINGS.name) / f"_delta_log/{version:020}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def by_spark(spark: SparkSession, lake: PlacedLake, statement: str) -> None:
+    spark.sql(statement.format(folder=lake.folder(THINGS.name))).collect()
+
+
+def mended(lake: PlacedLake) -> None:
+    """The other table has gone on; a copy of this one takes part, and nothing of the other hands is left."""
+    assert cut_tables(lake) == {str(OTHERS.name)}
+    follower = follower_of(lake)
+    copy(lake, follower, THINGS, 30, "at 30")
+    transact(follower, 40)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
+    assert {key: each["big"] for key, each in read_by_delta_rs(lake).items()} == dict.fromkeys(KEYS, "at 40")
+    assert not follower_of(lake).check_tables()
+
+
+@pytest.mark.parametrize("when", ["while it is followed", "between two runs", "and a checkpoint stands for it"])
+@pytest.mark.parametrize("operation", ROW_CHANGES)
+def test_rows_that_others_change_stop_the_table(
+    spark: SparkSession, lake: PlacedLake, operation: str, when: str
+) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    by_spark(spark, lake, ROW_CHANGES[operation])
+    reason = f"another writer's {operation} (version 2) changed its rows"
+    if when == "while it is followed":
+        [told] = transact(follower, 30)
+        assert told == f"public.things is followed no further than 0/A: {reason}"
+    else:
+        if when == "and a checkpoint stands for it":
+            DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
+        follower = follower_of(lake)
+        [stop] = follower.check_tables()
+        assert (stop.name, stop.reason, stop.copy) == (THINGS.name, reason, True)
+        transact(follower, 30)
+    mended(lake)
+
+
+def test_rows_that_delta_rs_adds_stop_the_table(lake: PlacedLake) -> None:
+    follower = copied(lake)
+    rows = pa.Table.from_pylist([dict(row(1, "theirs"))], arrow_schema(THINGS))
+    write_deltalake(lake.folder(THINGS.name), rows, mode="append")
+    [told] = transact(follower, 30)
+    assert "another writer's WRITE (version 1) changed its rows" in told
+    mended(lake)
+
+
+def test_files_that_are_brought_back_change_rows_whatever_their_commit_says(lake: PlacedLake) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    # all of its rows have gone with that transaction
+    [gone] = [action["remove"]["path"] for action in committed(lake, 1) if "remove" in action]
+    back = {"path": gone, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": False, "stats": "{}"}
+    lines = [{"commitInfo": {"operation": "ODD"}}, {"add": back}]
+    entry = lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"
+    entry.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    [told] = transact(follower, 30)
+    assert "another writer's ODD (version 2) changed its rows" in told
+
+
+@pytest.mark.parametrize("properties", PROPERTIES)
+def test_a_property_that_we_do_not_heed_is_refused_by_name(
+    spark: SparkSession, lake: PlacedLake, properties: str
+) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    by_spark(spark, lake, "ALTER TABLE delta.`{folder}` SET " + PROPERTIES[properties])
+    [told] = transact(follower, 30)
+    assert f"table public.things of the lake was given {properties}, " in told
+    name = properties.partition(" ")[0]
+    undo = f"ALTER TABLE delta.`{lake.folder(THINGS.name)}` UNSET TBLPROPERTIES ('{name}')"
+    assert undo in told
+    # a copy takes rows away, too
+    with pytest.raises(PreconditionError, match=name):
+        copy(lake, follower_of(lake), THINGS, 30, "at 30")
+    spark.sql(undo)
+    mended(lake)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_feature_that_we_do_not_know_stops_its_table_alone(
+    spark: SparkSession, lake: PlacedLake, feature: str
+) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    by_spark(spark, lake, f"ALTER TABLE delta.`{{folder}}` SET TBLPROPERTIES ('{FEATURES[feature]}')")
+    [told] = transact(follower, 30)
+    assert told.startswith("public.things is followed no further than 0/A: table public.things of the lake was given ")
+    assert feature in told
+    assert cut_tables(lake) == {str(OTHERS.name)}
+    [again] = follower_of(lake).stopped()
+    assert feature in again.reason
+    with pytest.raises(PreconditionError, match=feature):
+        copy(lake, follower_of(lake), THINGS, 30, "at 30")
+
+
+def test_a_condition_that_we_do_not_check_is_refused_by_name(spark: SparkSession, lake: PlacedLake) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    by_spark(spark, lake, "ALTER TABLE delta.`{folder}` ADD CONSTRAINT positive CHECK (id >= 0)")
+    [told] = transact(follower, 30)
+    given = "table public.things of the lake was given delta.constraints.positive = id >= 0, which cdc cannot check"
+    assert given in told
+
+
+@pytest.mark.parametrize(
+    ("column", "told_of"),
+    [
+        ({"nullable": False}, "NOT NULL on column small"),
+        ({"metadata": {"delta.generationExpression": "id + 1"}}, "delta.generationExpression on column small"),
+        ({"metadata": {"comment": "mine"}}, None),
+    ],
+)
+def test_a_column_that_is_bound_to_something_is_refused_by_name(column: dict[str, object], told_of: str | None) -> None:
+    """Spark lets nobody bind a column that is there."""
+    fields = [{"name": "small", "type": "integer", "nullable": True, "metadata": {}, **column}]
+    found = forbidden(State(metadata={"name": "t", "schemaString": json.dumps({"fields": fields})}), "/lake/t")
+    assert (found and found.what) == (told_of and f"table t of the lake was given {told_of}, which cdc cannot check")
+
+
+def test_properties_that_are_others_matter_do_no_harm(spark: SparkSession, lake: PlacedLake) -> None:
+    follower = copied(lake)
+    harmless = ["'delta.logRetentionDuration' = 'interval 60 days'", "'delta.dataSkippingNumIndexedCols' = '1'"]
+    harmless += ["'delta.appendOnly' = 'false'", "'delta.checkpoint.writeStatsAsStruct' = 'true'", "'mine' = 'x'"]
+    by_spark(spark, lake, f"ALTER TABLE delta.`{{folder}}` SET TBLPROPERTIES ({', '.join(harmless)})")
+    assert not transact(follower, 30)
+    assert not follower_of(lake).check_tables()
+    assert rows_in(lake, THINGS) == rows_at("at 30")
