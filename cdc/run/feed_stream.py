@@ -1,10 +1,11 @@
 """The stream that keeps a follower behind the lake in sync: cuts come in, what their commits changed is applied."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from cdc.columns.feed import FedFollower, FeedBatch
+from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
+from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.lake_stream import Progress
@@ -54,8 +55,22 @@ class FeedStream:
             if not cuts:
                 # the bell is counted: a cut that came after the question does not wait for the next one
                 heard = self._recent.wait(heard, self._poll_seconds)
-            elif not self._apply(self._far_enough(cuts)):
+            elif not self._go_on(cuts):
                 return
+
+    def _go_on(self, cuts: Sequence[Cut]) -> bool:
+        """Apply the next cut that can be read: what the lake has lost of a table is in its copy as of a later one.
+
+        Raises UnreachableError where not even the newest can be: the lake may be about to copy such a table again.
+        """
+        nexts: Sequence[Callable[[], Cut]] = (lambda: self._far_enough(cuts), lambda: cuts[-1], self._feed.last)
+        for number, choose in enumerate(nexts, 1):
+            try:
+                return self._apply(choose(), anew=number == len(nexts))
+            except HistoryLostError as error:
+                lost = error
+                self._feed.forget()
+        raise UnreachableError(lost.what, lost.remedy)
 
     def _far_enough(self, cuts: Sequence[Cut]) -> Cut:
         """The furthest of these cuts up to which the changes are small; the first, where not even those are."""
@@ -65,40 +80,59 @@ class FeedStream:
             cuts = cuts[: len(cuts) // 2]
         return cuts[-1]
 
-    def _apply(self, until: Cut) -> bool:
+    def _apply(self, until: Cut, *, anew: bool) -> bool:
+        """Bring the follower to this cut; `anew`: tables whose changes cannot be read are given their copies again."""
         if until.ids != self._cut.ids:
             # a table was made anew under its name: its log is another one
             self._feed.forget()
         tables = self._feed.tables(until)
         _prepare(self._follower, tables)
-        # before the position moves: whoever is killed here stands where it was, and is given the copy again
+        changes, fresh = dict[TableName, Iterable[FeedRows]](), list[tuple[Table, Bookmark]]()
         for table, bookmark in tables:
-            before = self._cut.versions.get(str(table.name))
-            same = until.same_table(str(table.name), self._cut)
-            # versions only grow: a lower one is another table as well, where the cuts have no ids to tell by
-            if before is None or not same or before > until.versions[str(table.name)]:
-                self._follower.load(table, self._feed.copy(table, until), bookmark)
-        followed = [table for table, _ in tables if until.same_table(str(table.name), self._cut)]
-        self._follower.apply(self._feed.batch(followed, self._cut, until), until.position)
+            found = self._changes(table, until, anew=anew)
+            if found is None:
+                fresh.append((table, bookmark))
+            elif found:
+                changes[table.name] = found
+        # before the position moves: whoever is killed here stands where it was, and is given the copy again
+        for table, bookmark in fresh:
+            self._follower.load(table, self._feed.copy(table, until), bookmark)
+        self._follower.apply(FeedBatch(changes), until.position)
         self._cut = until
         return self._reached(Progress(until.position, 0))
 
+    def _changes(self, table: Table, until: Cut, *, anew: bool) -> Iterable[FeedRows] | None:
+        """What changed in a table; None where it is not the one that the follower has, and has to be copied."""
+        name = str(table.name)
+        before = self._cut.versions.get(name)
+        # versions only grow: a lower one is another table as well, where the cuts have no ids to tell by
+        if before is None or not until.same_table(name, self._cut) or before > until.versions[name]:
+            return None
+        try:
+            return self._feed.changes(table, self._cut, until)
+        except HistoryLostError:
+            if anew:
+                return None
+            raise
+
 
 def resumed(follower: FedFollower, feed: LakeFeed, watch: Watch = _unwatched) -> Cut:
-    """The cut that a follower stands at; what it lacks of that, it is given first: all, or later what was lost."""
+    """The cut that a follower stands at; what it lacks of that, it is given first: all, or later what was lost. Tables
+    that the lake has lost are not in the cut that this gives: a later one has them again."""
     position = follower.position()
     if position is None:
         return _first_load(follower, feed, watch)
     cut = feed.at(position)
-    _load(follower, feed, cut, _lost(follower, feed, cut), watch)
-    return cut
+    tables, unread = feed.readable(cut, but=follower.bookmarks())
+    _load(follower, feed, cut, tables, watch)
+    return cut.without(unread)
 
 
 def lacking(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
     """The tables that a follower should have where it stands, or at first, and has not."""
     position = follower.position()
     cut = feed.find(position) if position else None
-    found = _lost(follower, feed, cut) if cut else feed.tables(feed.last())
+    found, _ = feed.readable(cut, but=follower.bookmarks()) if cut else feed.readable(feed.last())
     return [table.name for table, _ in found]
 
 
@@ -108,11 +142,6 @@ def is_of_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
     return position is not None and feed.find(position) is None
 
 
-def _lost(follower: FedFollower, feed: LakeFeed, cut: Cut) -> list[tuple[Table, Bookmark]]:
-    has = follower.bookmarks()
-    return [each for each in feed.tables(cut) if each[0].name not in has]
-
-
 def _first_load(follower: FedFollower, feed: LakeFeed, watch: Watch) -> Cut:
     """Fill a follower from the lake as it stands at its newest cut, and put it there.
 
@@ -120,10 +149,11 @@ def _first_load(follower: FedFollower, feed: LakeFeed, watch: Watch) -> Cut:
     `watch` is given every table with its rows, for as long as its copy takes.
     """
     cut = feed.last()
-    _load(follower, feed, cut, feed.tables(cut), watch)
+    tables, unread = feed.readable(cut)
+    _load(follower, feed, cut, tables, watch)
     # a batch of nothing, for its position: without one, the next start fills everything again
     follower.apply(FeedBatch({}), cut.position)
-    return cut
+    return cut.without(unread)
 
 
 def _load(

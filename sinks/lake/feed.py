@@ -5,7 +5,7 @@ deleted keys (Delta protocol, "Add CDC File"). Other commits are read as the pro
 rows of the files that came and went.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -16,15 +16,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrow_types import arrow_schema, shaped
-from cdc.columns.feed import FeedBatch, FeedRows, newest, required
-from cdc.core.errors import HistoryLostError, PreconditionError
+from cdc.columns.feed import FeedRows, newest, required
+from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout
 from sinks.lake.cuts import Cut, Cuts
+from sinks.lake.damage import files_of, parts_of
 from sinks.lake.data_files import CHANGE_TYPE
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.delta_state import Action, DataFile, State
+from sinks.lake.delta_log import DeltaLog, LogDamagedError
+from sinks.lake.delta_state import Action, DataFile, State, commit_id
 from sinks.lake.layout import Lake
 from sinks.lake.live_rows import PART_ROWS, LakeCopy, Share, live_rows
 from sinks.lake.recent import RecentChanges
@@ -59,33 +60,65 @@ class LakeFeed:
         """The cut of a follower's position; raises HistoryLostError when this lake has none there."""
         cut = self.find(position)
         if cut is None:
-            raise HistoryLostError(
-                f"the lake {self._lake.path} has no cut at offset {position.end_offset}",
-                "the follower followed another lake: `cdc bootstrap` fills it anew from this one",
-            )
+            raise self._without(position)
         return cut
 
+    def _without(self, position: Position) -> HistoryLostError:
+        """There is no such cut in this lake."""
+        last = self.last().position.end_offset
+        ahead = f", its newest is at {last}" if position.end_offset > last else " any more"
+        return HistoryLostError(
+            f"the lake {self._lake.path} has no cut at offset {position.end_offset}{ahead}: the follower followed"
+            " another lake, or this one was put back to an older state",
+            "`cdc bootstrap` fills it anew from this one",
+        )
+
     def find(self, position: Position) -> Cut | None:
-        """The cut of a follower's position, None where it followed another lake, or this one long ago."""
+        """The cut of a follower's position, None where it followed another lake, this one long ago, or before that was
+        put back to an older state."""
         cut = self._cuts.at(position.end_offset)
-        return cut if cut and cut.position.lsn == position.lsn else None
+        if cut is None or cut.position.lsn != position.lsn:
+            return None
+        # older versions of ours gave cuts no ids
+        same = None in (cut.position.cut, position.cut) or cut.position.cut == position.cut
+        return cut if same else None
 
     def newer(self, than: Cut, most: int) -> list[Cut]:
-        """The first cuts behind this one, at most so many, in order."""
-        return self._cuts.newer(than, most)
+        """The first cuts behind this one, at most so many, in order; raises HistoryLostError when it is none of this
+        lake any more."""
+        found = self._cuts.newer(than, most)
+        if found and not found[0].is_next(than):
+            raise self._without(than.position)
+        return found
 
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
         """The follower's tables that take part in a cut, with the bookmarks of their copies."""
         found = (self._table(name, cut) for name in map(TableName.parse, cut.versions) if self._holds(name))
         return [each for each in found if each]
 
+    def readable(
+        self, cut: Cut, but: Collection[TableName] = ()
+    ) -> tuple[list[tuple[Table, Bookmark]], list[TableName]]:
+        """The same without these, and of those the names that cannot be read as the cut has them."""
+        found, unread = list[tuple[Table, Bookmark]](), list[TableName]()
+        for name in map(TableName.parse, cut.versions):
+            if self._holds(name) and name not in but:
+                try:
+                    found += [each] if (each := self._table(name, cut)) else []
+                except HistoryLostError:
+                    unread.append(name)
+        return found, unread
+
     def _table(self, name: TableName, cut: Cut) -> tuple[Table, Bookmark] | None:
         """The table as it was described at the cut; None for one that is followed no more."""
         log = self._log(name)
         if log is None:
-            raise HistoryLostError(f"{self._lake.folder(name)} is gone", "run `cdc bootstrap` again")
+            raise TableLostError(name, "it is gone from the lake")
         state, bookmark = log.state, layout.bookmark(self._lake, log.state)
-        if bookmark and cut.versions[str(name)] < state.described_in:
+        version = cut.versions[str(name)]
+        if version > state.version:
+            raise TableLostError(name, f"version {version} of a cut is gone from the lake")
+        if bookmark and version < state.described_in:
             # it may have been copied again since, with other columns: the rows of this cut have those of then
             state = self._state(name, cut)
             bookmark = layout.bookmark(self._lake, state)
@@ -93,10 +126,13 @@ class LakeFeed:
         return (table, bookmark) if table and bookmark else None
 
     def _log(self, name: TableName) -> DeltaLog | None:
-        """The table's log; opened anew once another table was put in its place."""
+        """The table's log; opened anew once another table was put in its place. Raises TableLostError."""
         known = self._logs.get(str(name))
         if known is not None:
-            known.refresh()
+            try:
+                known.refresh()
+            except LogDamagedError as error:
+                raise TableLostError(name, error.what) from error
             return known
         found = layout.owned(self._lake, name)
         if found is not None:
@@ -131,26 +167,32 @@ class LakeFeed:
     def _state(self, name: TableName, cut: Cut) -> State:
         log = layout.owned(self._lake, name, cut.versions[str(name)])
         if log is None:
-            raise HistoryLostError(f"{name} is gone from the lake {self._lake.path}", "run `cdc bootstrap` again")
+            raise TableLostError(name, "it is gone from the lake")
+        # with one id, or none that is known, the same version may still be another, of a table that was put back
+        for known, found in ((cut.ids, log.state.table_id), (cut.commits, log.state.commit)):
+            if found is not None and known.get(str(name), found) != found:
+                raise TableLostError(name, f"version {log.state.version} of a cut is another one in the lake now")
         return log.state
 
-    def batch(self, tables: Sequence[Table], since: Cut, until: Cut) -> FeedBatch:
-        """What changed in these tables after `since` up to `until`; tables that did not change are left out."""
-        found: dict[TableName, Iterable[FeedRows]] = {}
-        for table in tables:
-            first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
-            if first is not None and last is not None and first < last:
-                # a generator: read when the follower takes it, and of a single version a part at a time
-                found[table.name] = self._changed(table, range(first + 1, last + 1))
-        return FeedBatch(found)
-
-    def _changed(self, table: Table, versions: range) -> Iterator[FeedRows]:
-        """The changes of some versions, in parts that share no key: one version's own, or all folded as one."""
+    def changes(self, table: Table, since: Cut, until: Cut) -> Iterable[FeedRows]:
+        """What changed in a table after `since` up to `until`, nothing where it is not in both. Raises HistoryLostError
+        where the lake does not tell that any more, also while it is read."""
+        first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
+        if first is None or last is None or first >= last:
+            return ()
         log = self._log(table.name)
         if log is None:
-            raise HistoryLostError(f"{self._lake.folder(table.name)} is gone", "run `cdc bootstrap` again")
+            raise TableLostError(table.name, "it is gone from the lake")
         # without bytes: a compaction, or a commit that speaks of the table only
-        pieces = [piece for version in versions if (piece := self._version(table, log, version)).packed_bytes]
+        versions = [self._version(table, log, version) for version in range(first + 1, last + 1)]
+        named = until.commits.get(str(table.name))
+        if named and versions[-1].actions and commit_id(versions[-1].actions) != named:
+            raise TableLostError(table.name, f"version {last} of a cut is another one in the lake now")
+        # a generator: read when the follower takes it, and of a single version a part at a time
+        return self._changed(table, [version for version in versions if version.packed_bytes])
+
+    def _changed(self, table: Table, pieces: Sequence["_Version"]) -> Iterator[FeedRows]:
+        """The changes of some versions, in parts that share no key: one version's own, or all folded as one."""
         if len(pieces) > 1:
             yield newest([_whole(piece, table) for piece in pieces], table)
         for piece in pieces if len(pieces) == 1 else ():
@@ -214,8 +256,9 @@ class _Version:
         ]
 
     def _read_changes(self, path: str) -> Iterator[FeedRows]:
-        file = pq.ParquetFile(self.storage.open(path))
-        for batch in file.iter_batches(PART_ROWS):
+        with files_of(self.table.name, path):
+            batches = pq.ParquetFile(self.storage.open(path)).iter_batches(PART_ROWS)
+        for batch in parts_of(batches, self.table, path):
             found = pa.Table.from_batches([batch])
             kind = found[CHANGE_TYPE]
             there = found.filter(pc.is_in(kind, pa.array(["insert", "update_postimage"])))
@@ -233,7 +276,9 @@ class _Version:
         files = [
             DataFile.from_action({"stats": "{}", "size": 0, **file}) for kind, file in self._moved() if kind == wanted
         ]
-        parts = (live_rows(self.storage, Share(file), self.table, columns) for file in files)
+        parts = (
+            parts_of(live_rows(self.storage, Share(file), self.table, columns), self.table, file.path) for file in files
+        )
         empty = arrow_schema(self.table).empty_table().select(columns)
         return pa.concat_tables([empty, *chain.from_iterable(parts)])
 

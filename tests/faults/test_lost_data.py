@@ -12,7 +12,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow import follow
 from sinks.search.settings import SearchSettings
 from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, problems, verified
+from tests.verbs import booted, caught_up, following, problems, verified
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSERT INTO things VALUES (1, 1.25)")
 pytestmark = pytest.mark.timeout(900)
@@ -70,13 +70,18 @@ def test_a_lake_that_is_no_more_is_missed(
         caught_up(pipeline, spark)
 
 
-def test_a_table_that_is_gone_from_the_lake_stops_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*TABLE, tables=("public.things",))
+def test_a_table_that_is_gone_from_the_lake_is_copied_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    others = ("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
+    pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"))
     booted(pipeline, spark)
     shutil.rmtree(f"{pipeline.settings.delta[1].path}/public/things")
-    assert any("public.things is gone from the lake" in problem for problem in problems(pipeline))
-    with pytest.raises(HistoryLostError, match=r"public\.things is gone from the lake"):
-        caught_up(pipeline, spark)
+    assert any("public.things: it is gone from the lake" in problem for problem in problems(pipeline))
+    with following(pipeline, spark) as running:
+        running.wait_for("public.things is followed no further than")
+        running.wait_for("public.things joins: 1 row copied")
+        pipeline.run("INSERT INTO things VALUES (2, 2)", "INSERT INTO others VALUES (2)")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
 
 
 def test_a_table_is_left_out_and_named_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:

@@ -1,0 +1,114 @@
+"""A lake that others changed, damaged or put back to an older state, followed by `cdc follow` all the same."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import HistoryLostError
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import booted, caught_up, following, problems, verified
+
+TABLES = (
+    "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
+    "INSERT INTO things SELECT n, 0 FROM generate_series(1, 200) AS n",
+    "CREATE TABLE others (id int PRIMARY KEY)",
+    "INSERT INTO others VALUES (1)",
+)
+NAMES = ("public.things", "public.others")
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+    """Copies, and a transaction behind them, in all followers."""
+    made = make_pipeline(*TABLES, tables=NAMES)
+    booted(made, spark)
+    made.run("UPDATE things SET total = 1 WHERE id <= 100")
+    caught_up(made, spark)
+    return made
+
+
+def things(pipeline: Pipeline) -> Path:
+    return Path(pipeline.settings.delta[1].path, "public", "things")
+
+
+def changed(pipeline: Pipeline, number: int) -> None:
+    """Changes in both tables."""
+    pipeline.run(f"UPDATE things SET total = {number}", f"INSERT INTO others VALUES ({number})")
+
+
+def copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> None:
+    """A running `follow` tells why it stopped the table, copies it by itself, and all followers end equal."""
+    with following(pipeline, spark) as running:
+        changed(pipeline, 20)
+        running.wait_for(f": {reason}")
+        running.wait_for("public.things is copied again: 200 rows copied")
+        changed(pipeline, 30)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    assert not problems(pipeline)
+
+
+def test_a_table_that_was_put_back_is_copied_again(pipeline: Pipeline, spark: SparkSession, tmp_path: Path) -> None:
+    backup = shutil.copytree(things(pipeline), tmp_path / "backup")
+    changed(pipeline, 10)
+    caught_up(pipeline, spark)
+    shutil.rmtree(things(pipeline))
+    shutil.copytree(backup, things(pipeline))
+    copied_again(pipeline, spark, "it was put back to version 1, and the last cut has version 2")
+
+
+def test_a_table_with_a_damaged_vector_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
+    [vector] = things(pipeline).glob("deletion_vector_*.bin")
+    vector.write_bytes(vector.read_bytes()[:20])
+    shutil.rmtree(Path(pipeline.settings.pipeline.state) / "index")
+    copied_again(pipeline, spark, f"file {vector.name} of the lake is damaged")
+
+
+def test_a_table_that_another_writer_restored_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
+    with following(pipeline, spark) as running:
+        changed(pipeline, 10)
+        running.wait_for("lake: ")
+        spark.sql(f"RESTORE TABLE delta.`{things(pipeline)}` TO VERSION AS OF 0").collect()
+        changed(pipeline, 20)
+        running.wait_for("another writer's RESTORE (version ")
+        running.wait_for("public.things is copied again: 200 rows copied")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_lake_that_was_put_back_goes_on_and_what_follows_it_is_filled_anew(
+    pipeline: Pipeline, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Path(pipeline.settings.delta[1].path)
+    backup = shutil.copytree(lake, tmp_path / "backup")
+    for number in (10, 11, 12):
+        changed(pipeline, number)
+        caught_up(pipeline, spark)
+    shutil.rmtree(lake)
+    shutil.copytree(backup, lake)
+    changed(pipeline, 20)
+    with pytest.raises(HistoryLostError, match=r"no cut at offset \d+.* put back to an older state → `cdc bootstrap`"):
+        caught_up(pipeline, spark)
+    # also where the lake has come as far again
+    with pytest.raises(HistoryLostError, match=r"no cut at offset \d+.* put back to an older state → `cdc bootstrap`"):
+        caught_up(pipeline, spark)
+    assert sorted(booted(pipeline, spark).loaded) == ["latest", "search"]
+    changed(pipeline, 30)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_property_that_forbids_to_write_is_told_until_it_is_gone(pipeline: Pipeline, spark: SparkSession) -> None:
+    table = f"ALTER TABLE delta.`{things(pipeline)}`"
+    with following(pipeline, spark) as running:
+        spark.sql(f"{table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+        changed(pipeline, 10)
+        running.wait_for("table public.things of the lake was given delta.appendOnly = true, which forbids to update")
+        running.wait_for("not copied again yet: table public.things of the lake was given delta.appendOnly = true")
+        spark.sql(f"{table} UNSET TBLPROPERTIES ('delta.appendOnly')")
+        running.wait_for("public.things is copied again: 200 rows copied")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal

@@ -1,0 +1,200 @@
+"""A lake, a table or the cuts that somebody put back to an older state, while all that is kept beside them stayed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cdc.core.errors import HistoryLostError
+from cdc.core.position import Position
+from sinks.lake.delta_log import DeltaLog
+from sinks.lake.feed import LakeFeed
+from tests.core.histories import THINGS
+from tests.lake.places import PlacedLake, in_folder
+from tests.lake.tables_at import OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact
+
+PUT_BACK = (
+    r"public\.things is followed no further than 0/\w+: it was put back to version \d+, .* last cut has version \d+"
+)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> PlacedLake:
+    return in_folder(tmp_path)
+
+
+def kept(folder: Path, tmp_path: Path) -> Path:
+    """A backup of a folder."""
+    return Path(shutil.copytree(folder, tmp_path / "backup"))
+
+
+def put_back(folder: Path, backup: Path) -> None:
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+
+
+def lose_newest(lake: PlacedLake, count: int) -> None:
+    """The newest entries of the log of one table go."""
+    for path in sorted((lake.disk(THINGS.name) / "_delta_log").glob("*.json"))[-count:]:
+        path.unlink()
+
+
+def test_a_table_that_was_put_back_stops_alone_and_is_copied_again(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    backup = kept(lake.disk(THINGS.name), tmp_path)
+    transact(follower, 20)
+    follower.close()
+    put_back(lake.disk(THINGS.name), backup)
+    follower = follower_of(lake)
+    [stop] = follower.check_tables()
+    assert stop.copy
+    assert (stop.name, stop.reason) == (
+        THINGS.name,
+        "it was put back to version 1, and the last cut has version 2",
+    )
+    transact(follower, 30)
+    assert cut_tables(lake) == {str(OTHERS.name)}
+    assert rows_in(lake, OTHERS) == rows_at("at 30")
+    copy(lake, follower, THINGS, 30, "at 30")
+    transact(follower, 40)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
+    assert not follower_of(lake).check_tables()
+
+
+def test_one_that_was_written_on_since_is_known_by_its_commits(lake: PlacedLake, tmp_path: Path) -> None:
+    """Not by its version: another process, of an older version of ours perhaps, has brought it as far again."""
+    follower = copied(lake)
+    transact(follower, 10)
+    backup = kept(lake.disk(THINGS.name), tmp_path)
+    transact(follower, 20)
+    put_back(lake.disk(THINGS.name), backup)
+    log = DeltaLog.open(lake.table(THINGS.name))
+    assert log is not None
+    log.commit([], "WRITE")
+    [stop] = follower_of(lake).check_tables()
+    assert stop.reason == "its version 2 is another than the last cut has: it was put back to an older state"
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_entries_of_a_log_that_go_while_it_is_followed(lake: PlacedLake, lost: int) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    transact(follower, 20)
+    lose_newest(lake, lost)
+    [told] = transact(follower, 30)
+    assert told.endswith("version 2 is gone from the lake: removed, or put back to an older state")
+    assert cut_tables(lake) == {str(OTHERS.name)}
+    copy(lake, follower, THINGS, 30, "at 30")
+    transact(follower, 40)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
+
+
+def test_a_table_that_was_put_back_while_it_is_followed(lake: PlacedLake, tmp_path: Path) -> None:
+    """Its log has as many versions as before, but others."""
+    follower = copied(lake)
+    backup = kept(lake.disk(THINGS.name), tmp_path)
+    transact(follower, 10)
+    put_back(lake.disk(THINGS.name), backup)
+    log = DeltaLog.open(lake.table(THINGS.name))
+    assert log is not None
+    log.commit([], "WRITE")
+    [told] = transact(follower, 20)
+    assert told.endswith("version 1 is gone from the lake: removed, or put back to an older state")
+
+
+def test_a_lake_that_was_put_back_goes_on_from_there(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    backup = kept(lake.files, tmp_path)
+    # rows that live in the older state, and that the index has dropped
+    for number in range(20, 32):
+        transact(follower, number)
+    follower.close()
+    put_back(lake.files, backup)
+    follower = follower_of(lake)
+    assert not follower.check_tables()
+    assert follower.position() == Position(1, 10, 10, 10)  # type: ignore[arg-type]
+    for number in range(20, 33):
+        transact(follower, number)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 32")] * 2
+
+
+def test_cuts_that_were_put_back_are_made_again(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    backup = kept(lake.files / "_cdc", tmp_path)
+    transact(follower, 20)
+    put_back(lake.files / "_cdc", backup)
+    follower = follower_of(lake)
+    assert not follower.check_tables()
+    assert follower.furthest() == 20
+    transact(follower, 20, 30)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 30")] * 2
+
+
+def test_the_lakes_own_tables_that_go_while_it_is_followed(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = copied(lake)
+    backup = kept(lake.files / "_cdc", tmp_path)
+    transact(follower, 10)
+    put_back(lake.files / "_cdc", backup)
+    with pytest.raises(HistoryLostError, match=r"version 2 of .*cuts is gone: .* → start `cdc follow` again"):
+        transact(follower, 20)
+    follower = follower_of(lake)
+    assert follower.furthest() == 20
+    transact(follower, 10, 20)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 20")] * 2
+
+
+def test_a_cut_of_the_same_end_is_another_cut(lake: PlacedLake, tmp_path: Path) -> None:
+    """A follower that stood there has what the first one named."""
+    follower = copied(lake)
+    backup = kept(lake.files, tmp_path)
+    transact(follower, 10)
+    first = follower.position()
+    assert first is not None
+    assert LakeFeed(None, lake).find(Position.from_json(first.as_json())) is not None
+    put_back(lake.files, backup)
+    feed = LakeFeed(None, lake)
+    with pytest.raises(
+        HistoryLostError, match=r"no cut at offset 10, its newest is at -1: .* put back to an older state"
+    ):
+        feed.at(first)
+    transact(follower_of(lake), 10)
+    with pytest.raises(HistoryLostError, match=r"no cut at offset 10 any more: .* → `cdc bootstrap` fills it anew"):
+        feed.at(first)
+    # older versions of ours gave it no id
+    unknown = {key: value for key, value in first.as_json().items() if key != "cut"}
+    assert feed.find(Position.from_json(unknown)) is not None
+
+
+def test_who_follows_meanwhile_goes_on_from_no_cut_that_is_no_more(lake: PlacedLake, tmp_path: Path) -> None:
+    """The versions that it has are another past's."""
+    follower = copied(lake)
+    backup = kept(lake.files, tmp_path)
+    transact(follower, 10)
+    feed = LakeFeed(None, lake)
+    stands = feed.last()
+    transact(follower, 20)
+    assert [cut.position.end_offset for cut in feed.newer(stands, 9)] == [20]
+    put_back(lake.files, backup)
+    follower = follower_of(lake)
+    feed = LakeFeed(None, lake)
+    assert feed.newer(stands, 9) == []
+    transact(follower, 10, 20)
+    with pytest.raises(HistoryLostError, match="no cut at offset 10 any more"):
+        feed.newer(stands, 9)
+
+
+def test_a_table_that_is_gone_stops_alone(lake: PlacedLake) -> None:
+    follower = copied(lake)
+    transact(follower, 10)
+    shutil.rmtree(lake.disk(THINGS.name))
+    follower = follower_of(lake)
+    [stop] = follower.check_tables()
+    assert (stop.name, stop.reason, stop.copy) == (THINGS.name, "it is gone from the lake", True)
+    assert not transact(follower, 20)
+    assert cut_tables(lake) == {str(OTHERS.name)}
+    copy(lake, follower, THINGS, 20, "at 20")
+    transact(follower, 30)
+    assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 30")] * 2
