@@ -14,8 +14,8 @@ from connect.connector_state import look_up
 from connect.heartbeat import HEARTBEAT, START, heartbeat_query
 from connect.registration import HISTORY, Registration
 from connect.rest import ConnectClient
+from connect.sessions import sender_options, startup_options
 from connect.settings import CaptureSettings, SourceSettings
-from connect.source import TEXT_OPTIONS
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
@@ -52,7 +52,8 @@ def configuration(
 ) -> dict[str, str]:
     """The connector's settings (Debezium connector for PostgreSQL, "Connector properties").
 
-    `connection` only quotes names. The user's `overrides` win, and are of what promises do not rest on.
+    `connection`: asked for the server's version and time-outs. The user's `overrides` win, and are of what promises do
+    not rest on.
     """
     own = [TableName(source.heartbeat_schema, name) for name in (HEARTBEAT, HISTORY)]
     return {
@@ -84,8 +85,8 @@ def configuration(
         "database.initial.statements": heartbeat_query(source, registration.pipeline, START).as_string(connection),
         **_events(registration),
         **_messages(capture),
-        # the same text whatever the server's or the role's own settings, as in our own sessions
-        "driver.options": TEXT_OPTIONS,
+        # as in our own sessions: the same text, and nothing that ends them, whatever the server or the role would have
+        "driver.options": startup_options(connection.info.server_version, **sender_options(connection)),
         **(_exact_text(registration) if POSTGRES_TEXT in captured.plugins else {}),
         **_throughput(capture),
         **_bounds(captured),

@@ -15,6 +15,7 @@ SENDERS: Final = 2
 
 def check(connection: Connection, source: SourceSettings) -> None:
     """Raise PreconditionError for the first thing that capture would later fail on, whatever the tables."""
+    _encoding(connection)
     _wal_level(connection)
     _role(connection, source)
 
@@ -49,12 +50,24 @@ def check_free_slot(connection: Connection) -> None:
         )
 
 
+def _encoding(connection: Connection) -> None:
+    if _one(connection, "SELECT current_setting('server_encoding')") == "SQL_ASCII":
+        raise PreconditionError(
+            f"database {connection.info.dbname} has encoding SQL_ASCII: nothing says what its bytes above 127 mean",
+            "dump it, and restore it into a database WITH ENCODING 'UTF8' TEMPLATE template0",
+        )
+
+
 def _wal_level(connection: Connection) -> None:
     level = _one(connection, "SELECT current_setting('wal_level')")
-    if level != "logical":
-        raise PreconditionError(
-            f"the source has wal_level={level}", "ALTER SYSTEM SET wal_level = logical; then restart Postgres"
-        )
+    if level == "logical":
+        return
+    # from Postgres 19 on the first logical slot raises the level that counts; Debezium asks for `wal_level` alone
+    raised = _one(connection, "SELECT current_setting('effective_wal_level', true)")
+    told = f", which Debezium does not take, though effective_wal_level is {raised}" if raised == "logical" else ""
+    raise PreconditionError(
+        f"the source has wal_level={level}{told}", "ALTER SYSTEM SET wal_level = logical; then restart Postgres"
+    )
 
 
 def _role(connection: Connection, source: SourceSettings) -> None:

@@ -1,13 +1,14 @@
 """The `source` and `connect` blocks: the Postgres that leads, and the Kafka Connect that captures it."""
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
-from cdc.core.settings import Settings, all_refused
+from cdc.core.settings import Settings, all_refused, refused
 from cdc.core.table import TableName
 
 DECIDED = frozenset(
@@ -66,6 +67,12 @@ DECIDED = frozenset(
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 
+OF_ROLES: Final = "',="
+"""A role's name is put by Debezium between quotes, and by asyncpg into a message of SCRAM, as it stands."""
+OF_ADDRESSES: Final = "/?%+"
+"""Debezium puts a database's name into an address as it stands, where these mean something else; and asks for its slot
+by the name that it was given, so that they cannot be written otherwise either."""
+
 
 class SourceSettings(Settings):
     host: str = Field(min_length=1)
@@ -99,6 +106,14 @@ class SourceSettings(Settings):
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""
 
+    @field_validator("dbname", "user")
+    @classmethod
+    def _can_be_captured(cls, name: str, info: ValidationInfo) -> str:
+        unread, what = (OF_ADDRESSES, "database") if info.field_name == "dbname" else (OF_ROLES, "role")
+        if found := [character for character in unread if character in name]:
+            raise refused((), f"has {' and '.join(found)} in it, which drivers do not take; rename the {what}")
+        return name
+
     @property
     def selection(self) -> Selection:
         """The tables to follow."""
@@ -115,13 +130,19 @@ class SourceSettings(Settings):
         return own.get(table, self.on_schema_change)
 
 
+def can_be_captured(host: str) -> bool:
+    """Does Debezium take it? libpq also connects to a socket's folder, to one of several hosts, and by IPv6."""
+    return re.fullmatch("[A-Za-z0-9_.-]+", host) is not None
+
+
 class CaptureSettings(Settings):
     url: str = Field(pattern=r"^https?://")
     """Kafka Connect's REST address."""
     connector: str = Field(default="", pattern=r"^[^/?#%\s]*$")
     """The connector's name; `cdc-<pipeline>` where it is left out."""
     source_host: str | None = None
-    """The source's host as Connect's workers reach it, where it differs from `source.host`."""
+    """The source's host as Connect's workers reach it, where it differs from `source.host`. It is required where that
+    is none that Debezium takes: the folder of a socket, several hosts, an address of IPv6."""
     source_port: int | None = Field(default=None, ge=1, le=65535)
     password_reference: str | None = None
     """What stands for the password in the connector's configuration, such as `${file:/secrets/pg:password}`

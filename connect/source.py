@@ -5,42 +5,22 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.history import History, left_at
 from cdc.core.position import Lsn, parse_lsn
 from connect import replication
+from connect.sessions import later_settings, startup_options
 from connect.settings import SourceSettings
 
-TEXT_OPTIONS = " ".join(
-    f"-c {setting}"
-    for setting in (
-        "DateStyle=ISO",
-        "IntervalStyle=postgres",
-        "TimeZone=UTC",
-        "extra_float_digits=3",
-        "bytea_output=hex",
-        "lc_monetary=C",
-    )
-)
-"""With these, a value is one text, whatever the server's or the role's own settings."""
 
-SESSION_OPTIONS = " ".join(
-    (
-        TEXT_OPTIONS,
-        # raise instead of leaving rows out
-        "-c row_security=off",
-        # a COPY takes as long as its table is large; the keeper of a snapshot idles in its transaction meanwhile
-        "-c statement_timeout=0",
-        "-c idle_in_transaction_session_timeout=0",
-    )
-)
+def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
+    """The source's address as libpq reads it, password included: never to be printed.
 
-
-def conninfo(source: SourceSettings, **extra: Any) -> str:
-    """The source's address as libpq reads it, password included: never to be printed."""
+    `version`: the server's, where it is known; a session is then told everything at its start.
+    """
     return make_conninfo(
         "",
         host=source.host,
@@ -52,7 +32,9 @@ def conninfo(source: SourceSettings, **extra: Any) -> str:
         sslrootcert=source.sslrootcert,
         connect_timeout=source.connect_timeout_seconds,
         application_name="cdc",
-        options=SESSION_OPTIONS,
+        client_encoding="UTF8",
+        # raise instead of leaving rows out
+        options=startup_options(version, row_security="off"),
         # sessions that only hold something say nothing for hours, and firewalls forget who is silent
         keepalives_idle=30,
         keepalives_interval=10,
@@ -74,8 +56,12 @@ def connected(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Co
     connection = connect(source, autocommit=autocommit)
     try:
         with connection:
-            _stay_idle(connection)
             yield connection
+    except psycopg.errors.UntranslatableCharacter as error:
+        # a name in the configuration, say, that no table of this database can have
+        raise PreconditionError(
+            f"{address(source)}: {_first_line(error)}", "correct the name in source.tables or source.keys"
+        ) from error
     except psycopg.OperationalError as error:
         if connection.closed or connection.broken:
             raise went_away(source, error) from error
@@ -87,19 +73,38 @@ def went_away(source: SourceSettings, error: psycopg.OperationalError) -> Unreac
     return UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again")
 
 
-def _stay_idle(connection: Connection) -> None:
-    """Let a session wait between two commands for as long as a copy takes."""
-    # no option of the session: before Postgres 14 there is no such setting. A transaction has a time-out of its own
-    if connection.autocommit and connection.info.server_version >= 140000:
-        connection.execute("SET idle_session_timeout = 0")
-
-
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
     """Open a session; the caller closes it. Raises like `connected`."""
     try:
-        return psycopg.connect(conninfo(source, **extra), autocommit=autocommit)
+        connection = psycopg.connect(conninfo(source, **extra), autocommit=True)
     except psycopg.OperationalError as error:
         raise _refused(source, error) from None
+    try:
+        _begin(connection, source)
+        connection.autocommit = autocommit
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _begin(connection: Connection, source: SourceSettings) -> None:
+    """Check that this is a server that can be written to, and set what could not be set at the session's start.
+
+    By the simple protocol: a replication connection has no other.
+    """
+    wanted = [sql.SQL("pg_is_in_recovery()"), *later_settings(connection.info.server_version)]
+    statement = sql.SQL("SELECT {}").format(sql.SQL(", ").join(wanted))
+    try:
+        found = replication.command(connection.pgconn, statement.as_string(connection).encode())
+    except UnreachableError as error:
+        raise UnreachableError(f"{address(source)} went away: {error.what}", "try again") from None
+    if replication.text(found, 0) == "t":
+        raise PreconditionError(
+            f"{address(source)} is a standby: publications, heartbeats and the toolkit's tables are written on the"
+            " primary only",
+            "name the primary in source.host and source.port",
+        )
 
 
 def _first_line(error: BaseException) -> str:
@@ -109,6 +114,10 @@ def _first_line(error: BaseException) -> str:
 
 def _refused(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
     reason, where = _first_line(error), address(source)
+    if "conversion between" in reason:
+        return PreconditionError(
+            f"{where}: its encoding has no conversion to UTF8", "use a database with ENCODING 'UTF8'"
+        )
     if "password authentication failed" in reason or "no password supplied" in reason:
         return PreconditionError(f"{where} refuses the password of {source.user!r}", "correct source.password")
     if "does not exist" in reason or "no pg_hba.conf entry" in reason or "permission denied" in reason:

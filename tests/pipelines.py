@@ -50,22 +50,25 @@ MakePipeline = Callable[..., Pipeline]
 def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePipeline]:
     """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.
 
+    `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE.
+
     What cannot be copied is tried again sooner than at a user's: there are no large tables that a try may have read.
     """
     monkeypatch.setattr("cdc.run.renewal.AGAIN_SECONDS", 2.0)
     monkeypatch.setattr("cdc.run.renewal.REST", 1)
     made: list[Pipeline] = []
 
-    def make(*statements: str, tables: tuple[str, ...]) -> Pipeline:
+    def make(*statements: str, tables: tuple[str, ...], dbname: str = "", made_with: str = "") -> Pipeline:
         name = f"t{secrets.token_hex(5)}"
+        database = f"{name}{dbname}"
         with servers.connect() as admin:
-            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            admin.execute(sql.SQL("CREATE DATABASE {} ").format(sql.Identifier(database)) + sql.SQL(made_with))
         folder = tmp_path / name
         folder.mkdir()
-        values = replace(servers.values, name=name, dbname=name, tables=tables)
+        values = replace(servers.values, name=name, dbname=database, tables=tables)
         (folder / "cdc.yaml").write_text(template(values))
         environ = {"CDC_TEST_PASSWORD": servers.password}
-        pipeline = Pipeline(folder / "cdc.yaml", servers, servers.connect(name), environ)
+        pipeline = Pipeline(folder / "cdc.yaml", servers, servers.connect(database), environ)
         made.append(pipeline)
         pipeline.run(*statements)
         return pipeline

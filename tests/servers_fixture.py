@@ -43,7 +43,13 @@ class Servers:
     def connect(self, dbname: str = "postgres") -> "psycopg.Connection[Any]":
         v = self.values
         return psycopg.connect(
-            host=v.host, port=v.port, dbname=dbname, user=v.user, password=self.password, autocommit=True
+            host=v.host,
+            port=v.port,
+            dbname=dbname,
+            user=v.user,
+            password=self.password,
+            autocommit=True,
+            client_encoding="UTF8",
         )
 
 

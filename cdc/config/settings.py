@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator
 
 from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
-from cdc.core.settings import Finding, Settings, all_refused
+from cdc.core.settings import Finding, Settings, all_refused, refused
 from cdc.core.table import TableName
 from cdc.log.settings import LogSettings
-from connect.settings import CaptureSettings, SourceSettings
+from connect.settings import CaptureSettings, SourceSettings, can_be_captured
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
 from sinks.registry import FollowerSettings
@@ -99,6 +99,11 @@ class PipelineSettings(Settings):
     @field_validator("connect", mode="after")
     @classmethod
     def _complete_connect(cls, connect: CaptureSettings, info: ValidationInfo) -> CaptureSettings:
+        source = info.data.get("source")
+        if isinstance(source, SourceSettings) and not can_be_captured(connect.source_host or source.host):
+            raise refused(
+                ("source_host",), "is required, a name of letters, digits, '_', '-' and '.': Debezium takes no other"
+            )
         return connect.model_copy(update={"connector": connect.connector or f"cdc-{_pipeline_name(info)}"})
 
     @field_validator("followers", mode="after")

@@ -163,7 +163,9 @@ def start_capture(work: Work, *, anew: bool = False) -> None:
 
 def _copy(work: Work, follower: TakesCopies, tables: Sequence[Table], snapshot: Snapshot, copied: Copied) -> None:
     keeper = snapshot.keeper
-    readers = SnapshotSource(source.conninfo(work.settings.source), keeper.snapshot)
+    readers = SnapshotSource(
+        source.conninfo(work.settings.source, work.connection.info.server_version), keeper.snapshot
+    )
     spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)
     for table in tables:
         try:

@@ -151,7 +151,7 @@ def verify(
             lsn = snapshot.bookmark.lsn
             # an END above the LSN shows that everything up to it has come; an idle source would send none
             heartbeat.write_heartbeat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
-            readers = SnapshotSource(source.conninfo(src), keeper.snapshot)
+            readers = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
             reader = held.enter_context(Reader(settings.log))
             since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn, stands.log_start)
             truth = _Truth(spark, readers, keeper, lsn, since, most, held)

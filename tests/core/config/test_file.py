@@ -67,6 +67,22 @@ NAME_RULE = "a name: up to 40 of a-z, 0-9 and _, a letter first"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        (
+            "dbname: shop",
+            "dbname: shop/a+b",
+            "cdc.yaml:7: source.dbname: has / and + in it, which drivers do not take; rename the database",
+        ),
+        (
+            "user: cdc",
+            "user: o'neil",
+            "cdc.yaml:8: source.user: has ' in it, which drivers do not take; rename the role",
+        ),
+        (
+            "host: db",
+            "host: /run/postgresql",
+            "cdc.yaml:15: connect.source_host: is required, a name of letters, digits, '_', '-' and '.': Debezium takes"
+            " no other",
+        ),
         ("port: 5432", "portt: 5432", "cdc.yaml:6: source.portt: unknown key, did you mean 'port'?"),
         ("port: 5432", "zzzz: 5432", "cdc.yaml:6: source.zzzz: unknown key"),
         ("log:\n", "lag: {}\nlog:\n", "cdc.yaml:13: lag: unknown key, did you mean 'log'?"),
@@ -261,12 +277,12 @@ def test_references(file: Path) -> None:
     file.write_text(
         GOOD.replace("${env:PW}", "${file:secret}")
         .replace("port: 5432", "port: ${env:PORT:-6543}")
-        .replace("host: db", "host: ${env:HOST:-}x$${env:PW}")
+        .replace("dbname: shop", "dbname: ${env:HOST:-}x$${env:PW}")
         .replace("8083\n", "8083\n  password_reference: ${file:/run/pg:password}\n")
     )
     loaded = read(file, {"HOST": "a-"})
     source = loaded.settings.source
-    assert (source.port, source.host) == (6543, "a-x${env:PW}")
+    assert (source.port, source.dbname) == (6543, "a-x${env:PW}")
     assert source.password.get_secret_value().startswith("from file")
     left_alone = loaded.settings.connect.password_reference
     assert left_alone == "${file:/run/pg:password}"

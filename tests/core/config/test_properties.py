@@ -23,6 +23,9 @@ texts = (
     .map(str.strip)
     .filter(lambda text: text and "@" not in text)
 )
+# what drivers take: no folder of a socket, nor several hosts, and no name that is read otherwise where it is put
+hosts = st.from_regex(r"\A[A-Za-z0-9_.-]+\Z")
+reached = texts.filter(lambda text: not set(text) & set("/?%+, '="))
 urls = st.sampled_from(["http://host:9200", "https://search.example/x"])
 words = st.dictionaries(st.text("xyz.", min_size=1), texts, max_size=3)
 tables = st.lists(names.map("public.{}".format), min_size=1, max_size=4, unique=True)
@@ -41,7 +44,7 @@ def both(one: st.SearchStrategy[dict[str, Any]], two: st.SearchStrategy[dict[str
 
 
 sources = both(
-    block(host=texts, dbname=texts, user=texts, password=texts, tables=tables),
+    block(host=hosts, dbname=reached, user=reached, password=texts, tables=tables),
     optional(port=st.integers(1, 65535), slot=names, sslrootcert=texts, sslmode=st.just("require")),
 )
 logs = both(block(bootstrap=texts), optional(partitions=st.integers(1, 1000), username=texts, password=texts))
@@ -133,14 +136,14 @@ template_values = st.builds(
     TemplateValues,
     name=names,
     tables=tables.map(tuple),
-    host=texts,
+    host=hosts,
     port=st.integers(1, 65535),
-    dbname=texts,
-    user=texts,
+    dbname=reached,
+    user=reached,
     password=st.just("${env:PW}"),
     bootstrap=texts,
     password_reference=st.none() | st.just("${file:/run/pg:password}"),
-    source_host=st.none() | texts,
+    source_host=st.none() | hosts,
     source_port=st.none() | st.integers(1, 65535),
     lake=texts.map("/{}".format),
 )
