@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
 from cdc.log.settings import LogSettings
 from sinks.lake.settings import DeltaSettings
@@ -43,6 +44,15 @@ def fed_follower(
             from sinks.latest.follower import LatestFollower
 
             return LatestFollower(spark, log, naming.pipeline, naming.follower)
+
+
+def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:
+    """Why this kind of follower cannot hold a table that can be captured; None where it can."""
+    try:
+        check_table(settings, table)
+    except PreconditionError as found:
+        return found
+    return None
 
 
 def check_table(settings: FollowerSettings, table: Table) -> None:

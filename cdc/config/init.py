@@ -105,9 +105,9 @@ def _parts(values: TemplateValues) -> dict[str, str]:
     }
 
 
-def table_lines(entries: Iterable[str]) -> str:
-    """The items of `source.tables`, as they stand in the file."""
-    return "\n".join(f"    - {_scalar(escape(entry))}" for entry in entries)
+def table_lines(entries: Iterable[str], indent: int = 4) -> str:
+    """The items of `source.tables`, or of another list of tables, as they stand in the file."""
+    return "\n".join(f"{indent * ' '}- {_scalar(escape(entry))}" for entry in entries)
 
 
 def _capture(values: TemplateValues) -> str:

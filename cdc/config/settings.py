@@ -9,12 +9,12 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, all_refused, refused
-from cdc.core.table import TableName
+from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
 from connect.settings import CaptureSettings, SourceSettings, can_be_captured
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
-from sinks.registry import FollowerSettings
+from sinks.registry import FollowerSettings, refusal
 from sinks.search.settings import SearchSettings
 
 PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
@@ -69,9 +69,22 @@ class PipelineSettings(Settings):
         return next((name, f) for name, f in self.followers.items() if isinstance(f, DeltaSettings))
 
     def holds(self, follower: str, table: TableName) -> bool:
-        """Is this table one of the follower's?"""
+        """Is this table one of the follower's, as far as its name says?"""
         settings = self.followers[follower]
         return isinstance(settings, DeltaSettings) or settings.holds(table)
+
+    def holds_table(self, follower: str, table: Table) -> bool:
+        """Is this table one of the follower's?
+
+        One that only a pattern names is not where this kind of follower cannot hold it, as if it were left out.
+        """
+        fits = table.name in self.selection.names or refusal(self.followers[follower], table) is None
+        return self.holds(follower, table.name) and fits
+
+    def left_out(self, follower: str) -> Sequence[str]:
+        """The tables that the follower is said not to hold."""
+        settings = self.followers[follower]
+        return () if isinstance(settings, DeltaSettings) else settings.leave_out
 
     def anchored(self, folder: Path) -> Self:
         """The same settings, with the relative paths of state and lake made absolute from `folder`."""

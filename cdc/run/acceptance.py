@@ -1,6 +1,6 @@
 """Which of the named tables can be followed, and every reason against the others, before anything is made."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 
 from psycopg import Connection
@@ -8,9 +8,10 @@ from psycopg import Connection
 from cdc.config.init import table_lines
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
-from cdc.core.selection import BUT
+from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, is_plain, latest_topic, sharing
+from cdc.run.pipeline import delta_follower
 from connect import catalog, connector, readiness
 from connect.catalog import Examined, TablesRefusedError
 from connect.types import is_sent_whole
@@ -35,9 +36,12 @@ def accepted(
     """
     # those that are needed first: of two that cannot both be followed, it is the other one that is refused
     tables, refusals = judged(connection, settings, sorted(names, key=lambda name: name in needless), plugins)
-    if needed := {name: found for name, found in refusals.items() if name not in needless}:
-        raise TablesRefusedError(chain.from_iterable(needed.values()), _offer(settings, names, needed))
-    return [table for table in tables if table.name not in refusals], refusals
+    fit = [table for table in tables if table.name not in refusals]
+    needed = {name: found for name, found in refusals.items() if name not in needless}
+    if needed or not fit:
+        offer = _offer(settings, names, needed, [table for table in tables if table.name in needed])
+        raise TablesRefusedError(chain.from_iterable((needed or refusals).values()), offer)
+    return fit, refusals
 
 
 def examined(
@@ -55,9 +59,10 @@ def examined(
     gone = {name: _GONE.format(name) for name in names if name not in there and name not in settings.selection.names}
     remedy = "stop `cdc follow`; `cdc bootstrap` leaves it out"
     own |= {name: [PreconditionError(told, remedy)] for name, told in gone.items()}
+    copied = delta_follower(settings).copied()
     further = [
         readiness.unreadable(connection, settings.source, there),
-        *(_unfit(settings, name, tables) for name in settings.followers),
+        *(_unfit(settings, name, tables, copied) for name in settings.followers),
     ]
     return Examined(tables, _all_of(names, own, further), there)
 
@@ -120,26 +125,69 @@ def _without_topic(names: Iterable[TableName]) -> Refusals:
     return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
 
 
-def unfit(settings: PipelineSettings, table: Table) -> PreconditionError | None:
-    """Why some follower cannot hold the table, which is one of its own."""
-    found = (_unfit(settings, name, [table]).get(table.name) for name in settings.followers)
-    return next(filter(None, found), None)
+def unfit(settings: PipelineSettings, was: Table, table: Table) -> PreconditionError | None:
+    """Why some follower, which holds the table as it was, cannot hold it as it would become."""
+    followers = [name for name in settings.followers if settings.holds_table(name, was)]
+    return next(filter(None, (registry.refusal(settings.followers[name], table) for name in followers)), None)
 
 
-def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table]) -> Refusals:
-    """The tables that one follower cannot hold."""
-    refusals: dict[TableName, PreconditionError] = {}
-    for table in (table for table in tables if settings.holds(follower, table.name)):
-        try:
-            registry.check_table(settings.followers[follower], table)
-        except PreconditionError as refusal:
-            refusals[table.name] = refusal
-    return refusals
+def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table], copied: Iterable[Table]) -> Refusals:
+    """The tables that one follower should hold and cannot: they are named, or it has them as they were (`copied`)."""
+    has = {was.name for was in copied if settings.holds_table(follower, was)}
+    own = [table for table in tables if settings.holds_table(follower, table) or table.name in has]
+    found = {table.name: registry.refusal(settings.followers[follower], table) for table in own}
+    return {name: refusal for name, refusal in found.items() if refusal}
 
 
-def _offer(settings: PipelineSettings, names: Sequence[TableName], refused: Collection[TableName]) -> str:
-    """The block of the configuration that would be accepted; nothing where no table would."""
-    fit = [str(name) for name in names if name not in refused]
+def passed_by(settings: PipelineSettings, tables: Iterable[Table]) -> Iterator[PreconditionError]:
+    """What to tell of tables that some followers cannot hold, and that are followed without those: only a pattern
+    names them."""
+    for table in tables:
+        for follower in settings.followers:
+            if settings.holds(follower, table.name) and not settings.holds_table(follower, table):
+                found = registry.refusal(settings.followers[follower], table)
+                assert found is not None
+                yield PreconditionError(f"not in {follower}: {found.what}", found.remedy)
+
+
+def _offer(
+    settings: PipelineSettings,
+    names: Sequence[TableName],
+    refused: Mapping[TableName, Sequence[PreconditionError]],
+    there: Iterable[Table],
+) -> str:
+    """The blocks of the configuration that would be accepted; nothing where no table would.
+
+    `there`: those of the refused tables that Postgres could send. One that some follower cannot hold, and against which
+    nothing else is said, is left out of that follower only.
+    """
+    against = {table.name: _followers_against(settings, table) for table in there}
+    kept = {
+        name: [follower for follower, _ in found]
+        for name, found in against.items()
+        if {*map(str, refused[name])} <= {str(each) for _, each in found}
+    }
+    out = [name for name in refused if name not in kept]
+    fit = [str(name) for name in names if name not in out]
     if settings.selection.has_patterns:
-        fit = [*settings.source.tables, *(f"{BUT}{name}" for name in refused)]
-    return f"these would be accepted:\nsource:\n  tables:\n{table_lines(fit)}" if fit else ""
+        fit = [entry for entry in settings.source.tables if TableName.parse(entry) not in out]
+        fit += [f"{BUT}{name}" for name in out if name in Selection.of(fit)]
+    if not fit:
+        return ""
+    free = {follower: [name for name in kept if follower in kept[name]] for follower in settings.followers}
+    return f"these would be accepted:\nsource:\n  tables:\n{table_lines(fit)}{_leave_out_lines(settings, free)}"
+
+
+def _followers_against(settings: PipelineSettings, table: Table) -> Sequence[tuple[str, PreconditionError]]:
+    found = ((name, registry.refusal(settings.followers[name], table)) for name in settings.followers)
+    return [(name, each) for name, each in found if each and settings.holds(name, table.name)]
+
+
+def _leave_out_lines(settings: PipelineSettings, free: Mapping[str, Sequence[TableName]]) -> str:
+    """The blocks of the followers that are to be kept free of some tables, beside those that they leave out already."""
+    blocks = "".join(
+        f"\n  {follower}:\n    leave_out:\n{table_lines([*settings.left_out(follower), *map(str, tables)], indent=6)}"
+        for follower, tables in free.items()
+        if tables
+    )
+    return f"\nfollowers:{blocks}" if blocks else ""

@@ -104,7 +104,7 @@ def _lacking(
     if position is None:
         return []
     absent = lake.joining() if name == settings.delta[0] else lake.absent(position)
-    return sorted(table for table in absent if settings.holds(name, table))
+    return sorted(table.name for table in lake.copied() if table.name in absent and settings.holds_table(name, table))
 
 
 def _has(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:

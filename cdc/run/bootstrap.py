@@ -23,7 +23,7 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.run import left_behind
-from cdc.run.acceptance import accepted
+from cdc.run.acceptance import accepted, passed_by
 from cdc.run.copies import NOTHING, Copied, Work, first_copy, later_copy, start_capture, started_over
 from cdc.run.feed_stream import is_of_another_lake, lacking, resumed
 from cdc.run.history_check import check_history
@@ -76,6 +76,8 @@ def bootstrap(
         tables, passed_over = accept_tables(settings, connection, client, names, needless)
         for refusal in chain.from_iterable(passed_over.values()):
             say(f"not followed: {refusal}")
+        for told in passed_by(settings, tables):
+            say(str(told))
         _check_history(settings, connection)
         # before the lease: what it makes is made if absent, and two at once make the same
         stands = prepare_capture(settings, connection, tables, say)
@@ -119,12 +121,11 @@ def _check_answering(settings: PipelineSettings) -> None:
 
 
 def _needless(settings: PipelineSettings, names: Sequence[TableName]) -> Set[TableName]:
-    """The tables without which the others go on: those that are stopped, and those that came later under a pattern."""
+    """The tables without which the others go on: those that are stopped, and those of which nobody has a copy and that
+    only a pattern names."""
     lake = delta_follower(settings)
-    if lake.position() is None:
-        return set()
-    later = set(names) - lake.bookmarks().keys() - set(settings.selection.names)
-    return later | {stop.name for stop in lake.stopped()}
+    passed_over = set(names) - lake.bookmarks().keys() - set(settings.selection.names)
+    return passed_over | {stop.name for stop in lake.stopped()}
 
 
 def _leave_out(work: Work, follower: DeltaFollower, wanted: Sequence[TableName]) -> None:
@@ -219,8 +220,8 @@ def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName], needl
     for name in copied.unfit.keys() & needless:
         work.say(f"not copied: {copied.unfit[name]}")
     needed = [unfit for name, unfit in copied.unfit.items() if name not in needless]
-    if needed and not follower.bookmarks():
-        raise TablesRefusedError(needed)
+    if not follower.bookmarks():
+        raise TablesRefusedError(needed or copied.unfit.values())
     # behind the copies, before the others: who follows the lake is filled from a cut
     follower.first_cut(int(time.time() * 1000))
     loaded = _load_fed(work)

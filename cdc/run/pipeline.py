@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -92,7 +93,8 @@ def feed_of(
     settings: PipelineSettings, follower: str, spark: SparkSession | None, recent: RecentChanges | None = None
 ) -> LakeFeed:
     """What a follower behind the lake is fed from; without Spark, only to be asked what there is."""
-    return LakeFeed(spark, lake_of(settings), recent, lambda table: settings.holds(follower, table))
+    holds, fits = partial(settings.holds, follower), partial(settings.holds_table, follower)
+    return LakeFeed(spark, lake_of(settings), recent, holds, fits)
 
 
 def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:

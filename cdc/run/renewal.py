@@ -19,7 +19,7 @@ from cdc.core.errors import CdcError
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
-from cdc.run.acceptance import judged
+from cdc.run.acceptance import judged, passed_by
 from cdc.run.beside import beside
 from cdc.run.copies import NOTHING, Copied, Work, later_copy, start_capture, started_over
 from cdc.run.failures import ours
@@ -203,8 +203,11 @@ def copy_again(
             for name in sorted(taken_in):
                 say(_done(name, known))
             return Outcome(there | taken_in, void, _failure(work, error))
+        lake_only = passed_by(settings, [table for table in follower.copied() if table.name in copied.rows])
     for name, rows in copied.rows.items():
         say(f"{_done(name, known)}: {counted(rows, 'row')} copied")
+    for told in lake_only:
+        say(str(told))
     return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))
 
 

@@ -20,8 +20,8 @@ from connect.shape import Shape, read
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.stopped import Stop
 
-Unfit = Callable[[Table], PreconditionError | None]
-"""Says why some follower cannot hold a table."""
+Unfit = Callable[[Table, Table], PreconditionError | None]
+"""Says why some follower, which holds a table as it was, cannot hold it as it would become."""
 GONE = "it was dropped or renamed"
 
 
@@ -56,15 +56,15 @@ class SchemaChanges:
         read = self._reader.read(run, [self._history], start)
         noted = noted_in(read.batch.changes[self._history.name].changes, end.tx_id)
         found = {
-            table.name: self._held(meant(table, noted[table.name], self._source))
+            table.name: self._held(table, meant(table, noted[table.name], self._source))
             for table in self._follower.lacking(end.lsn)
             if table.name in noted
         }
         return self._gone_along(found, end.lsn), read.next_offsets
 
-    def _held(self, change: SchemaChange) -> SchemaChange:
+    def _held(self, was: Table, change: SchemaChange) -> SchemaChange:
         """The same, unless some follower cannot hold what the table would become."""
-        refusal = self._unfit(change.table) if isinstance(change, Widened) else None
+        refusal = self._unfit(was, change.table) if isinstance(change, Widened) else None
         return Altered(refusal.what) if refusal else change
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[Stop]:

@@ -1,6 +1,6 @@
 """The tables that the settings name: those of the source, and those that are followed already."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from psycopg import Connection
 
@@ -28,6 +28,17 @@ def followed_names(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[
     """The tables that the lake follows or is to follow, as far as that can be known without the source."""
     selection = settings.selection
     return selection.found_in(lake.bookmarks() if selection.has_patterns else ())
+
+
+def held_names(settings: PipelineSettings, lake: DeltaFollower, followers: Collection[str]) -> set[TableName]:
+    """The tables that some of these followers hold, or are to hold, as far as that can be known without the source."""
+    copied = {table.name: table for table in lake.copied()}
+    return {
+        name
+        for name in followed_names(settings, lake)
+        for follower in followers
+        if (settings.holds_table(follower, copied[name]) if name in copied else settings.holds(follower, name))
+    }
 
 
 def came(settings: PipelineSettings) -> set[TableName]:

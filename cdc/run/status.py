@@ -23,7 +23,7 @@ from cdc.run import left_behind
 from cdc.run.continuity import check_continuity
 from cdc.run.lag import Lag, Yardstick
 from cdc.run.pipeline import delta_follower, lake_of
-from cdc.run.selected import followed_names
+from cdc.run.selected import followed_names, held_names
 from connect import readiness, slot, source
 from connect.capture_look import CaptureLook, observed
 from connect.capture_progress import Standstill, quiet_seconds, told_since
@@ -131,10 +131,11 @@ class Collector:
         self._tables: Sequence[TableName] = ()
         self._lsn: Lsn | None = None
         self._now = 0.0
+        self._lake = delta_follower(settings)
 
     def collect(self) -> Status:
         """Everything, as it stands now."""
-        lake = delta_follower(self._settings)
+        lake = self._lake
         self._tables = self._asked(partial(followed_names, self._settings, lake)) or self._settings.selection.names
         cut = self._asked(Cuts(lake_of(self._settings)).last)
         self._lsn, rows, state = self._asked(partial(self._source, cut)) or (None, {}, None)
@@ -255,10 +256,11 @@ class Collector:
         return {str(table): self._asked(partial(_lake_rows, self._settings, table, cut)) for table in self._tables}
 
     def _counts(self, name: str, follower: FedFollower) -> dict[str, int | None]:
+        held = self._asked(partial(held_names, self._settings, self._lake, [name])) or ()
         return {
             str(table): self._asked(partial(follower.count, table, exact=self._exact))
             for table in self._tables
-            if self._settings.holds(name, table)
+            if table in held
         }
 
 

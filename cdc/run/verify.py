@@ -34,7 +34,7 @@ from cdc.run.failures import failures_of
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.schema_check import otherwise
-from cdc.run.selected import followed_names
+from cdc.run.selected import followed_names, held_names
 from connect import heartbeat, slot, source
 from connect.catalog import Examined
 from sinks.lake.feed import LakeFeed
@@ -177,7 +177,7 @@ def _compared(
     truth.incomparable.update(_changed(settings, now, stopped))
     going = [table for table in now.fit if table.name not in stopped]
     found = {
-        name: truth.verdicts(each, reached[name], [table for table in going if settings.holds(name, table.name)])
+        name: truth.verdicts(each, reached[name], [table for table in going if settings.holds_table(name, table)])
         for name, each in followers.items()
     }
     return Report(truth.lsn, found, stopped, truth.incomparable)
@@ -185,9 +185,10 @@ def _compared(
 
 def _wanted(settings: PipelineSettings, names: Sequence[str], chosen: Collection[TableName]) -> Sequence[TableName]:
     """Raises ConfigurationError for a table that is chosen and that none of these followers has."""
-    followed = followed_names(settings, delta_follower(settings))
+    lake = delta_follower(settings)
+    followed, held = followed_names(settings, lake), held_names(settings, lake, names)
     for table in chosen:
-        if table not in followed or not any(settings.holds(name, table) for name in names):
+        if table not in followed or table not in held:
             raise ConfigurationError(f"{table} is followed by none of {', '.join(names)}", "correct --table")
     return [table for table in followed if not chosen or table in chosen]
 

@@ -33,7 +33,7 @@ from sinks.lake.storage import Storage
 
 
 class LakeFeed:
-    """Reads one lake for one follower behind it, which `holds` these of its tables."""
+    """Reads one lake for one follower behind it, which `holds` the tables of these names, where they fit into it."""
 
     def __init__(
         self,
@@ -41,9 +41,11 @@ class LakeFeed:
         lake: Lake,
         recent: RecentChanges | None = None,
         holds: Callable[[TableName], bool] = lambda _: True,
+        fits: Callable[[Table], bool] = lambda _: True,
     ) -> None:
         self._spark = spark
         self._holds = holds
+        self._fits = fits
         self._lake = lake
         self._recent = recent or RecentChanges()
         self._cuts = Cuts(lake)
@@ -94,7 +96,7 @@ class LakeFeed:
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
         """The follower's tables that take part in a cut, with the bookmarks of their copies."""
         found = (self._table(name, cut) for name in map(TableName.parse, cut.versions) if self._holds(name))
-        return [each for each in found if each]
+        return [each for each in found if each and self._fits(each[0])]
 
     def readable(
         self, cut: Cut, but: Collection[TableName] = ()

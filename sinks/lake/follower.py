@@ -91,6 +91,10 @@ class DeltaFollower:
         """The tables that are loaded and not stopped, as they were when they were copied."""
         return [standing.table for standing in self._standings.going().values()]
 
+    def copied(self) -> list[Table]:
+        """The tables that are loaded, stopped ones among them, as they were when they were copied."""
+        return [standing.table for standing in self._standings.all().values()]
+
     def taking_part(self) -> list[Table]:
         """The tables that the next batch is applied to; others are adopted first."""
         return [standing.table for standing in self._taking_part(self._cuts.last()).values()]

@@ -152,7 +152,8 @@ def check_table(table: Table) -> None:
     reserved = sorted(_RESERVED & set(table.column_names))
     if reserved:
         raise PreconditionError(
-            f"{table.name}: OpenSearch keeps the name {reserved[0]} for itself", "rename the column, or leave it out"
+            f"{table.name}: OpenSearch keeps the name {reserved[0]} for itself",
+            "rename the column, or name the table under leave_out of this follower",
         )
 
 

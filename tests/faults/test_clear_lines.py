@@ -147,6 +147,8 @@ def test_all_that_keeps_tables_from_being_followed_is_told_at_once(
     pipeline.run(
         "CREATE TABLE keyless (spans int4range, tags text[])",
         'CREATE TABLE documents (id int PRIMARY KEY, _source text, "two words" text)',
+        "CREATE TABLE whole (line text)",
+        "ALTER TABLE whole REPLICA IDENTITY FULL",
         'CREATE TABLE "true" (id int PRIMARY KEY)',
         "CREATE SCHEMA odd",
         "CREATE SCHEMA odd_odd",
@@ -154,7 +156,15 @@ def test_all_that_keeps_tables_from_being_followed_is_told_at_once(
         "CREATE TABLE odd_odd.things (id numeric PRIMARY KEY)",
         'CREATE TABLE "odd things" (id int PRIMARY KEY)',
     )
-    named = ("public.gone", "public.keyless", "public.documents", "odd.odd_things", "odd_odd.things", "public.true")
+    named = (
+        "public.gone",
+        "public.keyless",
+        "public.documents",
+        "odd.odd_things",
+        "odd_odd.things",
+        "public.true",
+        "public.whole",
+    )
     names = ["- public.things", *named, '"public.odd things"']
     pipeline.configure("- public.things", "\n    - ".join(names))
     ended = ends(pipeline, monkeypatch, capsys)
@@ -163,16 +173,32 @@ def test_all_that_keeps_tables_from_being_followed_is_told_at_once(
         "error: no table public.gone in the source → correct source.tables",
         "error: public.keyless has no primary key, and no other replica identity → add a primary key, or ALTER TABLE …"
         " REPLICA IDENTITY FULL",
-        "error: public.documents: OpenSearch keeps the name _source for itself → rename the column, or leave it out",
+        "error: public.documents: OpenSearch keeps the name _source for itself → rename the column, or name the table"
+        " under leave_out of this follower",
         f"error: odd.odd_things and odd_odd.things would share the topic {pipeline.settings.log.prefix}"
         ".odd_odd.things → leave one out, or rename it",
+        *(
+            f"error: public.whole has no primary key, and a {what} needs one → give it one, name one under source.keys,"
+            " or the table under leave_out of this follower"
+            for what in ("search index", "compacted topic")
+        ),
         "these would be accepted:",
         "source:",
         "  tables:",
         "    - public.things",
+        "    - public.documents",
         "    - odd.odd_things",
         "    - public.true",
+        "    - public.whole",
         '    - "public.odd things"',
+        "followers:",
+        "  search:",
+        "    leave_out:",
+        "      - public.documents",
+        "      - public.whole",
+        "  latest:",
+        "    leave_out:",
+        "      - public.whole",
     ]
     assert nothing_was_made(pipeline)
 
