@@ -8,6 +8,8 @@ from connect.registration import HISTORY, PIPELINES
 from connect.settings import SourceSettings
 from connect.shape import SHAPES
 
+FILES_TABLE: Final = "files"
+"""The table of which file each table is in, by which a rewrite is found where no event trigger tells of it."""
 KINDS: Final = ("r", "p")
 """Tables and partitioned ones, as pg_class calls them."""
 
@@ -114,10 +116,38 @@ END""",
 }
 
 
+# Without event triggers a migration calls this itself, behind its commands. A rewrite is known by another file; that of
+# VACUUM FULL, CLUSTER or TRUNCATE, which looks the same, since somebody last looked costs a copy. It fails aloud: who
+# calls it wants it to be noted.
+SHAPES_NOW: Final = """DECLARE unreadable record;
+BEGIN
+  DELETE FROM {history} s WHERE NOT EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.oid = s.relation::oid AND n.nspname = s.schema AND c.relname = s."table");
+  LOOP
+    {unreadable} LIMIT 1;
+    EXIT WHEN NOT FOUND;
+    EXECUTE format('ALTER PUBLICATION %I DROP TABLE ONLY %s', unreadable.pubname, unreadable.name);
+  END LOOP;
+  UPDATE {history} s SET rewritten_by = {current} FROM {files} f
+   WHERE f.relation = s.relation AND f.file <> pg_relation_filenode(s.relation::oid);
+  {note};
+  INSERT INTO {files} (relation, file, told)
+  SELECT relation, pg_relation_filenode(relation::oid), shape FROM {history}
+  ON CONFLICT (relation) DO UPDATE SET file = EXCLUDED.file, told = EXCLUDED.told
+   WHERE (files.file, files.told) IS DISTINCT FROM (EXCLUDED.file, EXCLUDED.told);
+END"""
+
+# Files that came since without a change of rows, or with one that somebody else tells.
+FILES: Final = """INSERT INTO {files} (relation, file, told)
+SELECT relation, pg_relation_filenode(relation::oid), '' FROM {history}
+ON CONFLICT (relation) DO UPDATE SET file = EXCLUDED.file WHERE files.file IS DISTINCT FROM EXCLUDED.file"""
+
+
 def filled(text: str, source: SourceSettings, **further: sql.Composable) -> sql.Composed:
     """A text of these with the names of the toolkit's tables, and whatever else it leaves open."""
     schema = source.heartbeat_schema
-    names = {"history": HISTORY, "pipelines": PIPELINES}
+    names = {"history": HISTORY, "pipelines": PIPELINES, "files": FILES_TABLE}
     identifiers = {key: sql.Identifier(schema, name) for key, name in names.items()}
     parts = {"shapes": SHAPES, "moved": _MOVED, "current": _CURRENT}
     own = {"sent": sql.SQL(_SENT).format(**identifiers), **{name: sql.SQL(part) for name, part in parts.items()}}

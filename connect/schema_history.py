@@ -12,6 +12,7 @@ from typing import Final
 
 import psycopg
 import stamina
+from msgspec.structs import replace
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
@@ -20,9 +21,17 @@ from connect import notes
 from connect.notes import filled
 from connect.registration import HISTORY
 from connect.settings import SourceSettings
+from connect.shape import read, shapes
 
 NOTE_SECONDS: Final = 60.0
 """How long is waited for tables that somebody has locked."""
+SHAPES_NOW: Final = "shapes_now"
+"""The function that a migration calls where event triggers are not allowed."""
+# as its owner, whoever runs the command; what it looks up is found in the system's schema only
+_MAKE: Final = (
+    "CREATE OR REPLACE FUNCTION {{}}() RETURNS {returns} LANGUAGE plpgsql SECURITY DEFINER"
+    " SET search_path = pg_catalog, pg_temp AS {{}}"
+)
 TRIGGERS: Final = {"note_shapes": "ddl_command_end", "note_rewrite": "table_rewrite"}
 """Functions, and the events that call them."""
 
@@ -57,7 +66,7 @@ def keep(connection: Connection, source: SourceSettings) -> str | None:
         with connection.transaction():
             for each in missing:
                 _put(connection, each)
-    except psycopg.errors.InsufficientPrivilege as error:
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
         lacking = str(error).strip().partition("\n")[0]
     # behind the triggers: what changes from here on is noted, and this is what it is compared with
     locked = psycopg.errors.LockNotAvailable
@@ -72,6 +81,48 @@ def keep(connection: Connection, source: SourceSettings) -> str | None:
     return lacking
 
 
+def told_of(connection: Connection, source: SourceSettings) -> set[TableName]:
+    """The tables that are now as a migration has told of them by `shapes_now`: the log has that in its place."""
+    if not _can_be_told(connection, source):
+        return set()
+    query = 'SELECT schema, "table", told FROM {files} JOIN {history} USING (relation) WHERE told <> %s'
+    rows = connection.execute(filled(query, source), ("",)).fetchall()
+    told = {TableName(schema, table): read(shape) for schema, table, shape in rows}
+    now = shapes(connection, list(told))
+    # which publications have it is asked elsewhere
+    return {name for name, shape in told.items() if name in now and replace(shape, publications=None) == now[name]}
+
+
+def put_shapes_now(connection: Connection, source: SourceSettings) -> bool:
+    """Have a function `shapes_now()` beside the history, which a migration calls where no event trigger does it.
+
+    Returns whether it is there: the role may not be allowed to make it.
+    """
+    name = sql.Identifier(source.heartbeat_schema, SHAPES_NOW)
+    note = filled(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(""))
+    body = filled(notes.SHAPES_NOW, source, note=note, unreadable=filled(notes.UNREADABLE, source)).as_string()
+    files = "CREATE TABLE IF NOT EXISTS {} (relation bigint PRIMARY KEY, file bigint, told text NOT NULL)"
+    try:
+        with connection.transaction():
+            if not _can_be_told(connection, source, body):
+                table = sql.Identifier(source.heartbeat_schema, notes.FILES_TABLE)
+                connection.execute(sql.SQL(files).format(table))
+                connection.execute(sql.SQL(_MAKE.format(returns="void")).format(name, sql.Literal(body)))
+            connection.execute(filled(notes.FILES, source))
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    return True
+
+
+def _can_be_told(connection: Connection, source: SourceSettings, body: str | None = None) -> bool:
+    row = connection.execute(
+        "SELECT p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+        " WHERE n.nspname = %s AND p.proname = %s",
+        (source.heartbeat_schema, SHAPES_NOW),
+    ).fetchone()
+    return row is not None and body in (None, row[0])
+
+
 def note_partitions(connection: Connection, source: SourceSettings) -> None:
     """Write down which partitions have other files than the history says: no trigger hears of a TRUNCATE of one, and
     Postgres sends none (manual, "CREATE PUBLICATION", publish_via_partition_root).
@@ -79,6 +130,8 @@ def note_partitions(connection: Connection, source: SourceSettings) -> None:
     # whoever has a table locked notes what he does himself, or is seen the next time
     with suppress(psycopg.errors.LockNotAvailable):
         _note(connection, source, ("p",))
+        if _can_be_told(connection, source):
+            connection.execute(filled(notes.FILES, source))
 
 
 def _note(connection: Connection, source: SourceSettings, kinds: Sequence[str]) -> None:
@@ -124,12 +177,8 @@ def _stands(connection: Connection, source: SourceSettings, trigger: _Trigger) -
 
 def _put(connection: Connection, trigger: _Trigger) -> None:
     name = sql.Identifier(trigger.name)
-    # as its owner, whoever runs the command; what it looks up is found in the system's schema only
-    make = (
-        "CREATE OR REPLACE FUNCTION {}() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER"
-        " SET search_path = pg_catalog, pg_temp AS {}"
-    )
-    connection.execute(sql.SQL(make).format(trigger.function, sql.Literal(trigger.body)))
+    make = sql.SQL(_MAKE.format(returns="event_trigger"))
+    connection.execute(make.format(trigger.function, sql.Literal(trigger.body)))
     connection.execute(sql.SQL("DROP EVENT TRIGGER IF EXISTS {}").format(name))
     on = "CREATE EVENT TRIGGER {} ON " + trigger.event + " EXECUTE FUNCTION {}()"
     connection.execute(sql.SQL(on).format(name, trigger.function))

@@ -36,6 +36,7 @@ from connect.catalog import TablesRefusedError
 from connect.heartbeat import HEARTBEAT
 from connect.registration import Registration
 from connect.rest import ConnectClient
+from connect.settings import SourceSettings
 from sinks.lake.follower import DeltaFollower
 
 
@@ -181,15 +182,22 @@ def prepare_capture(
         stands = registration.register(connection, src, wish)
         # before the slot: a change is decoded with the catalog of its moment, and a later publication is not in that
         publication.publish(connection, src.publication, [*(table.name for table in tables), beats, history])
-        if lacking := schema_history.keep(connection, src):
-            say(
-                f"no event triggers ({lacking}): the catalog is asked instead, and does not tell of changes that were"
-                " undone in between"
-            )
+        lacking = schema_history.keep(connection, src)
+        can_be_told = schema_history.put_shapes_now(connection, src)
+        if lacking:
+            say(_without_triggers(src, lacking, can_be_told=can_be_told))
         # before the connector writes: a topic that comes by itself has as many partitions as its broker likes
         if altered := topics.ensure(admin, wanted):
             say(f"configured anew as the log block says: {', '.join(altered)}")
     return stands
+
+
+def _without_triggers(source: SourceSettings, lacking: str, *, can_be_told: bool) -> str:
+    call = f"; a migration that ends with SELECT {source.heartbeat_schema}.shapes_now() tells of its own"
+    return (
+        f"no event triggers ({lacking}): the catalog is asked instead, and does not tell of changes that were undone in"
+        f" between{call if can_be_told else ''}"
+    )
 
 
 def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None:

@@ -31,7 +31,10 @@ def unseen(settings: PipelineSettings) -> dict[TableName, CdcError]:
     with source.connected(settings.source) as connection:
         schema_history.note_partitions(connection, settings.source)
         kept = schema_history.is_kept(connection, settings.source)
-    return {} if kept else changed(settings)
+        told = set() if kept else schema_history.told_of(connection, settings.source)
+    found = {} if kept else changed(settings)
+    # what a migration has told comes by the log; that a table is sent no more does not
+    return {name: error for name, error in found.items() if name not in told or isinstance(error, HistoryLostError)}
 
 
 def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[TableName, CdcError]:

@@ -2,7 +2,7 @@
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -313,6 +313,44 @@ def role(servers: Servers) -> Iterator[str]:
     yield text
     with servers.connect() as admin:
         admin.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
+def given(pipeline: Pipeline, role: str, names: Iterable[str]) -> None:
+    """The role owns the tables, and the pipeline is its."""
+    pipeline.run(*(f"ALTER TABLE {name} OWNER TO {role}" for name in names))
+    pipeline.run(f"GRANT CREATE ON DATABASE {pipeline.settings.source.dbname} TO {role}")
+    pipeline.run(f"GRANT CREATE ON SCHEMA public TO {role}")
+    pipeline.configure("user: postgres", f"user: {role}")
+
+
+def test_without_event_triggers_a_migration_tells_of_itself(
+    role: str, make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = ("came", "twice", "wide_keyless")
+    copied = ("filled", "volatile", "went", "rewritten", "narrowed_and_back", "other_type", "taken_out", "made_again")
+    names = {name: CHANGES[name] for name in (*kept, *copied)}
+    pipeline = made(make_pipeline, names)
+    given(pipeline, role, names)
+    booted(pipeline, spark)
+    pipeline.run(f"SET ROLE {role}")
+    assert "a migration that ends with SELECT cdc.shapes_now() tells of its own" in capsys.readouterr().err
+    before = ids(pipeline)
+    with following(pipeline, spark) as running:
+        pipeline.run(*(LARGE.format(t=name) for name in names))
+        for name, texts in names.items():
+            pipeline.run("BEGIN", *(text.format(t=name) for text in texts), "SELECT cdc.shapes_now()", "COMMIT")
+        running.wait_for("public.made_again is copied again: 1 row copied")
+    caught_up(pipeline, spark)
+    after = ids(pipeline)
+    assert {name for name in before if before[name] == after[name]} == set(kept)
+    assert not differing(pipeline, spark)
+    # another file and the same rows, and somebody has looked since
+    before = after
+    pipeline.run("VACUUM FULL came")
+    caught_up(pipeline, spark)
+    pipeline.run("SELECT cdc.shapes_now()")
+    caught_up(pipeline, spark)
+    assert ids(pipeline) == before
 
 
 def test_without_event_triggers_the_catalog_is_asked(
