@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from types import MappingProxyType
 
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
-from cdc.core.table import Table, TableName
+from cdc.core.table import Column, Table, TableName
 from connect import types
+from connect.choices import NO_CHOICES, Choices, ChosenType
 from connect.shape import Leaf, Shape, shapes
 
 # No schema with a dot: `schema.table` would name another table.
@@ -23,7 +23,6 @@ SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.rel
 Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]
 """Keys that the user has named for tables that have none."""
-NO_KEYS: Keys = MappingProxyType({})
 _AWKWARD = re.compile(r'[`"\\\x00-\x1f]')
 _IDENTITIES = {"d": "DEFAULT", "f": "FULL", "i": "an index", "n": "NOTHING"}
 
@@ -58,22 +57,22 @@ class Examined:
         return [table for table in self.tables if table.name not in self.refusals]
 
 
-def describe(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> list[Table]:
-    """Read the tables, in the order of `names`; `keys`: those of tables for which the user has named one.
+def describe(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> list[Table]:
+    """Read the tables, in the order of `names`.
 
     Raises TablesRefusedError for those that are not there or cannot be followed: what is wrong and what to do.
     """
-    examined = examine(connection, names, keys)
+    examined = examine(connection, names, choices)
     if examined.refusals:
         raise TablesRefusedError(chain.from_iterable(examined.refusals.values()))
     return list(examined.tables)
 
 
-def examine(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> Examined:
+def examine(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> Examined:
     """Read the tables, and find all that keeps any of them from being followed."""
     found = shapes(connection, names)
     each = {
-        name: _sent_as_another(name, found[name], names) or described(name, found[name], keys.get(name, ()))
+        name: _sent_as_another(name, found[name], names) or described(name, found[name], choices)
         if name in found
         else _missing(name)
         for name in names
@@ -103,18 +102,44 @@ def _sent_as_another(name: TableName, shape: Shape, names: Sequence[TableName]) 
     ]
 
 
-def described(name: TableName, shape: Shape, named_key: Sequence[str] = ()) -> Table | list[PreconditionError]:
-    """The table of a shape, or all that keeps it from being followed; `named_key`: the one that the user has named."""
+def described(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Table | list[PreconditionError]:
+    """The table of a shape, or all that keeps it from being followed."""
     # Postgres sends no generated columns (manual, "Generated Column Replication"): followers have the others
     own = [column for column in shape.columns if not column.is_generated]
-    key, known = tuple(named_key) or _key(shape), {found.oid: found for found in shape.types}
+    key, known = tuple(choices.key(name)) or _key(shape), {found.oid: found for found in shape.types}
     columns = [replace(types.column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
+    chosen = choices.types_of(name)
     refusals = [
         *_relation_refusals(name, shape),
         *_name_refusals(name, shape),
-        *_key_refusals(name, shape, named_key),
+        *_key_refusals(name, shape, choices.key(name)),
+        *_choice_refusals(name, columns, key, chosen),
     ]
-    return refusals or Table(name, tuple(types.in_key(c) if c.name in key else c for c in columns), key)
+    made = (_as_followed(column, column.name in key, chosen.get(column.name)) for column in columns)
+    return refusals or Table(name, tuple(made), key)
+
+
+def _as_followed(column: Column, is_key: bool, choice: ChosenType | None) -> Column:
+    found = types.as_chosen(column, choice) if choice else None
+    return found or (types.in_key(column) if is_key else column)
+
+
+def _choice_refusals(
+    name: TableName, columns: Sequence[Column], key: Sequence[str], chosen: Mapping[str, ChosenType]
+) -> Iterator[PreconditionError]:
+    """What keeps columns from being followed as the user has chosen."""
+    by_name = {column.name: column for column in columns}
+    for column, choice in chosen.items():
+        where = f"{name}: source.column_types names {column} as {choice}"
+        if column not in by_name:
+            yield PreconditionError(f"{where}, which it does not have", "correct source.column_types")
+        elif types.as_chosen(by_name[column], choice) is None:
+            yield PreconditionError(
+                f"{where}, and its type is {by_name[column].type or by_name[column].kind}",
+                "numeric can be text or double; date, timestamp, timestamptz and interval can be text",
+            )
+        elif choice is ChosenType.DOUBLE and column in key:
+            yield PreconditionError(f"{where}, and it is part of the key: two keys may have one double", "choose text")
 
 
 def _key(shape: Shape) -> tuple[str, ...]:
@@ -125,7 +150,7 @@ def _key(shape: Shape) -> tuple[str, ...]:
     return shape.key if shape.key_immediate else ()
 
 
-def other_keys(connection: Connection, names: Sequence[TableName], keys: Keys = NO_KEYS) -> dict[TableName, Key]:
+def other_keys(connection: Connection, names: Sequence[TableName], keys: Keys) -> dict[TableName, Key]:
     """The keys of those of these tables whose key is not their primary one, which Debezium would take."""
     found = shapes(connection, names).items()
     others: dict[TableName, Key] = {name: key for name, s in found if (key := _key(s)) and not s.key_primary}

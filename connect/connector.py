@@ -34,11 +34,13 @@ def placeholder(pipeline: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The tables that are captured, the keys of those whose key is not their primary one, the most bytes that a change
-    may take, and the classes that Connect has on its plugin path, ours among them or not."""
+    """The tables that are captured, the keys of those whose key is not their primary one, the columns that are followed
+    as text by choice, the most bytes that a change may take, and the classes that Connect has on its plugin path, ours
+    among them or not."""
 
     tables: Sequence[TableName]
     keys: Mapping[TableName, Sequence[str]]
+    texts: Mapping[TableName, Sequence[str]]
     max_row_bytes: int
     plugins: Set[str]
 
@@ -87,7 +89,7 @@ def configuration(
         **_messages(capture),
         # as in our own sessions: the same text, and nothing that ends them, whatever the server or the role would have
         "driver.options": startup_options(connection.info.server_version, **sender_options(connection)),
-        **(_exact_text(registration) if POSTGRES_TEXT in captured.plugins else {}),
+        **(_exact_text(registration, captured.texts) if POSTGRES_TEXT in captured.plugins else {}),
         **_throughput(capture),
         **_bounds(captured),
         **_topics(captured),
@@ -145,12 +147,14 @@ def _events(registration: Registration) -> dict[str, str]:
     }
 
 
-def _exact_text(registration: Registration) -> dict[str, str]:
+def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
     """What Debezium cannot hold whole comes as the text that Postgres writes (`cdc/local/plugin/PostgresText.java`)."""
+    listed = sorted(f"{table.schema}.{table.table}\t{column}" for table, columns in texts.items() for column in columns)
     return {
         "converters": "exact",
         "exact.type": POSTGRES_TEXT,
         "exact.placeholder": placeholder(registration.pipeline),
+        **({"exact.texts": "\n".join(listed)} if listed else {}),
     }
 
 

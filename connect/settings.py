@@ -10,6 +10,7 @@ from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
 from cdc.core.settings import Settings, all_refused, refused
 from cdc.core.table import TableName
+from connect.choices import Choices, ChosenType
 
 DECIDED = frozenset(
     [
@@ -94,6 +95,9 @@ class SourceSettings(Settings):
     keys: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(default_factory=dict)
     """For tables without a key, by `schema.table`: columns that no two rows have alike. Such a table needs REPLICA
     IDENTITY FULL, and is followed by all like one that has this key."""
+    column_types: dict[str, Annotated[dict[str, ChosenType], Field(min_length=1)]] = Field(default_factory=dict)
+    """For columns with values that no follower holds, by `schema.table` and column: `text`, what Postgres writes, for
+    numeric (NaN), date, timestamp, timestamptz and interval (infinity); `double`, the nearest one, for numeric."""
     on_schema_change: Policy = Policy.EVOLVE
     """What is done when a table's schema changes: `evolve`, go along with all of it; `additive`, with columns that come
     and are null in the rows that are there; `stop`, follow that table no further."""
@@ -123,6 +127,12 @@ class SourceSettings(Settings):
     def named_keys(self) -> Mapping[TableName, tuple[str, ...]]:
         """The keys that are named for tables without one."""
         return {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
+
+    @property
+    def choices(self) -> Choices:
+        """What is chosen of tables beside what the catalog says."""
+        types = {TableName.parse(name): columns for name, columns in self.column_types.items()}
+        return Choices(self.named_keys, types)
 
     def policy(self, table: TableName) -> Policy:
         """What is done when this table's schema changes."""

@@ -1,10 +1,11 @@
 """Postgres's types, as its catalog has them, and the kinds of columns that they make."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from cdc.core.table import MONEY, Column, Kind
+from cdc.core.table import MONEY, NUMERIC, Column, Kind, may_be_text
+from connect.choices import ChosenType
 
 MAX_DECIMAL_DIGITS: Final = 38
 _MONEY_DIGITS: Final = (19, 2)
@@ -79,6 +80,22 @@ def column(name: str, oid: int, modifier: int, known: Types) -> Column:
     return Column(name, made.kind, made.precision, made.scale, array=True, type=made.type, separator=element.separator)
 
 
+def as_chosen(column: Column, choice: ChosenType) -> Column | None:
+    """The column followed as the user has chosen; None where its type has no such choice.
+
+    A numeric as text is what one without bounds is anyway, and has every value; a DOUBLE of type `numeric` is the
+    nearest one. What else is text is as Postgres writes it.
+    """
+    is_numeric = column.kind in (Kind.DECIMAL, Kind.NUMERIC) and column.type != MONEY and not column.array
+    if is_numeric and choice is ChosenType.TEXT:
+        return replace(column, kind=Kind.NUMERIC, precision=0, scale=0, chosen=choice)
+    if is_numeric:
+        return replace(column, kind=Kind.DOUBLE, precision=0, scale=0, type=NUMERIC, chosen=choice)
+    if may_be_text(column) and choice is ChosenType.TEXT:
+        return replace(column, kind=Kind.LITERAL, type=str(column.kind), chosen=choice)
+    return None
+
+
 def in_key(column: Column) -> Column:
     """The column where it is part of a key: an array as the text that names it."""
     if not column.array:
@@ -105,7 +122,7 @@ def _scalar(name: str, found: PgType, modifier: int) -> Column:
     if found.schema != _BUILT_IN:
         kind = _OF_EXTENSIONS.get(found.name, Kind.LITERAL)
         return Column(name, kind, type=found.known_as if kind is Kind.LITERAL else "")
-    if found.name == "numeric":
+    if found.name == NUMERIC:
         return _numeric(name, modifier)
     if found.name == MONEY:
         return Column(name, Kind.DECIMAL, *_MONEY_DIGITS, type=MONEY)

@@ -13,9 +13,9 @@ from psycopg import sql
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.arrow_types import LONGEST_WHOLE, arrow_type
 from cdc.columns.moments import LAST_MICROSECOND, TOO_LATE
-from cdc.columns.postgres_text import from_text
+from cdc.columns.postgres_text import from_text, nearest_doubles
 from cdc.columns.unfit import Unfit
-from cdc.core.table import MONEY, Column, Kind
+from cdc.core.table import MONEY, NUMERIC, Column, Kind
 from snapshots.block import Field, Uneven
 
 EPOCH_DAYS: Final = 10_957
@@ -38,6 +38,8 @@ def form(column: Column) -> Form:
     """The form of a column; its `make` raises Unfit for a value that followers cannot hold."""
     if column.array:
         return Form(_AS_TEXT, 0, _read)
+    if column.kind is Kind.DOUBLE and column.type == NUMERIC:
+        return Form(_AS_TEXT, 0, _nearest)
     if column.type == MONEY:
         # its own text is a locale's
         return Form(sql.SQL("{}::numeric::text"), 0, _long_decimal)
@@ -107,6 +109,10 @@ def _bytes(field: Field, column: Column) -> pa.Array:
 def _read(field: Field, column: Column) -> pa.Array:
     """What has no binary form that is worth reading: as the stream reads it."""
     return from_text(_texts(field, column).to_pylist(), column)
+
+
+def _nearest(field: Field, column: Column) -> pa.Array:
+    return nearest_doubles(_texts(field, column))
 
 
 def _long_decimal(field: Field, column: Column) -> pa.Array:

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.unfit import Unfit
 from cdc.core.errors import PreconditionError, TableRewritten
-from cdc.core.table import Column, Table
+from cdc.core.table import Column, Table, may_be_text
 from snapshots.block import Field, Rows
 from snapshots.forms import form
 from snapshots.ranges import PageRange
@@ -66,10 +66,11 @@ def _made(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array
     try:
         return form(column).make(fields[column.name], column)
     except Unfit as unfit:
+        choice = "follow the column as text (source.column_types), " if may_be_text(column) else ""
         where = _where(table, fields, _first_unfit(column, fields[column.name]))
         raise PreconditionError(
             f"{table.name}: column {column.name} holds {unfit}, which followers cannot hold{where}",
-            "correct the value, or leave the table out of source.tables",
+            f"correct the value, {choice}or leave the table out of source.tables",
         ) from None
 
 

@@ -19,6 +19,7 @@ from cdc.core.table import Column, Kind
 
 Texts = Sequence[str | None]
 
+_INFINITIES: Final = ("Infinity", "-Infinity")
 _PART: Final = r'"((?:[^"\\]|\\.)*)"|([^%s{}"]+)'
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
@@ -31,6 +32,18 @@ def from_text(texts: Texts, column: Column) -> pa.Array:
     if column.array:
         return _arrays(texts, column)
     return _READERS.get(column.kind, _kept)(texts, column)
+
+
+def nearest_doubles(texts: pa.Array) -> pa.Array:
+    """The double that is nearest to each numeric, of two the even one; NaN and infinities as they are.
+
+    Raises Unfit for a number beyond all doubles, which would become infinity.
+    """
+    found = pc.cast(texts, pa.float64())
+    beyond = pc.and_(pc.is_inf(found), pc.invert(pc.is_in(texts, pa.array(_INFINITIES))))
+    if pc.any(beyond).as_py():
+        raise Unfit("a number that no double is near to")
+    return found
 
 
 def elements(text: str, separator: str = ",") -> list[str | None]:

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from cdc.columns.arrow_types import arrow_type
 from cdc.columns.geometric_types import as_postgres
 from cdc.columns.moments import LAST_MICROSECOND, MICROS_A_SECOND, SECONDS_A_DAY, TOO_LATE, days_of, time_of_day
-from cdc.columns.postgres_text import from_text
+from cdc.columns.postgres_text import from_text, nearest_doubles
 from cdc.columns.unfit import Unfit
-from cdc.core.table import Column, Kind
+from cdc.core.table import NUMERIC, Column, Kind
 
 POSTGRES_DAYS = (-2_440_953, 2_145_042_905)
 POSTGRES_MICROS = (-210_900_000_000_000_000, LAST_MICROSECOND)
@@ -43,6 +43,8 @@ class Wire:
 
 def wire(column: Column) -> Wire:
     """How this column's values come."""
+    if column.kind is Kind.DOUBLE and column.type == NUMERIC:
+        return _NEAREST
     return _AS_WRITTEN if column.array else _WIRES.get(column.kind, _TEXT)
 
 
@@ -59,6 +61,10 @@ def _decimals(values: Values, column: Column) -> pa.Array:
 
 def _numerics(values: Values, column: Column) -> pa.Array:
     return pa.array([NOT_NUMBERS.get(value, value) for value in values], pa.string())
+
+
+def _nearest(values: Values, column: Column) -> pa.Array:
+    return nearest_doubles(_numerics(values, column))
 
 
 def _floats(values: Values, column: Column) -> pa.Array:
@@ -141,6 +147,7 @@ def _geometric(values: Values, column: Column) -> pa.Array:
 
 _TEXT = Wire(str, _plain)
 _AS_WRITTEN = Wire(str, _texts)
+_NEAREST = Wire(str, _nearest)
 _WIRES: dict[Kind, Wire] = {
     Kind.BOOLEAN: Wire(bool, _plain),
     Kind.SMALLINT: Wire(int, _plain),

@@ -158,7 +158,12 @@ def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
 
 
 def _policy_findings(source: SourceSettings) -> Iterable[Finding]:
-    for block, names in (("on_schema_change_of", source.on_schema_change_of), ("keys", source.keys)):
+    blocks: Mapping[str, Iterable[str]] = {
+        "on_schema_change_of": source.on_schema_change_of,
+        "keys": source.keys,
+        "column_types": source.column_types,
+    }
+    for block, names in blocks.items():
         for name in names:
             if TableName.parse(name) not in source.selection:
                 yield (block, name), "is none of source.tables"

@@ -31,8 +31,13 @@ class Kind(StrEnum):
     LITERAL = "literal"
 
 
+NUMERIC = "numeric"
+"""Postgres's name of a type that is text or DECIMAL to followers, and DOUBLE where that is chosen."""
 MONEY = "money"
 """Postgres's name of a type that is a DECIMAL to followers, and is read apart."""
+
+
+_WITH_UNFIT_VALUES = frozenset({Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,7 +65,8 @@ class Column:
     of the type where the kind does not say it: a LITERAL is whatever Postgres writes of it. `number`: by which the
     catalog tells it from one of its name that was there before (pg_attribute, `attnum`); 0 where it is not known.
     `separator`: what stands between the elements of an array in its text (pg_type, `typdelim`: `;` for boxes, `:` for
-    PostGIS). `added`: it came while the table was followed, and is null in rows and messages from before.
+    PostGIS). `added`: it came while the table was followed, and is null in rows and messages from before. `chosen`:
+    what it is followed as by the user's choice (`source.column_types`), where its own type would be another kind.
     """
 
     name: str
@@ -72,6 +78,7 @@ class Column:
     number: int = field(default=0, compare=False)
     added: bool = field(default=False, compare=False)
     separator: str = ","
+    chosen: str = ""
 
     @property
     def element(self) -> "Column":
@@ -81,12 +88,17 @@ class Column:
     def as_json(self) -> dict[str, Any]:
         """The column as JSON values, those that are as usual left out."""
         found = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
-        usual = {"array": False, "type": "", "number": 0, "added": False, "separator": ","}
+        usual = {"array": False, "type": "", "number": 0, "added": False, "separator": ",", "chosen": ""}
         return found | {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         return cls(**{**value, "kind": Kind(value["kind"])})
+
+
+def may_be_text(column: Column) -> bool:
+    """Has its type values that no follower holds, but as text (`source.column_types`)?"""
+    return column.kind in _WITH_UNFIT_VALUES and column.type != MONEY and not column.array
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def examined(
 
     `beside`: those that are captured already, which are not looked at for themselves.
     """
-    every = catalog.examine(connection, [*names, *beside], settings.source.named_keys)
+    every = catalog.examine(connection, [*names, *beside], settings.source.choices)
     tables = [table for table in every.tables if table.name in names]
     there = {name: every.shapes[name] for name in names if name in every.shapes}
     own = {name: every.refusals[name] for name in names if name in every.refusals}

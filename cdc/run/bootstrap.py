@@ -30,6 +30,7 @@ from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
 from cdc.run.progress import SPARKS_ROWS, Bars
+from cdc.run.schema_check import otherwise_chosen
 from cdc.run.selected import in_source
 from connect import connector, publication, readiness, registration, schema_history, slot, source, topics
 from connect.catalog import TablesRefusedError
@@ -73,6 +74,10 @@ def bootstrap(
         names = in_source(connection, settings)
         if unknown := sorted(set(again) - set(names)):
             raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
+        chosen = {name: told for name, told in otherwise_chosen(settings).items() if name in names}
+        for name, why in chosen.items():
+            say(f"{name} is copied again: {why}")
+        again = [*dict.fromkeys([*again, *chosen])]
         needless = _needless(settings, names) - set(again)
         tables, passed_over = accept_tables(settings, connection, client, names, needless)
         for refusal in chain.from_iterable(passed_over.values()):

@@ -74,7 +74,7 @@ def started_over(work: Work, copy: Copying, follower: TakesCopies, names: Sequen
         # not those that a try before took in: somebody follows them by now, beyond the next try's snapshot
         wanted = copied.left_of(names)
         try:
-            copy(work, follower, catalog.describe(work.connection, wanted, work.settings.source.named_keys), copied)
+            copy(work, follower, catalog.describe(work.connection, wanted, work.settings.source.choices), copied)
             return copied
         except TableRewritten as rewritten:
             if not left:
@@ -137,7 +137,7 @@ def _snapshot(
         kept(keeping, snapshot.name, names, before) as keeper,
     ):
         # the history tells of changes behind the snapshot only
-        if catalog.examine(keeping, names, src.named_keys).tables != list(tables):
+        if catalog.examine(keeping, names, src.choices).tables != list(tables):
             raise TableRewritten("a table's columns changed while its copy began", "start again")
         yield keeper, snapshot.bookmark
 
@@ -149,7 +149,8 @@ def start_capture(work: Work, *, anew: bool = False) -> None:
     """
     s = work.settings
     keys = catalog.other_keys(work.connection, work.captured, s.source.named_keys)
-    captured = connector.Captured(work.captured, keys, s.log.max_row_bytes, work.client.extensions())
+    texts = {name: types for name, types in s.source.choices.texts.items() if name in work.captured}
+    captured = connector.Captured(work.captured, keys, texts, s.log.max_row_bytes, work.client.extensions())
     config = connector.configuration(work.connection, s.source, s.connect, work.registration, captured)
     if anew:
         connector.start_anew(work.client, s.connect.connector, config)

@@ -40,7 +40,7 @@ from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
 from cdc.run.progress import SaidBars
 from cdc.run.renewal import Renewal, copy_again, renewed
 from cdc.run.schema_changes import SchemaChanges
-from cdc.run.schema_check import unseen
+from cdc.run.schema_check import otherwise_chosen, unseen
 from cdc.run.selected import came
 from cdc.run.stops import Stops
 from cdc.run.streams import Query, Runner, Stream
@@ -127,6 +127,7 @@ def _check_source(settings: PipelineSettings, say: Say, stops: Stops, renewal: R
     """The followers need the log, not the source: one that does not answer is no reason to stand still."""
     lake = delta_follower(settings)
     renewal.want(stop.name for stop in lake.stopped() if stop.copy)
+    stops.put(otherwise_chosen(settings))
     for told in left_behind.stopped(settings, lake):
         say(str(told))
     try:

@@ -158,4 +158,4 @@ def _meant(followed: Table, noted: Noted, source: SourceSettings) -> SchemaChang
 
 
 def _described(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:
-    return described(name, shape, source.named_keys.get(name, ()))
+    return described(name, shape, source.choices)

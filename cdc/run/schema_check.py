@@ -23,6 +23,23 @@ def otherwise(settings: PipelineSettings, tables: Sequence[Table]) -> dict[Table
     return {name: found for name, found in each.items() if found}
 
 
+def otherwise_chosen(settings: PipelineSettings) -> dict[TableName, str]:
+    """The tables that are followed, or stopped, with other types than `source.column_types` says now, and how: rows and
+    messages of both would be mixed."""
+    choices = settings.source.choices
+    found: dict[TableName, str] = {}
+    for table in delta_follower(settings).copied():
+        chosen = choices.types_of(table.name)
+        told = [
+            f"{column.name} as {chosen.get(column.name, 'it is')}"
+            for column in table.columns
+            if column.chosen != chosen.get(column.name, "")
+        ]
+        if told and table.name in settings.selection:
+            found[table.name] = f"source.column_types has changed: {', '.join(told)}"
+    return found
+
+
 def unseen(settings: PipelineSettings) -> dict[TableName, CdcError]:
     """What `changed` finds where no event triggers keep the history, which else tells it in its place.
 
@@ -50,7 +67,7 @@ def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[Ta
         return {}
     with source.connected(settings.source) as connection:
         sent = publication.published(connection, settings.source.publication) or set()
-        examined = catalog.examine(connection, [table.name for table in tables], settings.source.named_keys)
+        examined = catalog.examine(connection, [table.name for table in tables], settings.source.choices)
     now = {table.name: table for table in examined.tables}
     found = {
         was.name: _unsent(was.name, sent) or difference(was, now[was.name])

@@ -12,15 +12,17 @@ from sinks.search.layout import field_mapping
 
 EXACT: Final = "exact"
 AS_WRITTEN: Final = "exact, as the text that Postgres writes; of regclass and its kin, the name at that time"
+BUT_BY_CHOICE: Final = ", but as text"
+"""Where `source.column_types` says so."""
 WITHIN: Final[Mapping[Kind, str]] = {
-    Kind.DECIMAL: "exact; NaN is refused",
+    Kind.DECIMAL: f"exact; NaN is refused{BUT_BY_CHOICE} or double",
     Kind.NUMERIC: "exact, all digits, NaN and infinities too",
-    Kind.DATE: "exact from 4713 BC to 5874897; infinity is refused",
+    Kind.DATE: f"exact from 4713 BC to 5874897; infinity is refused{BUT_BY_CHOICE}",
     Kind.TIME: "exact, 24:00 too",
-    Kind.TIMESTAMP: "exact from 4713 BC to the end of 294246; infinity is refused",
-    Kind.TIMESTAMPTZ: "exact from 4713 BC to the end of 294246, in UTC; infinity is refused",
+    Kind.TIMESTAMP: f"exact from 4713 BC to the end of 294246; infinity is refused{BUT_BY_CHOICE}",
+    Kind.TIMESTAMPTZ: f"exact from 4713 BC to the end of 294246, in UTC; infinity is refused{BUT_BY_CHOICE}",
     Kind.JSON: "exact, as its text",
-    Kind.INTERVAL: "exact, in ISO 8601; infinity is refused",
+    Kind.INTERVAL: f"exact, in ISO 8601; infinity is refused{BUT_BY_CHOICE}",
     Kind.GEOMETRIC: "exact, every double of it",
     Kind.LITERAL: AS_WRITTEN,
 }
@@ -40,6 +42,18 @@ class Row:
 def types() -> list[Row]:
     """One row a type; what has none of its own is in the last."""
     return [_row(name, column) for name, column in _columns()] + [
+        Row(
+            "by choice as text: numeric, date, timestamp, timestamptz, interval",
+            "string",
+            "double for numeric, else keyword",
+            "exact, as the text that Postgres writes; infinities, NaN and years up to 294276, too",
+        ),
+        Row(
+            "by choice as double: numeric",
+            "double",
+            "double",
+            "the nearest double, of two the even one; what would become infinity is refused",
+        ),
         Row("any of these as an array", "array<…>", "the same", "exact with one dimension that is counted from 1"),
         Row("a domain", "as what it restricts", "the same", "as what it restricts"),
         _row("any other: inet, ranges, composites, hstore, pgvector, PostGIS, …", Column("", Kind.LITERAL)),
@@ -58,7 +72,9 @@ def _columns() -> Iterator[tuple[str, Column]]:
 
 def _row(name: str, column: Column) -> Row:
     delta = "decimal(p,s)" if column.precision == 38 else str(delta_type(arrow_type(column)))
-    return Row(name, delta, field_mapping(column)["type"], WITHIN.get(column.kind, EXACT))
+    # money has no NaN
+    within = EXACT if column.type == MONEY else WITHIN.get(column.kind, EXACT)
+    return Row(name, delta, field_mapping(column)["type"], within)
 
 
 def markdown() -> str:

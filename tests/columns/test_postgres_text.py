@@ -1,13 +1,16 @@
 """Values as Postgres writes them are read as they are, or refused."""
 
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.documents import documents
-from cdc.columns.postgres_text import elements, from_text
+from cdc.columns.postgres_text import elements, from_text, nearest_doubles
+from cdc.columns.unfit import Unfit
 from cdc.core.table import Column, Kind, Table, TableName
 
 texts = st.one_of(st.none(), st.text(), st.sampled_from(["NULL", "null", "", " ", "{}", '"', "\\", ",", "a,b", "{a}"]))
@@ -20,6 +23,20 @@ def written(element: str | None) -> str:
     special = element == "" or element.upper() == "NULL" or any(c in '{}",\\' or c.isspace() for c in element)
     escaped = element.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"' if special else element
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**300), max_value=10**300))
+def test_the_nearest_double(value: Decimal) -> None:
+    (found,) = nearest_doubles(pa.array([f"{value:f}"])).to_pylist()
+    assert repr(found) == repr(float(value))
+
+
+def test_a_number_that_is_near_to_no_double() -> None:
+    assert (
+        str(nearest_doubles(pa.array(["NaN", "Infinity", "-Infinity", None])).to_pylist()) == "[nan, inf, -inf, None]"
+    )
+    with pytest.raises(Unfit, match="no double is near to"):
+        nearest_doubles(pa.array(["1", "-1" + "0" * 309]))
 
 
 @given(st.lists(texts))

@@ -12,7 +12,7 @@ from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.decoding.envelope import UNFIT, Refused, values_of
 from cdc.columns.unfit import Unfit
 from cdc.columns.wire import wire
-from cdc.core.table import Column, Kind, Table
+from cdc.core.table import NUMERIC, Column, Kind, Table, may_be_text
 
 _OUT_OF_LINE: Final = frozenset(
     {Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.NUMERIC, Kind.DECIMAL, Kind.GEOMETRIC, Kind.LITERAL}
@@ -21,7 +21,7 @@ _OUT_OF_LINE: Final = frozenset(
 
 def toastable(column: Column) -> bool:
     """Has it values of variable width? Only they can be stored out of line (Postgres manual, "TOAST")."""
-    return column.array or column.kind in _OUT_OF_LINE
+    return column.array or column.kind in _OUT_OF_LINE or column.type == NUMERIC
 
 
 class Rows:
@@ -85,7 +85,8 @@ class Rows:
         try:
             wire(column).to_arrow([value], column)
         except Unfit as unfit:
-            raise Refused(f"{what} holds {unfit}, which followers cannot hold") from unfit
+            choice = " unless it is followed as text (source.column_types)" if may_be_text(column) else ""
+            raise Refused(f"{what} holds {unfit}, which followers cannot hold{choice}") from unfit
         except UNFIT as error:
             raise Refused(f"{what}: no {column.kind}") from error
 

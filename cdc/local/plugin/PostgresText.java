@@ -17,8 +17,8 @@ import org.postgresql.util.PGInterval;
  * Sends values as the text that Postgres wrote, where Debezium would read them into types that hold less: of an array
  * of two dimensions it makes nulls, of a time with a zone one in UTC, and of a composite bytes in base64.
  *
- * Configured by `exact.placeholder`, the connector's `unavailable.value.placeholder`. What Debezium calls a converter is
- * asked once for each column, and given each of its values (Debezium, "Custom converters").
+ * Configured by `exact.placeholder`, the connector's `unavailable.value.placeholder`, and by `exact.texts`: lines of a
+ * table, a tab and a column, whose dates and timestamps are sent as text as well. What Debezium calls a converter is asked once for each column, and given each of its values (Debezium, "Custom converters").
  *
  * It is a predicate, too, one that is never used: Kafka Connect lists those that it has, so that who asks can tell
  * whether this class is there, before a connector is made that needs it.
@@ -40,7 +40,11 @@ public final class PostgresText<R extends ConnectRecord<R>>
 
     private static final int LARGEST_SCALE = 1000;
 
+    /** Types that are sent as text where that is chosen: date, timestamp, timestamptz. */
+    private static final Set<Integer> MOMENTS = Set.of(1082, 1114, 1184);
+
     private String placeholder;
+    private Set<String> texts;
 
     @Override
     public void configure(Properties settings) {
@@ -48,6 +52,7 @@ public final class PostgresText<R extends ConnectRecord<R>>
         if (placeholder == null) {
             throw new IllegalArgumentException("exact.placeholder is not set");
         }
+        texts = Set.of(settings.getProperty("texts", "").split("\n"));
         if (!reads("infinity")) {
             throw new IllegalStateException("org.postgresql.util.PGInterval is not this jar's, whose path, links followed,"
                     + " has to come before that of postgresql-*.jar");
@@ -67,7 +72,9 @@ public final class PostgresText<R extends ConnectRecord<R>>
     public void converterFor(RelationalColumn column, ConverterRegistration<SchemaBuilder> registration) {
         // a scale below 0 is one above 1000 to Debezium, which then writes as many zeros behind the point
         boolean misread = column.scale().orElse(0) > LARGEST_SCALE;
-        if (misread || !SENT_WHOLE.contains(column.nativeType())) {
+        boolean chosen = MOMENTS.contains(column.nativeType())
+                && texts.contains(column.dataCollection() + "\t" + column.name());
+        if (misread || chosen || !SENT_WHOLE.contains(column.nativeType())) {
             registration.register(SchemaBuilder.string(), this::text);
         }
     }
@@ -101,6 +108,10 @@ public final class PostgresText<R extends ConnectRecord<R>>
         // money, which Debezium has read by the locale that it was written in
         if (value instanceof BigDecimal) {
             return ((BigDecimal) value).toPlainString();
+        }
+        String moment = Moments.text(value);
+        if (moment != null) {
+            return moment;
         }
         // texts, arrays as they were received, and the driver's own intervals and shapes
         return value.toString();

@@ -83,6 +83,16 @@ NAME_RULE = "a name: up to 40 of a-z, 0-9 and _, a letter first"
             "cdc.yaml:15: connect.source_host: is required, a name of letters, digits, '_', '-' and '.': Debezium takes"
             " no other",
         ),
+        (
+            "port: 5432",
+            "column_types: {public.orders: {total: float}}",
+            'source.column_types.public.orders.total: "float" is not one of text, double',
+        ),
+        (
+            "port: 5432",
+            "column_types: {public.other: {total: text}}",
+            "source.column_types.public.other: is none of source.tables",
+        ),
         ("port: 5432", "portt: 5432", "cdc.yaml:6: source.portt: unknown key, did you mean 'port'?"),
         ("port: 5432", "zzzz: 5432", "cdc.yaml:6: source.zzzz: unknown key"),
         ("log:\n", "lag: {}\nlog:\n", "cdc.yaml:13: lag: unknown key, did you mean 'log'?"),
