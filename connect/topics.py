@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cdc.core.errors import RECAPTURE, PreconditionError
+from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import change_topic, check_apart, heartbeat_topics, message_topic, transaction_topic
@@ -76,9 +76,9 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
             "choose another log.prefix, or delete it",
         )
     if wanted.partitions == 1 < present.partitions:
-        raise PreconditionError(
+        raise HistoryLostError(
             f"topic {wanted.name} has {present.partitions} partitions: the order of what is in it needs a single one",
-            f"delete it; {RECAPTURE}",
+            RECAPTURE,
         )
     # where a key lies moves with the count, which is what adding partitions does, too: changes are put in order by
     # their transaction, whatever partition they come in. Fewer is no topic of ours

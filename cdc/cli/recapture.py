@@ -20,7 +20,7 @@ def recapture(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Start the capture anew, and copy all tables again, when history was lost.
+    """Start the capture anew, when history was lost.
 
     For a slot, a publication, topics or a whole Kafka that were lost, and for a source that was set back. It says what
     it will do, and asks. The followers show what they have until the copies are there.

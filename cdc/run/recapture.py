@@ -20,6 +20,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
+from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.run import copies
 from cdc.run.acceptance import as_one
@@ -28,9 +29,11 @@ from cdc.run.copies import Copied, Work
 from cdc.run.pipeline import delta_follower, lease
 from cdc.run.progress import Bars
 from cdc.run.selected import in_source
-from connect import connector, slot, source
+from connect import connector, slot, source, topics
 from connect.catalog import TablesRefusedError
+from connect.heartbeat import heartbeat_table
 from connect.rest import ConnectClient
+from connect.schema_history import history_of
 from sinks.lake.copied_files import CopiedFiles
 from sinks.lake.follower import DeltaFollower
 
@@ -95,6 +98,7 @@ def recapture(settings: PipelineSettings, start_spark: Callable[[], SparkSession
         # from here on nobody goes on from the old position, whatever happens to this process
         number = follower.begin_capture()
         _give_up_old_capture(settings, connection, client, say)
+        _remake_ordering_topics(settings, say)
         stands = prepare_capture(settings, connection, tables, say, is_ours=True)
         start = _log_ends(settings, tables)
         work = Work(settings, connection, client, spark, [table.name for table in tables], stands, say, bars)
@@ -136,6 +140,18 @@ def _give_up_old_capture(settings: PipelineSettings, connection: Connection, cli
     connector.halt(client, name)
     slot.drop(connection, settings.source.slot)
     say(f"connector {name} stopped, slot {settings.source.slot} dropped")
+
+
+def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
+    """Make the topics anew whose one partition is the order of what they hold, where somebody has added another."""
+    src, log = settings.source, settings.log
+    wanted = topics.wanted(log, [], heartbeat_table(src).name, history_of(src).name)
+    with Admin(log) as admin:
+        found = admin.topics([topic.name for topic in wanted])
+        split = [topic.name for topic in wanted if topic.name in found and found[topic.name].partitions > 1]
+        admin.delete_wholly(split)
+    if split:
+        say(f"made anew, since they have more than one partition: {', '.join(split)}")
 
 
 def _log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int, Offsets]:

@@ -1,17 +1,21 @@
 """Topics: looked at, made, deleted."""
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
+from cdc.core.errors import UnreachableError
 from cdc.log.clients.connection import REQUEST_SECONDS, Connection
 from cdc.log.settings import LogSettings
+
+GONE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,15 @@ class Admin:
         with self._connection.reported():
             for gone in self._client.delete_topics([*names], request_timeout=REQUEST_SECONDS).values():
                 _done(gone, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    def delete_wholly(self, names: Sequence[str]) -> None:
+        """Delete topics, and wait until they are gone: brokers answer before that. Raises UnreachableError."""
+        self.delete(names)
+        deadline = time.monotonic() + GONE_SECONDS
+        while names and self.topics(names):
+            if time.monotonic() > deadline:
+                raise UnreachableError(f"topics {', '.join(names)} are deleted and do not go", "see the broker's log")
+            time.sleep(0.2)
 
 
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
