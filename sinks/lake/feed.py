@@ -106,7 +106,8 @@ class LakeFeed:
         for name in map(TableName.parse, cut.versions):
             if self._holds(name) and name not in but:
                 try:
-                    found += [each] if (each := self._table(name, cut)) else []
+                    each = self._table(name, cut)
+                    found += [each] if each and self._fits(each[0]) else []
                 except HistoryLostError:
                     unread.append(name)
         return found, unread

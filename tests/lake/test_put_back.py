@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import Position
+from cdc.core.position import Bookmark, Position
+from cdc.core.table import Table
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.feed import LakeFeed
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables_at import OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact
 
-PUT_BACK = (
-    r"public\.things is followed no further than 0/\w+: it was put back to version \d+, .* last cut has version \d+"
-)
+NAMES = [table.name for table in TABLES]
 
 
 @pytest.fixture
@@ -184,6 +183,24 @@ def test_who_follows_meanwhile_goes_on_from_no_cut_that_is_no_more(lake: PlacedL
     transact(follower, 10, 20)
     with pytest.raises(HistoryLostError, match="no cut at offset 10 any more"):
         feed.newer(stands, 9)
+
+
+def test_what_can_be_read_of_a_cut_is_told_from_what_cannot(lake: PlacedLake) -> None:
+    """And those that do not fit into a follower are neither."""
+    transact(copied(lake), 10)
+    feed = LakeFeed(None, lake)
+    found, unread = feed.readable(feed.last())
+    assert ([*map(_name, found)], unread) == (sorted(map(str, NAMES)), [])
+    lose_newest(lake, 1)
+    found, unread = LakeFeed(None, lake).readable(feed.last())
+    assert ([*map(_name, found)], unread) == ([str(OTHERS.name)], [THINGS.name])
+    fitting = LakeFeed(None, lake, fits=lambda table: table.name != OTHERS.name)
+    assert fitting.readable(feed.last()) == ([], [THINGS.name])
+    assert feed.readable(feed.last(), but=NAMES) == ([], [])
+
+
+def _name(found: tuple[Table, Bookmark]) -> str:
+    return str(found[0].name)
 
 
 def test_a_table_that_is_gone_stops_alone(lake: PlacedLake) -> None:
