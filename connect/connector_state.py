@@ -9,6 +9,7 @@ from connect.rest import ConnectClient
 
 _IDLE: Final = ("PAUSED", "STOPPED")
 """Somebody asked for these (KIP-875): a connector does not leave them by itself."""
+_FENCED: Final = ("InvalidProducerEpochException", "ProducerFencedException")
 _LOST: Final = ("publication", "no longer available", "offset", "replication slot")
 """What a failure names that no restart mends: what the connector was to go on from is gone."""
 
@@ -48,6 +49,14 @@ def look_up(client: ConnectClient, name: str) -> ConnectorState:
     return ConnectorState(
         name, found["connector"]["state"], tuple(task["state"] for task in tasks), _reason(failed) if failed else None
     )
+
+
+def is_fenced(state: ConnectorState) -> bool:
+    """Has a task failed only because its producer was blocked for longer than a Kafka transaction may take?
+
+    The broker has ended the transaction meanwhile; a new task goes on where the last whole one ended.
+    """
+    return state.failure is not None and any(sign in state.failure for sign in _FENCED)
 
 
 def trouble(state: ConnectorState) -> PreconditionError | None:

@@ -7,13 +7,12 @@ from uuid import uuid4
 
 from psycopg import Connection
 
-from cdc.core.errors import CdcError
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from connect.capture_look import CaptureLook
-from connect.connector_state import look_up, trouble
+from connect.connector_state import is_fenced, look_up, trouble
 from connect.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 from connect.rest import ConnectClient
 from connect.settings import SourceSettings
@@ -71,22 +70,28 @@ class _Watch:
     def check(self) -> None:
         """Raise for a connector that failed, or does not begin to run; have one that stands still started anew."""
         found = look_up(self._capture.client, self._capture.connector)
+        if is_fenced(found) and not self.done:
+            # what it stood still for is mended, and it meets now that its transaction was ended
+            self._start_anew(f"connector {found.name} stood still for too long ({found.failure})")
+            return
         failed = trouble(found)
-        self._ran = self._ran if failed else time.monotonic()
-        if failed and (found.failure is not None or time.monotonic() - self._ran > IDLE_SECONDS):
+        self._ran = self._ran if failed else max(self._ran, time.monotonic())
+        # a restart is answered before it happens: until then the old failure is seen
+        patience = IDLE_SECONDS if found.failure is None else 0.0
+        if failed and time.monotonic() - self._ran >= patience:
             raise failed
         if time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + LOOK_SECONDS
             still = self._progress.look(self._connection)
+            if still and self.done:
+                raise still.error(found)
             if still:
-                self._start_anew(still.error(found))
+                self._start_anew(still.error(found).what)
 
-    def _start_anew(self, error: CdcError) -> None:
-        if self.done:
-            raise error
+    def _start_anew(self, why: str) -> None:
         self._capture.client.restart(self._capture.connector, whole=True)
-        self.done = f"{error.what}: connector {self._capture.connector} was started anew"
-        self._ran = self._next_look = time.monotonic() + ANEW_SECONDS
+        self.done = f"{why}: connector {self._capture.connector} was started anew"
+        self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, time.monotonic() + ANEW_SECONDS
 
 
 def _seen(reader: Reader, topic: str, start: int, mark: str) -> bool:
