@@ -4,11 +4,10 @@ import time
 from typing import Final
 
 from cdc.columns.ends import Ends, joined
-from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import FIRST_LOG, Position
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import AT_A_TIME, ends_of
+from cdc.log.transactions import AT_A_TIME, ends_of, split
 
 BEGIN: Final = b'{"status":"BEGIN"'
 """What every second message of the transaction topic begins with: it need not be parsed."""
@@ -54,10 +53,7 @@ class NewEnds:
         if time.monotonic() >= self._next_question:
             self._next_question = time.monotonic() + ALONE_SECONDS
             if (found := self._consumer.discover(self._topic)) > 1:
-                raise HistoryLostError(
-                    f"topic {self._topic} has {found} partitions: the order of commits was in its only one",
-                    f"delete it; {RECAPTURE}",
-                )
+                raise split(self._topic, found)
 
     def _taken(self) -> Ends:
         offsets, values = self._consumer.values(self._topic)

@@ -59,7 +59,10 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
     Raises HistoryLostError when the log ends before it, begins behind it, or holds another event there: then the
     offsets of this position mean nothing in this log.
     """
-    first, behind = reader.beginning([topic])[topic].get(0), reader.end([topic])[topic].get(0)
+    begins = reader.beginning([topic])[topic]
+    first, behind = begins.get(0), reader.end([topic])[topic].get(0)
+    if len(begins) > 1:
+        raise split(topic, len(begins))
     if first is None or behind is None:
         raise HistoryLostError(f"there is no topic {topic}, which holds the order of the commits", RECAPTURE)
     at = position.topic_offset
@@ -70,6 +73,13 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
         raise HistoryLostError(f"{topic} ends at {behind}, before this follower's {at}", RECAPTURE)
     if position.has_end:
         _compare(reader, topic, position)
+
+
+def split(topic: str, partitions: int) -> HistoryLostError:
+    """What to tell of a transaction topic to which somebody has added partitions: some commits are not in its first."""
+    return HistoryLostError(
+        f"topic {topic} has {partitions} partitions: the order of commits was in its only one", RECAPTURE
+    )
 
 
 def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:

@@ -70,10 +70,10 @@ def test_the_order_of_commits_needs_its_one_partition(make_pipeline: MakePipelin
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     topic = transaction_topic(pipeline.settings.log.prefix)
-    running = Following(pipeline, spark, ("lake",))
+    running, work = Following(pipeline, spark, ("lake",)), Workload(pipeline.connection, random.Random(9))
     running.start()
     try:
-        Workload(pipeline.connection, random.Random(9)).write(5)
+        work.write(5)
         running.wait_for("lake: ")
         add_partitions(pipeline, topic, 2)
         until(lambda: running.failure is not None, "it ends")
@@ -85,6 +85,6 @@ def test_the_order_of_commits_needs_its_one_partition(make_pipeline: MakePipelin
     with pytest.raises(HistoryLostError, match=f"topic {topic} has 2 partitions: .* → `cdc recapture`"):
         booted(pipeline, spark)
     recapture_all(pipeline, spark)
-    Workload(pipeline.connection, random.Random(10)).write(5)
+    work.write(5)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
