@@ -32,6 +32,8 @@ _MAKE: Final = (
     "CREATE OR REPLACE FUNCTION {{}}() RETURNS {returns} LANGUAGE plpgsql SECURITY DEFINER"
     " SET search_path = pg_catalog, pg_temp AS {{}}"
 )
+# below a second, when Postgres looks for deadlocks: it is never somebody else's command that has to give way
+_SHORT_WAIT: Final = "SET LOCAL lock_timeout = '200ms'"
 TRIGGERS: Final = {"note_shapes": "ddl_command_end", "note_rewrite": "table_rewrite"}
 """Functions, and the events that call them."""
 
@@ -79,6 +81,20 @@ def keep(connection: Connection, source: SourceSettings) -> str | None:
             f"somebody has had a table of the source locked for {NOTE_SECONDS:.0f} s ({error})", "end that, then again"
         ) from None
     return lacking
+
+
+def note_published(connection: Connection, source: SourceSettings, names: Sequence[TableName]) -> None:
+    """Write down that we publish these tables again, where no event trigger does: else whoever notes them next takes
+    that for news, and has them copied once more."""
+    if is_kept(connection, source):
+        return
+    schemas, tables = sql.Literal([name.schema for name in names]), sql.Literal([name.table for name in names])
+    of_kinds = sql.Literal(list(notes.KINDS))
+    apart = filled(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
+    # whoever has one locked notes it himself
+    with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+        connection.execute(_SHORT_WAIT)
+        connection.execute(filled(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
 
 
 def told_of(connection: Connection, source: SourceSettings) -> set[TableName]:
@@ -137,8 +153,7 @@ def note_partitions(connection: Connection, source: SourceSettings) -> None:
 def _note(connection: Connection, source: SourceSettings, kinds: Sequence[str]) -> None:
     of_kinds = sql.Literal(list(kinds))
     with connection.transaction():
-        # below a second, when Postgres looks for deadlocks: it is never somebody else's command that has to give way
-        connection.execute("SET LOCAL lock_timeout = '200ms'")
+        connection.execute(_SHORT_WAIT)
         free = connection.execute(filled(notes.FREE, source, kinds=of_kinds)).fetchall()
         if free or kinds == notes.KINDS:
             schemas, tables = (sql.Literal([row[at] for row in free]) for at in range(2))

@@ -26,7 +26,7 @@ from cdc.run.failures import ours
 from cdc.run.pipeline import delta_follower, lease
 from cdc.run.progress import Bars
 from cdc.run.selected import followed_names, joining
-from connect import connector, heartbeat, publication, registration, source, topics
+from connect import connector, heartbeat, publication, registration, schema_history, source, topics
 from connect.rest import ConnectClient
 from sinks.lake.follower import DeltaFollower
 
@@ -156,6 +156,7 @@ def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> Cop
     settings, names = work.settings, [table.name for table in tables]
     # one that was made again is not in it any more
     publication.publish(work.connection, settings.source.publication, names)
+    schema_history.note_published(work.connection, settings.source, names)
     with Admin(settings.log) as admin:
         topics.ensure(admin, topics.of_tables(settings.log, names))
     follower.prepare(tables)
