@@ -36,6 +36,7 @@ from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream
 from cdc.run.history_check import check_history, check_log
 from cdc.run.lake_stream import LakeStream, Progress, Readers, Watched
 from cdc.run.large_runs import LargeRunReader
+from cdc.run.memory import bound_arenas
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
 from cdc.run.progress import SaidBars
 from cdc.run.renewal import Renewal, copy_again, renewed
@@ -73,6 +74,7 @@ def follow(
     IncompleteError where all have caught up but for tables that are stopped or keys that are held.
     """
     seldom()
+    bound_arenas()
     stopping = stopping or threading.Event()
     with ExitStack() as held:
         # before all checks: what they find is not to be changed by another writer behind them
@@ -189,7 +191,8 @@ class _Following:
         self._stopping = stopping
         self._told, self._say = told, told.say
         self._fed = fed_followers(spark, settings)
-        self._recent = RecentChanges()
+        # what nobody of this process follows is not kept for anybody
+        self._recent = RecentChanges() if set(names) - {settings.delta[0]} else RecentChanges(0)
 
     def run(self, name: str) -> CdcError | None:
         done = _Stop(self._stopping)

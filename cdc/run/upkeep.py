@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
-from deltalake.exceptions import DeltaError
-
 from cdc.core.errors import CdcError
 from cdc.core.position import Position
 from cdc.run.beside import beside
 from cdc.run.failures import ours
+from cdc.run.memory import give_back
 from sinks.lake.follower import DeltaFollower
 
 EVERY_SECONDS = 5.0
+GIVEN_BACK_SECONDS = 15.0
+"""How often memory is given back that nobody uses."""
 NEEDS_SECONDS = 60.0
 """How often the followers behind the lake are asked where they stand."""
 
@@ -29,7 +30,7 @@ def kept_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None]) -
 
 
 def _keep_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None], ended: threading.Event) -> None:
-    asked, stand = float("-inf"), None
+    asked, stand, gave_back = float("-inf"), None, time.monotonic()
     told: str | None = None
     while not ended.wait(EVERY_SECONDS):
         try:
@@ -38,8 +39,12 @@ def _keep_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None], 
             if stand is not None:
                 follower.maintain(stand)
             trouble = None
+            # behind a round, which holds most of all that the driver holds
+            if time.monotonic() - gave_back > GIVEN_BACK_SECONDS:
+                gave_back = time.monotonic()
+                give_back()
         # the stream is right without its upkeep, only slower: trouble is said once, and tried again
-        except (CdcError, DeltaError, OSError) as error:
+        except (CdcError, OSError) as error:
             trouble = str(error if isinstance(error, CdcError) else ours("the lake's upkeep", error))
         if trouble and trouble != told:
             say(f"upkeep: {trouble}")

@@ -1,43 +1,156 @@
-"""A checkpoint of a table: its state in one file, so that nobody has to read all commits.
+"""A checkpoint of a table: its state in one Parquet file, so that nobody has to read all commits.
 
-delta-rs makes it on a copy of the log's end in a temporary folder, and it is put in place like everything else here:
-durable before the commits that it stands for are forgotten, by the one client of the object store, with its keys.
+After the Delta protocol ("Checkpoints", "Last Checkpoint File"). It is made of the state in memory: neither what is
+read for it nor its size grows with the past that is kept.
 """
 
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
 
-from deltalake import DeltaTable
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from sinks.lake.checkpoint_read import LOG, POINTER, checkpoints_in
+from sinks.lake.checkpoint_read import LOG, POINTER
 from sinks.lake.delta_log import DeltaLog
-from sinks.lake.storage import at_once
+from sinks.lake.delta_state import Action, State, now_ms
+
+CHECKPOINT_EVERY: Final = 20
+"""Commits that a reader has to open one by one behind the checkpoint, and those of a round of the upkeep."""
+MANY_FILES, SELDOM = 1000, 5
+"""A checkpoint names every file: of a table with more than so many, it is made so many times as seldom."""
+RESTS_MS: Final = 10 * 60 * 1000
+"""A table that nobody has written to for so long rests: its last commits are worth a checkpoint, too."""
+ROWS_AT_ONCE: Final = 20_000
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+_FILE = [("path", pa.string()), ("partitionValues", _TEXTS), ("size", pa.int64()), ("deletionVector", _VECTOR)]
+SCHEMA: Final = pa.schema(
+    [
+        ("txn", pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])),
+        (
+            "add",
+            pa.struct(
+                [
+                    *_FILE,
+                    ("modificationTime", pa.int64()),
+                    ("dataChange", pa.bool_()),
+                    ("stats", pa.string()),
+                    ("tags", _TEXTS),
+                ]
+            ),
+        ),
+        (
+            "remove",
+            pa.struct(
+                [
+                    *_FILE,
+                    ("deletionTimestamp", pa.int64()),
+                    ("dataChange", pa.bool_()),
+                    ("extendedFileMetadata", pa.bool_()),
+                ]
+            ),
+        ),
+        (
+            "metaData",
+            pa.struct(
+                [
+                    ("id", pa.string()),
+                    ("name", pa.string()),
+                    ("description", pa.string()),
+                    ("format", pa.struct([("provider", pa.string()), ("options", _TEXTS)])),
+                    ("schemaString", pa.string()),
+                    ("partitionColumns", pa.list_(pa.string())),
+                    ("configuration", _TEXTS),
+                    ("createdTime", pa.int64()),
+                ]
+            ),
+        ),
+        (
+            "protocol",
+            pa.struct(
+                [
+                    ("minReaderVersion", pa.int32()),
+                    ("minWriterVersion", pa.int32()),
+                    ("readerFeatures", pa.list_(pa.string())),
+                    ("writerFeatures", pa.list_(pa.string())),
+                ]
+            ),
+        ),
+    ]
+)
+"""The columns that Spark writes, too."""
 
 
-def write_checkpoint(log: DeltaLog) -> None:
-    """Write a checkpoint of the table as `log` has it; raises DeltaError, OSError or CdcError where that fails."""
-    with tempfile.TemporaryDirectory(prefix="cdc-checkpoint-") as copy:
-        folder = Path(copy, LOG)
-        folder.mkdir()
-        names = _leading_to(log)
-        contents = at_once(log.storage.read, [f"{LOG}/{name}" for name in names])
-        for name, content in zip(names, contents, strict=True):
-            (folder / name).write_bytes(content)
-        DeltaTable(copy).create_checkpoint()
-        made = {path.name for path in folder.iterdir()} - {*names}
-        # readers go by the pointer: it comes when what it names is there
-        for name in sorted(made, key=POINTER.__eq__):
-            log.storage.write(f"{LOG}/{name}", (folder / name).read_bytes())
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What one says: the table at a version, and the `remove` actions of files that it had before."""
+
+    state: State
+    tombstones: list[Action]
+
+    def actions(self) -> Iterator[Action]:
+        """All of its rows."""
+        yield {"protocol": self.state.protocol}
+        yield {"metaData": self.state.metadata}
+        for app_id, version in self.state.transactions.items():
+            yield {"txn": {"appId": app_id, "version": version}}
+        for file in self.state.files.values():
+            yield file.added(data_change=False)
+        yield from ({"remove": {**each["remove"], "dataChange": False}} for each in self.tombstones)
+
+
+def due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
+    """The checkpoint that is to be written now: when enough commits have come since the last one, or when all of them
+    are older than the past that is kept, and can be forgotten behind it."""
+    behind = log.state.version - log.checkpoint
+    often = CHECKPOINT_EVERY * (SELDOM if len(log.state.files) > MANY_FILES else 1)
+    is_past = 0 < log.committed_ms <= min(horizon_ms, now_ms() - RESTS_MS)
+    # one that is damaged keeps other readers from the table
+    if behind < often and not (behind > 0 and is_past) and not log.damaged:
+        return None
+    return Checkpoint(log.state, log.tombstones.all())
+
+
+def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; raises OSError or CdcError where that fails."""
+    version, actions = checkpoint.state.version, checkpoint.actions()
+    name, rows = f"{version:020}.checkpoint.parquet", 0
+    with log.storage.writing(f"{LOG}/{name}") as file:
+        with pq.ParquetWriter(file, SCHEMA, compression="snappy") as writer:
+            while part := list(islice(actions, ROWS_AT_ONCE)):
+                rows += len(part)
+                writer.write_table(pa.Table.from_pylist([_row(action) for action in part], SCHEMA))
+        size = file.tell()
+    pointer = {"version": version, "size": rows, "sizeInBytes": size, "numOfAddFiles": len(checkpoint.state.files)}
+    # readers go by the pointer: it comes when what it names is there
+    log.storage.write(f"{LOG}/{POINTER}", json.dumps(pointer).encode())
     # nobody can read them, and no reader is sent to them any more
-    log.storage.delete([f"{LOG}/{name}" for name in log.damaged if name not in made])
-    log.checkpoint, log.damaged = log.state.version, ()
+    log.storage.delete([f"{LOG}/{damaged}" for damaged in log.damaged if damaged not in (name, POINTER)])
+    log.checkpoint, log.damaged = version, ()
 
 
-def _leading_to(log: DeltaLog) -> Sequence[str]:
-    """The files of the log that make the table: the last checkpoint's, and the commits behind it."""
-    names = [name for name in log.storage.names(LOG) if name not in log.damaged]
-    parts = {version: files for version, files in checkpoints_in(names).items() if version <= log.state.version}
-    start = max(parts, default=-1)
-    wanted = {f"{version:020}.json" for version in range(start + 1, log.state.version + 1)}
-    return [*parts.get(start, ()), *(name for name in names if name in wanted)]
+def _row(action: Action) -> Mapping[str, Any]:
+    """An action as a row of the schema: Arrow takes maps as pairs."""
+    return {kind: _paired(value) for kind, value in action.items()}
+
+
+def _paired(value: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(value)
+    for name in ("partitionValues", "tags", "configuration", "options"):
+        if isinstance(found.get(name), Mapping):
+            found[name] = list(found[name].items())
+    if isinstance(found.get("format"), Mapping):
+        found["format"] = _paired(found["format"])
+    return found

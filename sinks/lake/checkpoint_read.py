@@ -18,8 +18,8 @@ CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.
 _COLUMNS: Final = (
     *("txn", "protocol", "metaData", "add.path", "add.size", "add.modificationTime", "add.stats"),
     *("add.deletionVector", "add.partitionValues"),
-    # files that are no longer in the table, as long as somebody may read them: here, whoever is to delete them
-    *("remove.path", "remove.deletionTimestamp", "remove.deletionVector"),
+    # files that are no longer in the table: they go into the next checkpoint, too
+    *("remove.path", "remove.deletionTimestamp", "remove.size", "remove.deletionVector"),
 )
 
 
@@ -56,19 +56,28 @@ def checkpointed(storage: Storage, names: Iterable[str], until: int | None) -> C
     parts, damaged = checkpoints_in(names), list[str]()
     for version in sorted((version for version in parts if until is None or version <= until), reverse=True):
         try:
-            contents = at_once(storage.read, [f"{LOG}/{name}" for name in parts[version]])
-            actions = [action for content in contents for action in _actions(_table(content))]
+            state, gone = read_checkpoint(storage, version, parts[version])
         except (OSError, ValueError) as error:
             if not damage_of(error):
                 raise
             damaged += parts[version]
             continue
-        gone = [action for action in actions if "remove" in action]
-        # those only: a checkpoint is a state, and what it says of a file that is gone takes nothing out of it
-        state = State().after(version, [action for action in actions if "remove" not in action])
-        return Checkpointed(replace(state, commit=None), gone, damaged)
+        return Checkpointed(state, gone, damaged)
     # readers go where the pointer sends them, and find nothing there
     return Checkpointed(None, [], damaged or [name for name in names if name == POINTER])
+
+
+def read_checkpoint(storage: Storage, version: int, parts: Sequence[str]) -> tuple[State, Sequence[Action]]:
+    """The table at a checkpoint that has these parts, and its actions for files that the table had before.
+
+    Raises OSError or ValueError where it is gone or damaged.
+    """
+    contents = at_once(storage.read, [f"{LOG}/{name}" for name in parts])
+    actions = [action for content in contents for action in _actions(_table(content))]
+    gone = [action for action in actions if "remove" in action]
+    # those only: a checkpoint is a state, and what it says of a file that is gone takes nothing out of it
+    state = State().after(version, [action for action in actions if "remove" not in action])
+    return replace(state, commit=None), gone
 
 
 def _table(content: bytes) -> pa.Table:

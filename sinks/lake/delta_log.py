@@ -7,15 +7,19 @@ only those of which it knows every feature: a table with another one is refused 
 import json
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from cdc.core.errors import HistoryLostError, PreconditionError
 from sinks.lake.checkpoint_read import CHECKPOINT, LOG, POINTER, checkpointed
-from sinks.lake.delta_state import Action, State, commit_id, is_given, now_ms, paths_of
-from sinks.lake.foreign import ENGINE, changed_rows, commit_info, forbidden, is_copy, unknown
+from sinks.lake.delta_state import Action, State, commit_id, committed_ms, is_given, now_ms
+from sinks.lake.foreign import ENGINE, changed_rows, forbidden, is_copy, unknown
 from sinks.lake.storage import Storage, at_once
+from sinks.lake.tombstones import Tombstones
+
+if TYPE_CHECKING:
+    from sinks.lake.retention import Past
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _OF_VERSION = re.compile(r"(\d{20})\.")
@@ -33,16 +37,20 @@ class LogDamagedError(HistoryLostError):
 class DeltaLog:
     """The log below one table's folder, and the state that was last read or written.
 
-    `removed`: paths of files and vectors that commits took out of the table, as far as they were read, and when.
-    `changed_by`: how another writer has changed rows since our copy, as far as that was read. `forbidden`: what of the
-    table keeps us from writing to it. `damaged`: the names of checkpoints' files that cannot be read.
+    `checkpoint`: the version of the newest checkpoint that is known. `tombstones`: what the next one says of files that
+    are no longer in the table. `changed_by`: how another writer has changed rows since our copy, as far as that was
+    read. `forbidden`: what of the table keeps us from writing to it. `damaged`: the names of checkpoints' files that
+    cannot be read.
     """
 
     def __init__(self, storage: Storage, state: State, checkpoint: int = -1) -> None:
         self.storage = storage
         self.state = state
         self.checkpoint = checkpoint
-        self.removed: dict[str, int] = {}
+        self.tombstones = Tombstones()
+        self.committed_ms = 0
+        """When the newest commit was made; 0 where only its checkpoint was read."""
+        self.past: Past | None = None
         self.changed_by: str | None = None
         self.damaged: Sequence[str] = ()
         self.forbidden: PreconditionError | None = None
@@ -66,7 +74,7 @@ class DeltaLog:
             return None
         log = cls(storage, base.state or State(), base.state.version if base.state else -1)
         log.damaged = base.damaged
-        log._note_removed(base.gone)
+        log.tombstones.restore(base.gone)
         log._replay(commits, version)
         if log.state.commit is None:
             log.state = replace(log.state, commit=log.commit_id(log.state.version))
@@ -83,7 +91,7 @@ class DeltaLog:
         """
         found = []
         # versions are contiguous: the first that is not there has not been written
-        while (actions := self._read(self.state.version + 1)) is not None:
+        while (actions := self.read(self.state.version + 1)) is not None:
             self._go_on(actions)
             found.append(actions)
         if self._unknown:
@@ -113,14 +121,14 @@ class DeltaLog:
         if version in self._replayed:
             return self._replayed[version]
         try:
-            return commit_id(self._read(version) or ())
+            return commit_id(self.read(version) or ())
         except LogDamagedError:
             return None
 
     def look_for_others(self, since: int) -> None:
         """Note whether others have changed rows behind this version, where a checkpoint spared us the commits."""
         for version in range(since + 1, min(self.checkpoint, self.state.version) + 1):
-            actions = self._read(version)
+            actions = self.read(version)
             if actions is None or is_copy(actions):
                 self.changed_by = self.changed_by if actions is None else None
             else:
@@ -128,7 +136,7 @@ class DeltaLog:
 
     def actions(self, version: int) -> list[Action]:
         """What one version did; raises HistoryLostError when the log no longer has it."""
-        found = self._read(version)
+        found = self.read(version)
         if found is None:
             raise HistoryLostError(f"version {version} of a table of the lake is gone", "raise the lake's retention")
         return found
@@ -148,9 +156,10 @@ class DeltaLog:
         if is_copy(actions):
             self.changed_by = None
         elif self.changed_by is None:
-            self.changed_by = changed_rows(version, actions, self.state, self.removed)
+            self.changed_by = changed_rows(version, actions, self.state, self.tombstones)
         self.state = self.state.after(version, actions)
-        self._note_removed(actions)
+        self.committed_ms = committed_ms(actions)
+        self.tombstones.take_in(actions)
         if any("protocol" in action or "metaData" in action for action in actions):
             self._note_features()
 
@@ -159,14 +168,8 @@ class DeltaLog:
         found = self.state.commit
         return found.encode() if found and is_given(found) else b""
 
-    def _note_removed(self, actions: Iterable[Action]) -> None:
-        for action in actions:
-            if "remove" in action:
-                # also a file that comes back with another vector: `upkeep.forget` asks the table first
-                moment = int(action["remove"].get("deletionTimestamp") or 0)
-                self.removed |= dict.fromkeys(paths_of(action["remove"]), moment)
-
-    def _read(self, version: int) -> list[Action] | None:
+    def read(self, version: int) -> list[Action] | None:
+        """What one version did; None when it is not there."""
         try:
             text = self.storage.read(_name(version))
         except FileNotFoundError:
@@ -236,11 +239,6 @@ def _commit_info(operation: str) -> Action:
         "engineInfo": ENGINE,
         "txnId": str(uuid.uuid4()),
     }
-
-
-def committed_ms(actions: Iterable[Action]) -> int:
-    """When a commit was made, by the clock of whoever made it."""
-    return int(commit_info([*actions]).get("timestamp", 0))
 
 
 def version_of(name: str) -> int | None:

@@ -196,5 +196,10 @@ def is_given(id: str) -> bool:
     return len(id) != _DIGEST_LENGTH
 
 
+def committed_ms(actions: Iterable[Action]) -> int:
+    """When a commit was made, in ms since 1970 by the clock of whoever made it; 0 where it does not say."""
+    return next((int(action["commitInfo"].get("timestamp", 0)) for action in actions if "commitInfo" in action), 0)
+
+
 def now_ms() -> int:
     return round(time.time() * 1000)

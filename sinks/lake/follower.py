@@ -22,10 +22,10 @@ from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from sinks.lake.recent import RecentChanges
 from sinks.lake.replay import Replay
+from sinks.lake.retention import Retention
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.standings import Standing, Standings
 from sinks.lake.stopped import Stop
-from sinks.lake.upkeep import Retention
 
 IDLE_SECONDS = 300.0
 """How often the upkeep looks at a table that does not change."""

@@ -7,7 +7,7 @@ do are refused by name.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cdc.core.errors import PreconditionError
@@ -38,7 +38,7 @@ _FORBIDDEN: Final[Mapping[str, str]] = {
 _OF_COLUMNS: Final = ("delta.generationExpression", "delta.invariants", "delta.identity.start")
 
 
-def changed_rows(version: int, actions: Sequence[Action], state: State, removed: Collection[str]) -> str | None:
+def changed_rows(version: int, actions: Sequence[Action], state: State, removed: Container[str]) -> str | None:
     """How another writer's commit changes rows, on top of a state; None where it does not, or is ours.
 
     `removed`: files that were taken out of the table before.

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 from cdc.columns.arrow_types import shaped
 from cdc.core.errors import HistoryLostError, RefusedError
 from sinks.lake import data_files, layout
+from sinks.lake.checkpoint import due_checkpoint, write_checkpoint
 from sinks.lake.damage import damage_of
 from sinks.lake.delta_log import Conflict, DeltaLog, LogDamagedError
 from sinks.lake.delta_state import Action, DataFile, Move, State, now_ms
+from sinks.lake.retention import Retention, forget
 from sinks.lake.storage import Storage, at_once
-from sinks.lake.upkeep import Retention, checkpointed, forget
 
 TOGETHER_EVERY = 200
 """Whoever reads the table opens all its files."""
@@ -162,8 +163,10 @@ class OwnTable:
             if state is not None and len(state.files) >= TOGETHER_EVERY:
                 self.put_together(kept)
             if self._log is not None:
-                checkpointed(self._log)
-                forget(self._log, Retention(past_hours, self._log.state.version))
+                retention = Retention(past_hours, self._log.state.version)
+                if due := due_checkpoint(self._log, retention.horizon_ms):
+                    write_checkpoint(self._log, due)
+                forget(self._log, retention)
 
     def _read(self, file: DataFile) -> pa.Table:
         try:

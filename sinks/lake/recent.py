@@ -1,12 +1,16 @@
 """What the lake has just written, kept in memory for the followers behind it in the same process."""
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final
 
 from cdc.columns.feed import FeedRows
 
 MOST_BYTES: Final = 64 * 1024 * 1024
+MOST_VERSIONS: Final = 100
+"""Of a table: whoever is further behind reads files. Else small commits would fill all that they may, in time."""
+ENTRY_BYTES: Final = 8 * 1024
+"""What the arrays of one version take beside their values, measured with seven columns."""
 
 
 class RecentChanges:
@@ -15,6 +19,7 @@ class RecentChanges:
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
         self._kept: OrderedDict[tuple[str, int], FeedRows] = OrderedDict()
+        self._versions: dict[str, deque[int]] = {}
         self._bytes = 0
         self._cuts = 0
         self._bell = threading.Condition()
@@ -22,10 +27,21 @@ class RecentChanges:
     def put(self, table_id: str, version: int, changes: FeedRows) -> None:
         """Keep what one version of a Delta table changed; the oldest go when there is too much."""
         with self._bell:
+            if self._most <= 0:
+                return
             self._kept[table_id, version] = changes
-            self._bytes += changes.nbytes
+            self._bytes += changes.nbytes + ENTRY_BYTES
+            versions = self._versions.setdefault(table_id, deque())
+            versions.append(version)
+            if len(versions) > MOST_VERSIONS:
+                self._drop((table_id, versions.popleft()))
             while self._bytes > self._most and self._kept:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+                self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: tuple[str, int]) -> None:
+        dropped = self._kept.pop(key, None)
+        if dropped is not None:
+            self._bytes -= dropped.nbytes + ENTRY_BYTES
 
     def get(self, table_id: str, version: int) -> FeedRows | None:
         with self._bell:

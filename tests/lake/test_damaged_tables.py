@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from sinks.lake import upkeep
+from sinks.lake.checkpoint import due_checkpoint, write_checkpoint
 from sinks.lake.copied_files import room_for_copy
 from sinks.lake.delta_log import DeltaLog
-from sinks.lake.upkeep import Retention
+from sinks.lake.retention import Retention, forget
 from tests.core.histories import THINGS
 from tests.lake.damage import Damage
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
@@ -126,10 +126,12 @@ def test_a_damaged_checkpoint_is_passed_over_and_made_anew(folder_lake: PlacedLa
     log = DeltaLog.open(lake.table(THINGS.name))
     assert log is not None
     # the commits that it stood for stay as long as nothing else stands for them
-    upkeep.forget(log, Retention(0, log.state.version))
-    assert upkeep.checkpointed(log)
+    forget(log, Retention(0, log.state.version))
+    due = due_checkpoint(log, 0)
+    assert due is not None
+    write_checkpoint(log, due)
     assert not checkpoint.exists()
-    upkeep.forget(log, Retention(0, log.state.version))
+    forget(log, Retention(0, log.state.version))
     assert {each["big"] for each in read_by_delta_rs(lake).values()} == {"at 20"}
     again = DeltaLog.open(lake.table(THINGS.name))
     assert again is not None

@@ -19,7 +19,8 @@ from sinks.lake import write
 from sinks.lake.delta_state import Move
 from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
-from sinks.lake.upkeep import Retention, maintain
+from sinks.lake.retention import Retention
+from sinks.lake.upkeep import maintain
 from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
 from tests.lake.places import PlacedLake
 from tests.lake.tables import APP, copied, opened

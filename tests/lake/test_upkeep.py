@@ -10,12 +10,14 @@ from pyspark.sql import SparkSession
 
 from cdc.core import model
 from cdc.core.change import Delete, Key, Place, Row
-from sinks.lake import rewrite, upkeep
+from sinks.lake import checkpoint, retention, rewrite
+from sinks.lake.checkpoint import Checkpoint, due_checkpoint, write_checkpoint
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
 from sinks.lake.live_table import LiveTable
+from sinks.lake.retention import Retention, forget, sweep
 from sinks.lake.rewrite import rewritten
-from sinks.lake.upkeep import KEPT, LARGEST_BYTES, MADE_BYTES, Retention, maintain, to_rewrite
+from sinks.lake.upkeep import KEPT, LARGEST_BYTES, MADE_BYTES, maintain, to_rewrite
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
@@ -43,7 +45,7 @@ def batches(writer: LiveTable, count: int, keep: Callable[[], Retention]) -> dic
 
 
 def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 10)
     writer = opened(lake)
     rows = batches(writer, 119, lambda: Retention(0, writer.state.version))
     folder = lake.disk(THINGS.name)
@@ -65,27 +67,29 @@ def test_of_many_files_a_checkpoint_is_made_more_seldom(
     """It names all of them."""
     lake = in_folder(tmp_path)
     copied(lake, THINGS, list(COPY.values()), files=2)
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 2)
-    monkeypatch.setattr(upkeep, "SELDOM", 3)
-    monkeypatch.setattr(upkeep, "MANY_FILES", many)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 2)
+    monkeypatch.setattr(checkpoint, "SELDOM", 3)
+    monkeypatch.setattr(checkpoint, "MANY_FILES", many)
     writer, made = opened(lake), list[int]()
     for rank in range(1, 13):
         # no new files: what is many stays what it is
         apply(writer, [Delete(THINGS.name, Place(rank, 1), (rank,))], rank)
-        if upkeep.checkpointed(writer.log):
+        if due := due_checkpoint(writer.log, 0):
+            write_checkpoint(writer.log, due)
             made.append(writer.state.version)
     # the copy is version 0
     assert made == [version for version in range(1, 13) if (version + 1) % every == 0]
 
 
 def test_another_process_forgets_what_the_first_has_removed(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a table no longer has stands in its checkpoint, once the commits before it are not read any more."""
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
+    """What a table no longer has stands in the commits that took it out, for as long as they are kept."""
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 10)
     rows = batches(opened(lake), 39, lambda: Retention(1000, 0))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.glob("*.parquet"))) > 40
     again = opened(lake, index="new")
-    upkeep.forget(again.log, Retention(0, again.state.version))
+    write_checkpoint(again.log, Checkpoint(again.state, again.log.tombstones.all()))
+    forget(again.log, Retention(0, again.state.version))
     assert {path.name for path in folder.glob("*.parquet")} == set(again.state.files)
     assert read_by_delta_rs(lake) == expected(rows)
 
@@ -98,12 +102,12 @@ def test_what_a_killed_process_left_goes(lake: PlacedLake, monkeypatch: pytest.M
     kept = ["of another hand.parquet"]
     for path in (*left, *kept):
         writer.storage.write(path, b"left")
-    retention = Retention(0, 0)
-    assert upkeep.sweep(writer.log, retention) == 0
+    kept_past = Retention(0, 0)
+    assert sweep(writer.log, kept_past) == 0
     # a day later
-    monkeypatch.setattr(upkeep, "LEFT_HOURS", -1)
-    assert upkeep.sweep(writer.log, retention) == len(left)
-    assert upkeep.sweep(writer.log, retention) == 0
+    monkeypatch.setattr(retention, "LEFT_HOURS", -1)
+    assert sweep(writer.log, kept_past) == len(left)
+    assert sweep(writer.log, kept_past) == 0
     assert writer.storage.read(kept[0]) == b"left"
     assert read_by_delta_rs(lake) == expected(model.apply(rows, changes))
 
@@ -143,7 +147,7 @@ def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: PlacedLake, monkeypat
 
 
 def test_the_past_that_somebody_needs_stays(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 5)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
     writer = opened(lake)
     for rank in range(1, 40):
         apply(writer, update(rank, row(rank, "x"), row(rank + 100, "y")), rank)
@@ -157,7 +161,7 @@ def test_the_past_that_somebody_needs_stays(lake: PlacedLake, monkeypatch: pytes
 
 
 def test_a_past_that_is_gone_in_part_is_no_failure(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 5)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
     writer = opened(lake)
     rows = batches(writer, 20, lambda: Retention(0, writer.state.version))
     assert not (lake.disk(THINGS.name) / "_delta_log" / f"{1:020}.json").exists()

@@ -1,0 +1,26 @@
+"""Memory that nobody uses goes back to the system."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cdc.run.memory import bound_arenas, give_back
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where /proc tells what a process has")
+def test_what_was_let_go_is_given_back() -> None:
+    bound_arenas()
+    # pieces that are no mappings of their own, below one that stays
+    pieces = [bytearray(50_000) for _ in range(4000)]
+    buffers = [pa.allocate_buffer(1_000_000) for _ in range(100)]
+    kept, held = bytearray(50_000), resident_bytes()
+    del pieces, buffers
+    give_back()
+    assert held - resident_bytes() > 100_000_000
+    assert kept

@@ -1,0 +1,33 @@
+"""What was just written is kept for who follows in the same process, and not for ever."""
+
+import pyarrow as pa
+
+from cdc.columns.feed import FeedRows
+from sinks.lake.recent import ENTRY_BYTES, MOST_VERSIONS, RecentChanges
+
+
+def rows(count: int) -> FeedRows:
+    return FeedRows(pa.table({"id": pa.array(range(count), pa.int64())}), pa.table({"id": pa.array([], pa.int64())}))
+
+
+def test_of_small_commits_the_newest_are_kept() -> None:
+    recent = RecentChanges()
+    for version in range(3 * MOST_VERSIONS):
+        recent.put("busy", version, rows(1))
+    recent.put("quiet", 1, rows(1))
+    assert recent.get("busy", 2 * MOST_VERSIONS - 1) is None
+    assert recent.get("busy", 2 * MOST_VERSIONS) is not None
+    assert recent.get("quiet", 1) is not None
+
+
+def test_what_arrays_take_beside_their_values_counts() -> None:
+    recent = RecentChanges(10 * ENTRY_BYTES)
+    for version in range(20):
+        recent.put(f"table {version}", version, rows(1))
+    assert [version for version in range(20) if recent.get(f"table {version}", version)] == list(range(11, 20))
+
+
+def test_where_nobody_follows_nothing_is_kept() -> None:
+    recent = RecentChanges(0)
+    recent.put("table", 1, rows(1))
+    assert recent.get("table", 1) is None
