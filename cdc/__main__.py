@@ -1,7 +1,11 @@
 """`cdc` and `python -m cdc`: the command line with all its verbs."""
 
+import os
 import sys
 from collections.abc import Sequence
+
+# read when pyarrow is imported first; see cdc/run/memory.py
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from cdc.cli import app, configuration, dead_letters, parts, pipeline, recapture, status, types
 from cdc.demo import verbs as demo_verbs

@@ -210,14 +210,14 @@ class _Following:
             return self._reached(name, progress, done)
 
         if name == self._settings.delta[0]:
-            return lambda: self._lake_stream(reached, held)
+            return lambda: self._lake_stream(reached, done, held)
         held.callback(self._fed[name].close)
         return lambda: FeedStream(self._fed[name], self._feed(name), self._recent, reached, self._poll_seconds)
 
     def _feed(self, name: str) -> LakeFeed:
         return feed_of(self._settings, name, self.spark, self._recent)
 
-    def _lake_stream(self, reached: Callable[[Progress], bool], held: ExitStack) -> Query:
+    def _lake_stream(self, reached: Callable[[Progress], bool], done: "_Stop", held: ExitStack) -> Query:
         s = self._settings
         # what the last try held, in this order: the upkeep, the follower whose tables it works on, the consumers
         held.close()
@@ -233,7 +233,7 @@ class _Following:
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
         schema = SchemaChanges(follower, small, s.source, partial(unfit, s))
-        watched = Watched(reached, self._say, self._told.stops, self._told.renewal)
+        watched = Watched(reached, self._say, self._told.stops, self._told.renewal, done.wait)
         stream = LakeStream(follower, readers, schema, s.log, s.delta[1], watched)
         return Query(self.spark, s.delta[0], s.follow.trigger_seconds, stream)
 

@@ -1,5 +1,6 @@
 """The stream that keeps the lake in sync: ENDs come in, runs of whole transactions are applied."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from cdc.run.renewal import Renewal
 from cdc.run.schema_changes import SchemaChanges
 from cdc.run.stops import Stops
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.pace import Pace
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.stopped import Stop
 
@@ -52,12 +54,16 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Who hears what the stream does, and has tables stopped: `reached` answers whether to go on."""
+    """Who hears what the stream does, and has tables stopped: `reached` answers whether to go on.
+
+    `wait` lets seconds pass, or fewer where the stream is to end.
+    """
 
     reached: Callable[[Progress], bool]
     say: Callable[[str], None]
     stops: Stops
     renewal: Renewal
+    wait: Callable[[float], object] = time.sleep
 
 
 class LakeStream:
@@ -84,6 +90,7 @@ class LakeStream:
         self._few = settings.small_run_changes * MESSAGES_A_CHANGE
         self._most = self._budget * MESSAGES_A_CHANGE
         self._watched = watched
+        self._pace = Pace(settings.bounds)
         self._topic = transaction_topic(log.prefix)
         # the query's thread owns `_known` and `_held`, whoever reads runs the rest; between the two lies `_runs_read`.
         # Who commits has only what it is given: its answer is heard by `_committed`
@@ -107,6 +114,8 @@ class LakeStream:
         return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self._watched.wait(self._pace.remaining())
+        self._pace.begin()
         # as many offsets a call as a micro-batch has: there may be no other call for what this one leaves
         found = self._readers.ends.read(self._most)
         if len(found):
@@ -170,6 +179,7 @@ class LakeStream:
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: Progress) -> bool:
         self._follower.apply(read.batch, progress.position)
+        self._pace.committed(self._follower.cost(), len(read.batch.ends))
         left = self._follower.left()
         for line in left.told:
             self._watched.say(line)

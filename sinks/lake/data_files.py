@@ -83,7 +83,10 @@ def write_changes(storage: Storage, rows: pa.Table) -> tuple[str, int]:
 def packed(rows: pa.Table) -> pa.Buffer:
     """Rows as the bytes of a Parquet file."""
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression=COMPRESSION, row_group_size=group_rows(rows))
+    # of few rows, half of the file would be statistics, which the log has, and Arrow's schema, which nobody needs
+    told = rows.num_rows > FEW_ROWS
+    options = {"write_statistics": told, "store_schema": told, "row_group_size": group_rows(rows)}
+    pq.write_table(rows, sink, compression=COMPRESSION, **options, **_encodings(rows))
     return sink.getvalue()
 
 

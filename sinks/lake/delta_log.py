@@ -48,6 +48,8 @@ class DeltaLog:
         self.state = state
         self.checkpoint = checkpoint
         self.tombstones = Tombstones()
+        self.commit_bytes = 0
+        """How large the last commit of ours is."""
         self.committed_ms = 0
         """When the newest commit was made; 0 where only its checkpoint was read."""
         self.past: Past | None = None
@@ -111,6 +113,7 @@ class DeltaLog:
         before = _name(version - 1) if version else None
         if not self.storage.create(_name(version), text.encode(), before, self._holding()):
             raise Conflict(f"version {version}")
+        self.commit_bytes = len(text)
         self._go_on(lines)
         return version
 

@@ -20,6 +20,7 @@ from sinks.lake.intake import Intake, Left
 from sinks.lake.large_batch import Wanted
 from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
+from sinks.lake.pace import Cost
 from sinks.lake.recent import RecentChanges
 from sinks.lake.replay import Replay
 from sinks.lake.retention import Retention
@@ -27,6 +28,8 @@ from sinks.lake.settings import DeltaSettings
 from sinks.lake.standings import Standing, Standings
 from sinks.lake.stopped import Stop
 
+CUT = Cost(beside=6 * 1024, files=2)
+"""What a cut writes: a file of one row, and a commit."""
 IDLE_SECONDS = 300.0
 """How often the upkeep looks at a table that does not change."""
 
@@ -193,6 +196,10 @@ class DeltaFollower:
         going = self._standings.going(standings)
         self._cuts.add(self._cut(going, position, batch.ends.last.committed_ms), before)
         self._recent.ring()
+
+    def cost(self) -> Cost:
+        """What the last batch has written, its cut included."""
+        return self._intake.cost + CUT
 
     def first_cut(self, committed_ms: int) -> None:
         """Mark the copies themselves as a cut, before any batch: it stands where the oldest of them does."""

@@ -16,6 +16,7 @@ from sinks.lake import write
 from sinks.lake.dead_letters import MOST, DeadLetter, DeadLetters
 from sinks.lake.delta_state import Move
 from sinks.lake.layout import Lake
+from sinks.lake.pace import Cost
 from sinks.lake.recent import RecentChanges
 from sinks.lake.replay import Replay, replay
 from sinks.lake.settings import DeltaSettings
@@ -49,6 +50,8 @@ class Intake:
         self._stop = stop
         self._dead_letters = DeadLetters(lake)
         self._stopped: list[Stop] = []
+        self.cost = Cost()
+        """What the last batch's commits have written."""
         self._touched: set[TableName] = set()
 
     def left(self) -> Left:
@@ -71,6 +74,7 @@ class Intake:
             # who leaves this block has waited for all of them, also behind the first failure: none writes on unseen
             futures = [threads.submit(self._apply_table, batch, *each, version) for each in work]
         self._stop_for([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
+        self.cost = sum((future.result() for future in futures if not future.exception()), Cost())
 
     def _stop_for(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> None:
         """Stop the tables that contradict their changes, and those that are lost, which are copied again; whatever else
@@ -117,10 +121,10 @@ class Intake:
             ]
         )
 
-    def _apply_table(self, batch: ChangeBatch, standing: Standing, held: Held, version: int) -> None:
+    def _apply_table(self, batch: ChangeBatch, standing: Standing, held: Held, version: int) -> Cost:
         effect = batch.effect(standing.table, standing.applied(batch.ends), held)
         if effect.is_empty:
-            return
+            return Cost()
         if effect.net.truncated and self.holds(standing):
             raise DivergenceError(
                 f"{standing.table.name}: TRUNCATE, while keys of it are held", "`cdc bootstrap --again` copies it"
@@ -130,6 +134,7 @@ class Intake:
         applied = write.apply(live, effect, Move(self._lake.app_id, before, version))
         if applied.changes is not None:
             self._recent.put(live.state.table_id, applied.version, applied.changes)
+        return applied.cost
 
     def held(self) -> dict[TableName, tuple[int, int]]:
         """The tables of which changes wait: how many keys are held, and how many messages lie there."""

@@ -44,6 +44,8 @@ class LiveTable:
         self.lock = threading.RLock()
         self.swept = float("-inf")
         """When the folder was last looked through for files that no commit names."""
+        self.vector_bytes = 0
+        """What the vectors of the last commit took."""
         self.bounded = statistics.indexed(table.column_names, table.key)
         self._vectors: dict[str, BitMap] = {}
         self._index_folder = index_folder

@@ -19,6 +19,7 @@ from sinks.lake.deletion_vectors import VectorFile
 from sinks.lake.delta_log import Conflict
 from sinks.lake.delta_state import Action, DataFile, Move, now_ms, with_vector
 from sinks.lake.live_table import CONFLICTS, LiveTable
+from sinks.lake.pace import FILE_BYTES, Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Applied:
 
     version: int
     changes: FeedRows | None
+    cost: Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,14 @@ def apply(live: LiveTable, effect: TableEffect, move: Move) -> Applied:
             raise TableLostError(live.table.name, f"{error.filename} is gone from the lake") from None
         version = commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), move)
         whole = not effect.written and not net.truncated
-        return Applied(version, FeedRows(rows, net.gone_columns) if whole else None)
+        feed = FeedRows(rows, net.gone_columns)
+        return Applied(version, feed if whole else None, _cost(live, effect, feed, [*files, *changes]))
+
+
+def _cost(live: LiveTable, effect: TableEffect, changed: FeedRows, files: Sequence[object]) -> Cost:
+    vectors, text = live.vector_bytes, live.log.commit_bytes
+    own = changed.nbytes + sum(each.size for each in effect.written)
+    return Cost(own, vectors + text + len(files) * FILE_BYTES, len(files) + len(effect.written) + 1 + (vectors > 0))
 
 
 def commit(live: LiveTable, effect: Effect, move: Move) -> int:
@@ -97,6 +106,7 @@ def _commit(live: LiveTable, effect: Effect, move: Move) -> int:
         went.append([file.removed(now) for file in live.state.files.values()])
     if vectors.content:
         live.storage.write(vectors.path, vectors.content)
+    live.vector_bytes = len(vectors.content)
     actions = [
         *(action for each in went for action in each),
         *(_data_file(each, now).added() for each in effect.files),
