@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sinks.lake.checkpoint_read import LOG, POINTER
+from sinks.lake.checkpoint_read import LOG, POINTER, SINCE
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import Action, State, now_ms
 
@@ -95,10 +95,12 @@ SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What one says: the table at a version, and the `remove` actions of files that it had before."""
+    """What one says: the table at a version, and the `remove` actions of files that it had before; all that went behind
+    the version `since` are among them."""
 
     state: State
     tombstones: list[Action]
+    since: int
 
     def actions(self) -> Iterator[Action]:
         """All of its rows."""
@@ -120,7 +122,13 @@ def due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
     # one that is damaged keeps other readers from the table
     if behind < often and not (behind > 0 and is_past) and not log.damaged:
         return None
-    return Checkpoint(log.state, log.tombstones.all())
+    return made(log)
+
+
+def made(log: DeltaLog) -> Checkpoint:
+    """A checkpoint of the table as it is, the only one that has what went since the last one: it is to be written."""
+    found, log.told = Checkpoint(log.state, log.tombstones.taken(), log.told), log.state.version
+    return found
 
 
 def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
@@ -128,10 +136,11 @@ def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
     version, actions = checkpoint.state.version, checkpoint.actions()
     name, rows = f"{version:020}.checkpoint.parquet", 0
     with log.storage.writing(f"{LOG}/{name}") as file:
-        with pq.ParquetWriter(file, SCHEMA, compression="snappy") as writer:
+        schema = SCHEMA.with_metadata({SINCE: str(checkpoint.since)})
+        with pq.ParquetWriter(file, schema, compression="snappy") as writer:
             while part := list(islice(actions, ROWS_AT_ONCE)):
                 rows += len(part)
-                writer.write_table(pa.Table.from_pylist([_row(action) for action in part], SCHEMA))
+                writer.write_table(pa.Table.from_pylist([_row(action) for action in part], schema))
         size = file.tell()
     pointer = {"version": version, "size": rows, "sizeInBytes": size, "numOfAddFiles": len(checkpoint.state.files)}
     # readers go by the pointer: it comes when what it names is there

@@ -14,6 +14,8 @@ from sinks.lake.storage import Storage, at_once
 
 LOG: Final = "_delta_log"
 POINTER: Final = "_last_checkpoint"
+SINCE: Final = "cdc.since"
+"""A checkpoint of ours names here the version from which on it has all files that went."""
 CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _COLUMNS: Final = (
     *("txn", "protocol", "metaData", "add.path", "add.size", "add.modificationTime", "add.stats"),
@@ -72,12 +74,21 @@ def read_checkpoint(storage: Storage, version: int, parts: Sequence[str]) -> tup
 
     Raises OSError or ValueError where it is gone or damaged.
     """
-    contents = at_once(storage.read, [f"{LOG}/{name}" for name in parts])
-    actions = [action for content in contents for action in _actions(_table(content))]
+    state, gone, _ = read_own_checkpoint(storage, version, parts)
+    return state, gone
+
+
+def read_own_checkpoint(
+    storage: Storage, version: int, parts: Sequence[str]
+) -> tuple[State, Sequence[Action], int | None]:
+    """The same, and the version from which on it has all files that went; None where it is not one of ours."""
+    tables = [_table(content) for content in at_once(storage.read, [f"{LOG}/{name}" for name in parts])]
+    since = (tables[0].schema.metadata or {}).get(SINCE.encode())
+    actions = [action for table in tables for action in _actions(table)]
     gone = [action for action in actions if "remove" in action]
     # those only: a checkpoint is a state, and what it says of a file that is gone takes nothing out of it
     state = State().after(version, [action for action in actions if "remove" not in action])
-    return replace(state, commit=None), gone
+    return replace(state, commit=None), gone, None if since is None else int(since)
 
 
 def _table(content: bytes) -> pa.Table:

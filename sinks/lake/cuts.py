@@ -104,10 +104,10 @@ def needed_since(name: str, behind: Sequence[Cut], last: Cut, version: int) -> i
 class Cuts:
     """The table of cuts of one lake."""
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, look_seconds: float = 0.0) -> None:
         self._lake = lake
         self.folder = lake.own_folder(FOLDER)
-        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
+        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA, look_seconds)
         self._last: Cut | None = None
 
     def prepare(self) -> None:

@@ -58,6 +58,8 @@ class DeltaLog:
         self.forbidden: PreconditionError | None = None
         self._unknown: PreconditionError | None = None
         self._replayed: dict[int, str | None] = {}
+        self.told = checkpoint
+        """What went up to this version is in a checkpoint, or before the log."""
 
     @classmethod
     def open(cls, storage: Storage, version: int | None = None) -> Self | None:
@@ -116,6 +118,10 @@ class DeltaLog:
         self.commit_bytes = len(text)
         self._go_on(lines)
         return version
+
+    def is_there(self) -> bool:
+        """Is the commit that was seen last still there? Behind one that was forgotten, no other would ever be found."""
+        return self.read(self.state.version) is not None
 
     def commit_id(self, version: int) -> str | None:
         """The id of the commit that made a version; None where the log has none, or none that can be read."""

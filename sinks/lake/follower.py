@@ -20,6 +20,7 @@ from sinks.lake.intake import Intake, Left
 from sinks.lake.large_batch import Wanted
 from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
+from sinks.lake.own_table import LOOK_SECONDS
 from sinks.lake.pace import Cost
 from sinks.lake.recent import RecentChanges
 from sinks.lake.replay import Replay
@@ -44,8 +45,9 @@ class DeltaFollower:
         self._settings = settings
         self._lake = lake
         self._recent = recent or RecentChanges()
-        self._cuts = Cuts(lake)
-        self._standings = Standings(lake, indexes)
+        look_seconds = 0.0 if lake.access is None else LOOK_SECONDS
+        self._cuts = Cuts(lake, look_seconds)
+        self._standings = Standings(lake, indexes, look_seconds)
         self._intake = Intake(settings, lake, self._standings, self._recent, self.stop)
         self._lost: list[Stop] = []
         # by the Delta table's id: one that is copied again has all of this before it again

@@ -1,8 +1,10 @@
 """A batch taken in by the tables that it touches; what cannot be is kept, and holds its key, or stops its table."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from cdc.columns.batch import ChangeBatch, Ranks
 from cdc.columns.changes import RefusedMessage
@@ -16,6 +18,8 @@ from sinks.lake import write
 from sinks.lake.dead_letters import MOST, DeadLetter, DeadLetters
 from sinks.lake.delta_state import Move
 from sinks.lake.layout import Lake
+from sinks.lake.live_table import LiveTable
+from sinks.lake.own_table import LOOK_SECONDS
 from sinks.lake.pace import Cost
 from sinks.lake.recent import RecentChanges
 from sinks.lake.replay import Replay, replay
@@ -50,6 +54,8 @@ class Intake:
         self._stop = stop
         self._dead_letters = DeadLetters(lake)
         self._stopped: list[Stop] = []
+        self._look_seconds = 0.0 if lake.access is None else LOOK_SECONDS
+        self._looked: WeakKeyDictionary[LiveTable, float] = WeakKeyDictionary()
         self.cost = Cost()
         """What the last batch's commits have written."""
         self._touched: set[TableName] = set()
@@ -64,7 +70,7 @@ class Intake:
         """Apply a batch to these tables; `version` is the offset of its last END. Raises what ends everything."""
         touched = [name for name in batch.tables if name in standings]
         # first what other hands have committed: what a table lacks is asked of it as it stands now
-        failures = [(name, _refreshed(standings[name])) for name in touched]
+        failures = [(name, self._look(standings[name])) for name in touched]
         self._stop_for(failures)
         fit = [name for name, failure in failures if failure is None]
         found = [s for s in map(self._standings.of, fit) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
@@ -75,6 +81,15 @@ class Intake:
             futures = [threads.submit(self._apply_table, batch, *each, version) for each in work]
         self._stop_for([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
         self.cost = sum((future.result() for future in futures if not future.exception()), Cost())
+
+    def _look(self, standing: Standing) -> BaseException | None:
+        """Read what other hands have committed; gives why the table cannot go on. On an object store nobody else may
+        write, and each look is a request: there a commit that finds another one in its place looks, too."""
+        now = time.monotonic()
+        if now - self._looked.get(standing.live, float("-inf")) < self._look_seconds:
+            return None
+        self._looked[standing.live] = now
+        return _refreshed(standing)
 
     def _stop_for(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> None:
         """Stop the tables that contradict their changes, and those that are lost, which are copied again; whatever else

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyroaring import BitMap
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrays import Integers
@@ -40,14 +41,23 @@ class Share:
         return range(all_groups * self.number // self.count, all_groups * (self.number + 1) // self.count)
 
 
-def live_rows(storage: Storage, share: Share, table: Table, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """The live rows of a share (the table's Arrow schema, or these columns of it), part by part in the file's order."""
+def live_rows(
+    storage: Storage,
+    share: Share,
+    table: Table,
+    columns: Sequence[str] | None = None,
+    vector: BitMap | None = None,
+) -> Iterator[pa.Table]:
+    """The live rows of a share (the table's Arrow schema, or these columns of it), part by part in the file's order.
+
+    `vector`: the file's, where it is known and need not be read.
+    """
     file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
     groups = share.groups(file.num_row_groups)
     if not groups:
         return
     names, whole = list(table.column_names if columns is None else columns), arrow_schema(table)
-    gone, schema = _gone(storage, share.file), pa.schema([whole.field(name) for name in names])
+    gone, schema = _gone(storage, share.file, vector), pa.schema([whole.field(name) for name in names])
     start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
     # group by group: they are bounded in bytes, and what was read of several would be kept until the last
     batches = (file.iter_batches(PART_ROWS, [group], names) for group in groups)
@@ -56,10 +66,11 @@ def live_rows(storage: Storage, share: Share, table: Table, columns: Sequence[st
         start += len(batch)
 
 
-def _gone(storage: Storage, file: DataFile) -> Integers:
+def _gone(storage: Storage, file: DataFile, vector: BitMap | None) -> Integers:
     """The places in the file that its vector takes away, in order."""
-    vector = file.vector
-    return np.asarray(deletion_vectors.read(vector, storage).to_array() if vector else [], np.int64)
+    if vector is None and file.vector:
+        vector = deletion_vectors.read(file.vector, storage)
+    return np.asarray(vector.to_array() if vector else [], np.int64)
 
 
 def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:

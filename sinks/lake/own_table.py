@@ -22,23 +22,30 @@ from sinks.lake.storage import Storage, at_once
 TOGETHER_EVERY = 200
 """Whoever reads the table opens all its files."""
 TRIES = 20
-REOPEN_SECONDS = 60.0
-"""Now and then the log is read anew: its next commit may be one that is forgotten already."""
+CHECK_SECONDS = 60.0
+"""Now and then it is looked whether the log goes on from here: its next commit may be one that is forgotten already."""
+LOOK_SECONDS = 30.0
+"""How often a writer looks on an object store for what others have written: each look is a request."""
+REMEMBERED_BYTES = 16 * 1024
+"""Rows of up to this size are kept until they are put together with others, which need not read their file then."""
 
 
 class OwnTable:
     """Rows of one Arrow schema in a folder of the lake; safe to use from several threads.
 
-    Other processes may write it, too: behind their commit, one of ours is tried again, or refused by its position.
+    Other processes may write it, too: behind their commit, one of ours is tried again, or refused by its position. What
+    they have written is looked for every `look_seconds`, with each question by default.
     """
 
-    def __init__(self, storage: Storage, name: str, schema: pa.Schema) -> None:
+    def __init__(self, storage: Storage, name: str, schema: pa.Schema, look_seconds: float = 0.0) -> None:
         self._storage = storage
         self._name = name
         self._schema = schema
         self._log: DeltaLog | None = None
         self._lock = threading.RLock()
-        self._opened = 0.0
+        self._look_seconds = look_seconds
+        self._looked = self._checked = float("-inf")
+        self._rows: dict[str, pa.Table] = {}
 
     def prepare(self) -> None:
         """Make the table if it is not there, or give it the columns that it lacks."""
@@ -56,11 +63,25 @@ class OwnTable:
     def state(self) -> State | None:
         """The table as it stands now; None when there is none."""
         with self._lock:
-            if self._log is None or time.monotonic() - self._opened > REOPEN_SECONDS:
-                self._log, self._opened = self._newly_opened(), time.monotonic()
-            else:
-                self._log.refresh()
+            now = time.monotonic()
+            if self._log is None:
+                self._log, self._looked, self._checked = self._newly_opened(), now, now
+            elif now - self._looked >= self._look_seconds:
+                self._looked = now
+                self._look(self._log, now)
             return self._log.state if self._log else None
+
+    def _look(self, log: DeltaLog, now: float) -> None:
+        """Read what others have committed."""
+        if log.refresh() or now - self._checked < CHECK_SECONDS:
+            return
+        self._checked = now
+        if not log.is_there():
+            self._log = self._newly_opened()
+
+    def look(self) -> None:
+        """Let the next question look for what others have written."""
+        self._looked = float("-inf")
 
     def _newly_opened(self) -> DeltaLog | None:
         try:
@@ -75,7 +96,8 @@ class OwnTable:
             assert self._log is not None
             if move and not move.stands(self._log.state):
                 raise self._moved()
-            added = data_files.write(self._storage, self._packed(rows), self._schema.names)
+            packed = self._packed(rows)
+            added = data_files.write(self._storage, packed, self._schema.names)
             actions: list[Action] = [added.added()]
             if move:
                 actions.append(move.action)
@@ -83,6 +105,8 @@ class OwnTable:
             for _ in range(TRIES):
                 try:
                     self._commit(self._log, actions, "WRITE")
+                    if packed.nbytes <= REMEMBERED_BYTES:
+                        self._rows[added.path] = packed
                     return
                 except Conflict:
                     self._log.refresh()
@@ -138,6 +162,7 @@ class OwnTable:
             now = now_ms()
             one = data_files.write(self._storage, rows, self._schema.names)
             removed = [file.removed(now, data_change=False) for file in files]
+            self._rows.clear()
             try:
                 self._commit(self._log, [*removed, one.added(data_change=False)], "OPTIMIZE")
             except Conflict:
@@ -149,6 +174,7 @@ class OwnTable:
             state = self.state()
             if state is None or self._log is None:
                 return
+            self._rows.clear()
             now, one = now_ms(), data_files.write(self._storage, self._packed(rows), self._schema.names)
             try:
                 self._commit(self._log, [*(file.removed(now) for file in state.files.values()), one.added()], "WRITE")
@@ -169,6 +195,8 @@ class OwnTable:
                 forget(self._log, retention)
 
     def _read(self, file: DataFile) -> pa.Table:
+        if (known := self._rows.get(file.path)) is not None:
+            return known
         try:
             there = pq.ParquetFile(self._storage.open(file.path))
             found = there.read([name for name in self._schema.names if name in there.schema_arrow.names])

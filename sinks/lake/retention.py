@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc.core.errors import HistoryLostError
-from sinks.lake.checkpoint_read import LOG, checkpoints_in, read_checkpoint
+from sinks.lake.checkpoint_read import LOG, checkpoints_in, read_own_checkpoint
 from sinks.lake.damage import damage_of
 from sinks.lake.data_files import CHANGE_FOLDER
 from sinks.lake.delta_log import DeltaLog, LogDamagedError, version_of
@@ -102,7 +102,7 @@ def _forget_until(log: DeltaLog, past: Past, version: int) -> int:
     """Delete what commits up to this checkpoint took out of the table, and then the commits before it."""
     commits = range(past.first, version + 1)
     try:
-        state, _ = read_checkpoint(log.storage, version, past.checkpoints[version])
+        state, removed, since = read_own_checkpoint(log.storage, version, past.checkpoints[version])
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError) or not damage_of(error):
             raise
@@ -110,8 +110,12 @@ def _forget_until(log: DeltaLog, past: Past, version: int) -> int:
         del past.checkpoints[version]
         past.old_ms = None
         return 0
+    if since is not None and since <= past.first:
+        went = {path for action in removed for path in paths_of(action["remove"])}
+    else:
+        went = _taken_out(_read_ahead(log, commits))
     # none of a table's files comes back once it has gone, but by another hand's RESTORE, which is another table
-    gone = _taken_out(_read_ahead(log, commits)) - made_of(state) - made_of(log.state)
+    gone = went - made_of(state) - made_of(log.state)
     older = [each for each in past.checkpoints if each < version]
     names = [
         *(f"{each:020}.json" for each in commits[:-1]),

@@ -29,9 +29,10 @@ def rewritten(live: LiveTable, paths: Collection[str]) -> bool:
     """
     with live.lock:
         table, files = live.table, [live.state.files[path] for path in paths if path in live.state.files]
-        kept = [_live_places(file.rows, live.vector(file.path)) for file in files]
+        vectors = [live.vector(file.path) for file in files]
+        kept = [_live_places(file.rows, vector) for file, vector in zip(files, vectors, strict=True)]
     # without the lock: batches need not wait for it, and `_died_meanwhile` finds what they did
-    new, keys = _written(live, files)
+    new, keys = _written(live, files, vectors)
     with live.lock:
         # of other columns meanwhile, it would know rows without a key by other bits
         same = live.table == table and all(file.path in live.state.files for file in files)
@@ -48,9 +49,13 @@ def _live_places(rows: int, vector: BitMap) -> Rows:
     return np.flatnonzero(alive)
 
 
-def _written(live: LiveTable, files: Sequence[DataFile]) -> tuple[DataFile, KeyBits]:
-    """The live rows of files as one new file, and their keys; of the rows, few are in memory at a time."""
-    reading = (parts_of(live_rows(live.storage, Share(file), live.table), live.table.name, file.path) for file in files)
+def _written(live: LiveTable, files: Sequence[DataFile], vectors: Sequence[BitMap]) -> tuple[DataFile, KeyBits]:
+    """The rows that these vectors leave of files as one new file, and their keys; of the rows, few are in memory at a
+    time."""
+    table, reading = live.table, []
+    for file, vector in zip(files, vectors, strict=True):
+        rows = live_rows(live.storage, Share(file), table, vector=vector)
+        reading.append(parts_of(rows, table.name, file.path))
     parts, keys = chain.from_iterable(reading), [empty()]
 
     def batches() -> Iterator[pa.RecordBatch]:

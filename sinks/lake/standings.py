@@ -72,10 +72,10 @@ class Standing:
 class Standings:
     """The tables that have a copy, those that are stopped among them; `indexes` is a folder for the indexes of keys."""
 
-    def __init__(self, lake: Lake, indexes: Path) -> None:
+    def __init__(self, lake: Lake, indexes: Path, look_seconds: float = 0.0) -> None:
         self._lake = lake
         self._indexes = indexes
-        self._table_list = TableList(lake)
+        self._table_list = TableList(lake, look_seconds)
         self._stopped = StoppedTables(lake)
         self._tables: dict[TableName, LiveTable] = {}
         # tables that cannot be opened: why, and when that was tried
@@ -95,6 +95,7 @@ class Standings:
 
     def forget(self, names: Iterable[TableName]) -> None:
         """Look at tables anew: somebody has put others in their places."""
+        self._table_list.look()
         for name in names:
             self._tables.pop(name, None)
             self._lost.pop(name, None)

@@ -18,8 +18,8 @@ SCHEMA = pa.schema([pa.field("schema", pa.string()), pa.field("table", pa.string
 class TableList:
     """The lake's list of its tables."""
 
-    def __init__(self, lake: Lake) -> None:
-        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
+    def __init__(self, lake: Lake, look_seconds: float = 0.0) -> None:
+        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA, look_seconds)
         self._read: tuple[int, list[TableName]] | None = None
 
     def add(self, names: Sequence[TableName]) -> None:
@@ -33,6 +33,10 @@ class TableList:
         """List these no more."""
         gone = [(pc.field("schema") == name.schema) & (pc.field("table") == name.table) for name in names]
         self._table.put_together(~reduce(or_, gone))
+
+    def look(self) -> None:
+        """Let the next question look for what others have listed."""
+        self._table.look()
 
     def names(self) -> list[TableName]:
         """The listed tables, in the order of their names."""

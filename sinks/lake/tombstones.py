@@ -26,6 +26,7 @@ class Tombstones:
     def __init__(self) -> None:
         self._came: dict[_File, int] = {}
         self._kept: dict[_File, Action] = {}
+        self._news: dict[_File, Action] = {}
 
     def restore(self, actions: Iterable[Action]) -> None:
         """Take in the `remove` actions of a checkpoint."""
@@ -38,6 +39,7 @@ class Tombstones:
         for action in actions:
             if "remove" in action:
                 file = _file(action["remove"])
+                self._news[file] = action
                 if now - self._came.pop(file, 0) > LIVED_MS:
                     self._kept[file] = action
         for action in actions:
@@ -46,6 +48,8 @@ class Tombstones:
                 self._came[file] = now
                 # brought back by somebody's RESTORE
                 self._kept.pop(file, None)
+                self._news.pop(file, None)
+        self._news |= {(each["path"], None): _as_removed(each, now) for each in _only_changes(actions)}
 
     def __contains__(self, path: object) -> bool:
         """May a file of this path have been in the table, and gone? Files that are named like ours were, where they
@@ -58,7 +62,24 @@ class Tombstones:
         self._kept = {file: each for file, each in kept if int(each["remove"].get("deletionTimestamp") or 0) > until_ms}
 
     def all(self) -> list[Action]:
+        """Those of what was there for long."""
         return list(self._kept.values())
+
+    def taken(self) -> list[Action]:
+        """All that goes into a checkpoint that is made now: besides, what went since the last one, however short it was
+        there. So whoever forgets what leads up to it reads the checkpoint alone."""
+        news, self._news = self._news, {}
+        return list((self._kept | news).values())
+
+
+def _only_changes(actions: Sequence[Action]) -> list[Mapping[str, Any]]:
+    """Change data that is in no data file: it goes with its commit."""
+    added = {action["add"]["path"] for action in actions if "add" in action}
+    return [action["cdc"] for action in actions if "cdc" in action and action["cdc"]["path"] not in added]
+
+
+def _as_removed(change: Mapping[str, Any], now: int) -> Action:
+    return {"remove": {"path": change["path"], "deletionTimestamp": now, "dataChange": False, "size": change["size"]}}
 
 
 def _file(action: Mapping[str, Any]) -> _File:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from sinks.lake import checkpoint, upkeep
 from sinks.lake.checkpoint import due_checkpoint, write_checkpoint
 from sinks.lake.copied_files import room_for_copy
 from sinks.lake.delta_log import DeltaLog
@@ -117,8 +118,8 @@ def test_a_damaged_checkpoint_is_passed_over_and_made_anew(folder_lake: PlacedLa
         transact(follower, number)
     DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
     transact(follower, 15)
-    checkpoint = newest(lake.disk(THINGS.name) / "_delta_log", "*.checkpoint.parquet")
-    harm(checkpoint)
+    newest_one = newest(lake.disk(THINGS.name) / "_delta_log", "*.checkpoint.parquet")
+    harm(newest_one)
     follower = follower_of(lake)
     assert not follower.check_tables()
     transact(follower, 20)
@@ -130,7 +131,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_made_anew(folder_lake: PlacedLa
     due = due_checkpoint(log, 0)
     assert due is not None
     write_checkpoint(log, due)
-    assert not checkpoint.exists()
+    assert not newest_one.exists()
     forget(log, Retention(0, log.state.version))
     assert {each["big"] for each in read_by_delta_rs(lake).values()} == {"at 20"}
     again = DeltaLog.open(lake.table(THINGS.name))
@@ -156,7 +157,7 @@ def test_one_that_has_nothing_but_a_damaged_checkpoint_is_copied_into_a_new_log(
 
 def test_the_upkeep_of_the_others_goes_on(folder_lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, follower = folder_lake, copied(folder_lake)
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 1)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 1)
     monkeypatch.setattr(upkeep, "MOST_DEAD", 0.01)
     transact(follower, 10, only=KEYS[:5])
     follower = follower_of(lake)

@@ -42,7 +42,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def checkpointed(live: LiveTable) -> Path:
     """Write a checkpoint of the table as it is; where its rows lie."""
-    write_checkpoint(live.log, checkpoint.Checkpoint(live.state, live.log.tombstones.all()))
+    write_checkpoint(live.log, checkpoint.made(live.log))
     return Path("_delta_log", f"{live.state.version:020}.checkpoint.parquet")
 
 

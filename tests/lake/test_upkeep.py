@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.core import model
 from cdc.core.change import Delete, Key, Place, Row
 from sinks.lake import checkpoint, retention, rewrite
-from sinks.lake.checkpoint import Checkpoint, due_checkpoint, write_checkpoint
+from sinks.lake.checkpoint import due_checkpoint, made, write_checkpoint
 from sinks.lake.delta_log import DeltaLog
 from sinks.lake.delta_state import DataFile
 from sinks.lake.live_table import LiveTable
@@ -88,7 +88,7 @@ def test_another_process_forgets_what_the_first_has_removed(lake: PlacedLake, mo
     folder = lake.disk(THINGS.name)
     assert len(list(folder.glob("*.parquet"))) > 40
     again = opened(lake, index="new")
-    write_checkpoint(again.log, Checkpoint(again.state, again.log.tombstones.all()))
+    write_checkpoint(again.log, made(again.log))
     forget(again.log, Retention(0, again.state.version))
     assert {path.name for path in folder.glob("*.parquet")} == set(again.state.files)
     assert read_by_delta_rs(lake) == expected(rows)

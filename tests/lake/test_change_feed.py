@@ -1,0 +1,68 @@
+"""The change feed of our commits as Spark reads it (`readChangeFeed`), over large vectors, TRUNCATE and other hands.
+
+Spark works out from vectors what a commit without change data has deleted, and cannot where the difference takes more
+than 64 KB (delta-io/delta issue 5662). Our commits name their change data; those of other hands may not.
+"""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from cdc.core.change import Delete, Insert, Place, Row, Truncate
+from sinks.lake.live_table import LiveTable
+from tests.core.histories import THINGS
+from tests.lake.places import PlacedLake, in_folder
+from tests.lake.tables import apply, copied, opened, row, update
+
+T = THINGS.name
+MANY = 600_000
+"""Of these, every third is deleted at first: the vector that this takes has more than 64 KB."""
+DELETED = range(0, MANY, 3)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> PlacedLake:
+    made = in_folder(tmp_path)
+    copied(made, THINGS, [row(n, "old") for n in range(MANY)])
+    return made
+
+
+@pytest.fixture
+def writer(lake: PlacedLake) -> LiveTable:
+    """Who has deleted every third row."""
+    found = opened(lake)
+    apply(found, [Delete(T, Place(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
+    [file] = found.state.files.values()
+    assert file.vector is not None
+    assert file.vector.size > 64 * 1024
+    return found
+
+
+def feed(spark: SparkSession, lake: PlacedLake, version: int) -> dict[str, tuple[int, int]]:
+    """What happened in a version, as Spark tells it: how many rows, and the sum of their ids."""
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    frame = reader.option("startingVersion", version).option("endingVersion", version).load(lake.folder(T))
+    rows = frame.groupBy("_change_type").agg(f.count("id").alias("rows"), f.sum("id").alias("ids")).collect()
+    return {each["_change_type"]: (each["rows"], each["ids"]) for each in rows}
+
+
+def test_over_a_vector_of_more_than_64_kb(lake: PlacedLake, writer: LiveTable, spark: SparkSession) -> None:
+    assert feed(spark, lake, writer.state.version) == {"delete": (len(DELETED), sum(DELETED))}
+    apply(writer, [*update(2, row(1, "new")), Delete(T, Place(2, 2), (2,))], 2)
+    assert feed(spark, lake, writer.state.version) == {"update_postimage": (1, 1), "delete": (1, 2)}
+
+
+def test_over_a_truncate_and_what_came_behind_it(lake: PlacedLake, writer: LiveTable, spark: SparkSession) -> None:
+    behind: Row = row(MANY, "behind")
+    apply(writer, [*update(2, row(1, "x")), Truncate(T, Place(3, 1)), Insert(T, Place(3, 2), (MANY,), behind)], 2)
+    left = [n for n in range(MANY) if n % 3]
+    assert feed(spark, lake, writer.state.version) == {"delete": (len(left), sum(left)), "insert": (1, MANY)}
+
+
+def test_over_another_hands_delete(lake: PlacedLake, writer: LiveTable, spark: SparkSession) -> None:
+    spark.sql(f"DELETE FROM delta.`{lake.folder(T)}` WHERE id IN (1, 2, 7)")
+    assert feed(spark, lake, writer.refresh().version) == {"delete": (3, 10)}
+    apply(writer, update(2, row(4, "new")), 2)
+    assert feed(spark, lake, writer.state.version) == {"update_postimage": (1, 4)}

@@ -1,0 +1,119 @@
+"""What a lake on an object store asks of it: each request takes its time, and is paid for."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+
+from cdc.columns.batch import DecodedBatch, TableChanges
+from cdc.columns.ends import of_values
+from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.transaction import TransactionEnd
+from sinks.lake import checkpoint, own_table
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.own_table import OwnTable
+from sinks.lake.settings import DeltaSettings
+from sinks.lake.table_list import SCHEMA
+from tests.columns.model_changes import as_columns
+from tests.core.histories import THINGS
+from tests.lake.places import PlacedLake, on_server
+from tests.lake.tables import row, update, written
+from tests.object_store_fixture import S3Server
+
+BATCHES = 30
+
+
+@pytest.fixture
+def lake(s3_server: S3Server, tmp_path: Path) -> PlacedLake:
+    return on_server(s3_server, tmp_path)
+
+
+def follower_of(lake: PlacedLake) -> DeltaFollower:
+    return DeltaFollower(DeltaSettings(kind="delta", path=lake.path, s3=lake.access), lake, lake.indexes / "index")
+
+
+def batch(rank: int) -> DecodedBatch:
+    changes = update(rank, row(rank % 300, f"x {rank}"), row(1 + rank % 300, "y"))
+    end = TransactionEnd(rank, rank, Lsn(rank * 10), 0, {str(THINGS.name): 2})
+    return DecodedBatch(of_values([end]), {THINGS.name: TableChanges(as_columns(THINGS, changes), np.full(2, rank))})
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each kind of request was made."""
+    found = Counter[str]()
+
+    def counted(name: str) -> None:
+        ask = getattr(obstore, name)
+
+        def request(*arguments: Any, **options: Any) -> Any:
+            found[name] += 1
+            return ask(*arguments, **options)
+
+        monkeypatch.setattr(obstore, name, request)
+
+    for name in ("get", "get_range", "head", "put", "delete", "list_with_delimiter", "open_writer"):
+        counted(name)
+    return found
+
+
+def test_a_batch_is_seven_requests_and_the_upkeep_some_more(lake: PlacedLake, asked: Counter[str]) -> None:
+    """Rows, vector, commit and the look that the log is there; the same of the cut, without a vector."""
+    follower = follower_of(lake)
+    follower.prepare([THINGS])
+    follower.load(THINGS, [written(lake, THINGS, [row(n, "old") for n in range(400)])], Bookmark(Lsn(1), 4711, 1))
+    follower.first_cut(0)
+    follower.adopt(follower.joining())
+
+    def go_on(ranks: range) -> None:
+        for rank in ranks:
+            # as the stream does for each run
+            follower.joining()
+            follower.taking_part()
+            follower.apply(batch(rank), Position(1, rank, Lsn(rank * 10), 0))
+            follower.left()
+
+    go_on(range(10, 12))
+    asked.clear()
+    go_on(range(12, 12 + BATCHES))
+    assert asked == {"put": 5 * BATCHES, "head": 2 * BATCHES}
+    asked.clear()
+    for rank in range(100, 100 + BATCHES):
+        go_on(range(rank, rank + 1))
+        follower.maintain([])
+    assert asked.total() <= 11 * BATCHES, asked
+
+
+def test_another_writers_table_is_seen_in_time(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = follower_of(lake)
+    follower.prepare([])
+    assert follower.tables() == []
+    other = follower_of(lake)
+    other.prepare([THINGS])
+    other.load(THINGS, [written(lake, THINGS, [row(1, "old")])], Bookmark(Lsn(1), 4711, 1))
+    # who is told of it looks at once
+    follower.reopen([THINGS.name])
+    assert follower.tables() == [THINGS]
+    late = follower_of(lake)
+    late.prepare([])
+    monkeypatch.setattr(own_table, "LOOK_SECONDS", 0.0)
+    assert late.tables() == [THINGS]
+
+
+def test_a_log_whose_next_commit_is_forgotten_already_is_opened_anew(
+    lake: PlacedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a machine that slept: the next version would never be found."""
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
+    slept, other = (OwnTable(lake.own_table("tables"), "tables", SCHEMA) for _ in range(2))
+    slept.append([{"schema": "public", "table": "first"}])
+    for number in range(12):
+        other.append([{"schema": "public", "table": f"t{number}"}])
+        other.maintain(0)
+    last = other.state()
+    assert last is not None
+    monkeypatch.setattr(own_table, "CHECK_SECONDS", 0.0)
+    assert slept.state() == last
