@@ -1,5 +1,6 @@
 """`cdc status`: how everything stands."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,6 +59,7 @@ def _show(found: "Status") -> None:
             else ("not known" if found.source_lsn is None else "missing"),
             "connector": f"{connector['name']} {connector['state']}, tasks {', '.join(connector['tasks']) or 'none'}",
             "log": f"at {format_lsn(log.lsn)}{_age(found.log_age)}" if log else "no transaction seen",
+            "lake writes": _writes(found.lake_writes),
         }
     )
     output.data("")
@@ -74,6 +76,15 @@ def _show(found: "Status") -> None:
     output.table(columns, [_follower(name, state) for name, state in found.followers.items()])
     for problem in found.problems:
         output.say(f"problem: {problem}")
+
+
+def _writes(hourly: Mapping[str, int] | None) -> str:
+    """What keeping the lake fresh costs now."""
+    if hourly is None:
+        return "not known"
+    requests = f", {hourly['requests']:,} requests" if "requests" in hourly else ""
+    written = f"{hourly['commits']:,} commits, {hourly['files']:,} files, {hourly['bytes'] / 2**20:,.0f} MiB"
+    return f"{written}{requests} an hour, kept for history_hours"
 
 
 def _age(seconds: float | None) -> str:

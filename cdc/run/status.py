@@ -82,6 +82,8 @@ class Status:
     log_end: TransactionEnd | None
     connector: Mapping[str, Any] | None
     followers: Mapping[str, FollowerState]
+    lake_writes: Mapping[str, int] | None
+    """What the lake writes in an hour, at the present rate: commits, files, bytes, and requests of an object store."""
     problems: Sequence[CdcError]
     log_age: float | None = None
     """Seconds since the newest commit in the log, by the source's clock."""
@@ -96,6 +98,7 @@ class Status:
             "log": self._log_json(),
             "connector": dict(self.connector) if self.connector else None,
             "followers": {name: state.as_json() for name, state in self.followers.items()},
+            "lake_writes": self.lake_writes,
             "problems": [str(problem) for problem in self.problems],
         }
 
@@ -158,7 +161,9 @@ class Collector:
             for name, at in positions.items()
         }
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
-        return Status(self._lsn, rows, state, last, connector, followers, tuple(self._problems), age)
+        price = self._asked(lake.price)
+        writes = price.as_json(requests=self._settings.delta[1].access is not None) if price else None
+        return Status(self._lsn, rows, state, last, connector, followers, writes, tuple(self._problems), age)
 
     def _note_tables(self, lake: DeltaFollower) -> None:
         """Note the tables that are followed no further, or not yet, and those that have dead letters."""

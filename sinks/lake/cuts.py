@@ -18,6 +18,7 @@ from cdc.core.table import TableName
 from sinks.lake.delta_state import DataFile, Move, State, reached
 from sinks.lake.layout import Lake
 from sinks.lake.own_table import OwnTable
+from sinks.lake.price import Price
 
 FOLDER = "cuts"
 _SHIFT = 1
@@ -170,6 +171,10 @@ class Cuts:
     @property
     def _capture_id(self) -> str:
         return f"{self._lake.app_id}/capture"
+
+    def price(self) -> Price:
+        """What making cuts costs."""
+        return self._table.price()
 
     def maintain(self, hours: float, needed: int | None) -> None:
         """Keep the table small: cuts go that are older than so many hours, unless they are behind the one at `needed`.

@@ -15,6 +15,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError
 from sinks.lake.checkpoint_read import CHECKPOINT, LOG, POINTER, checkpointed
 from sinks.lake.delta_state import Action, State, commit_id, committed_ms, is_given, now_ms
 from sinks.lake.foreign import ENGINE, changed_rows, forbidden, is_copy, unknown
+from sinks.lake.price import Written
 from sinks.lake.storage import Storage, at_once
 from sinks.lake.tombstones import Tombstones
 
@@ -48,6 +49,7 @@ class DeltaLog:
         self.state = state
         self.checkpoint = checkpoint
         self.tombstones = Tombstones()
+        self.written = Written()
         self.commit_bytes = 0
         """How large the last commit of ours is."""
         self.committed_ms = 0
@@ -169,6 +171,7 @@ class DeltaLog:
         self.state = self.state.after(version, actions)
         self.committed_ms = committed_ms(actions)
         self.tombstones.take_in(actions)
+        self.written.take_in(actions)
         if any("protocol" in action or "metaData" in action for action in actions):
             self._note_features()
 

@@ -22,6 +22,7 @@ from sinks.lake.layout import Lake
 from sinks.lake.live_table import LiveTable
 from sinks.lake.own_table import LOOK_SECONDS
 from sinks.lake.pace import Cost
+from sinks.lake.price import Price
 from sinks.lake.recent import RecentChanges
 from sinks.lake.replay import Replay
 from sinks.lake.retention import Retention
@@ -202,6 +203,11 @@ class DeltaFollower:
     def cost(self) -> Cost:
         """What the last batch has written, its cut included."""
         return self._intake.cost + CUT
+
+    def price(self) -> Price:
+        """What keeping the lake fresh costs at the present rate, its cuts included."""
+        tables = (standing.live.log.written.price() for standing in self._standings.all().values())
+        return sum(tables, self._cuts.price())
 
     def first_cut(self, committed_ms: int) -> None:
         """Mark the copies themselves as a cut, before any batch: it stands where the oldest of them does."""

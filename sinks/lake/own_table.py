@@ -16,6 +16,7 @@ from sinks.lake.checkpoint import due_checkpoint, write_checkpoint
 from sinks.lake.damage import damage_of
 from sinks.lake.delta_log import Conflict, DeltaLog, LogDamagedError
 from sinks.lake.delta_state import Action, DataFile, Move, State, now_ms
+from sinks.lake.price import Price
 from sinks.lake.retention import Retention, forget
 from sinks.lake.storage import Storage, at_once
 
@@ -88,6 +89,12 @@ class OwnTable:
             return DeltaLog.open(self._storage)
         except LogDamagedError as error:
             raise _lost(error.what) from error
+
+    def price(self) -> Price:
+        """What writing it costs."""
+        with self._lock:
+            self.state()
+            return self._log.written.price() if self._log else Price()
 
     def append(self, rows: Sequence[Mapping[str, Any]], move: Move | None = None) -> None:
         """Add rows, with a move where there is one; raises RefusedError when another writer has made it before."""

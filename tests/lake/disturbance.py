@@ -38,9 +38,9 @@ class Disturbance:
 
 
 @contextmanager
-def disturbed(endpoint: str) -> Iterator[tuple[str, Disturbance]]:
+def disturbed(endpoint: str, what: Disturbance | None = None) -> Iterator[tuple[str, Disturbance]]:
     """An address that leads to the store at `endpoint`, and what happens on the way."""
-    what = Disturbance()
+    what = what or Disturbance()
     server = _Server(what, urlsplit(endpoint).netloc)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -3,7 +3,20 @@
 from collections.abc import Mapping
 
 from tests.bench.goal import Goal
-from tests.bench.goals import backlog, commands, filling, idle, keys, lag, search_lag, snapshot, start, tables, upkeep
+from tests.bench.goals import (
+    backlog,
+    commands,
+    filling,
+    growth,
+    idle,
+    keys,
+    lag,
+    search_lag,
+    snapshot,
+    start,
+    tables,
+    upkeep,
+)
 from tests.bench.goals import verify as verifying
 
 GOALS: Mapping[str, Goal] = {
@@ -19,6 +32,10 @@ GOALS: Mapping[str, Goal] = {
         tables.MANY_TABLES,
         tables.IDLE_TABLES,
         upkeep.AFTER_BATCHES,
+        growth.BYTES,
+        growth.MEMORY_OF_ONE,
+        growth.MEMORY_OF_TWENTY,
+        growth.ON_OBJECT_STORE,
         start.QUIET,
         start.BUSY,
         idle.ONE_PIPELINE,

@@ -1,0 +1,54 @@
+"""What keeping a table fresh costs is told by its newest commits, to whoever opens its log."""
+
+from pathlib import Path
+
+import pytest
+
+from cdc.core.change import Delete, Place
+from sinks.lake import price
+from sinks.lake.delta_log import DeltaLog
+from sinks.lake.delta_state import now_ms
+from sinks.lake.price import Price
+from tests.core.histories import THINGS
+from tests.lake.places import in_folder
+from tests.lake.tables import apply, copied, opened, row, update
+
+
+def test_the_files_of_commits_and_their_bytes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = in_folder(tmp_path)
+    copied(lake, THINGS, [row(n, "old") for n in range(300)], files=2)
+    writer, folder = opened(lake), lake.disk(THINGS.name)
+    before = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    for rank in range(1, 11):
+        apply(
+            writer,
+            [*update(rank, row(rank, "x"), row(200 + rank, "y")), Delete(THINGS.name, Place(rank, 9), (150 + rank,))],
+            rank,
+        )
+    made = [path for path in folder.rglob("*") if path.is_file() and path not in before]
+    # of eleven commits, the copy's among them, all within a minute
+    monkeypatch.setattr(price, "HOUR_MS", price.LEAST_MS)
+    log = DeltaLog.open(lake.table(THINGS.name))
+    assert log is not None
+    found = log.written.price()
+    assert (found.commits, found.files) == (11, len(made) + 3)
+    files = sum(path.stat().st_size for path in made if path.suffix != ".json")
+    copy = sum(size for path, size in before.items() if path.suffix == ".parquet")
+    # but for what frames the vectors
+    assert 0.95 * (files + copy) < found.bytes <= files + copy
+
+
+def test_of_a_table_that_rests_the_price_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = in_folder(tmp_path)
+    copied(lake, THINGS, [row(1, "old")])
+    writer = opened(lake)
+    busy = writer.log.written.price()
+    now = now_ms()
+    monkeypatch.setattr(price, "now_ms", lambda: now + 10 * price.HOUR_MS)
+    assert writer.log.written.price().commits < busy.commits / 100
+
+
+def test_requests_are_told_of_an_object_store_only() -> None:
+    hourly = Price(600, 1800, 9e6)
+    assert hourly.as_json(requests=False) == {"commits": 600, "files": 1800, "bytes": 9_000_000}
+    assert hourly.as_json(requests=True)["requests"] == 3000
