@@ -26,6 +26,8 @@ MOST_DEAD: Final = 0.25
 """A file with a larger part of dead rows is written anew: until then they are read, and every commit that touches it
 writes its whole vector, which from a sixteenth on grows no further. At 500 random updates a second in a million rows,
 0.07 would write 4.2 times the updated rows by this alone, 0.25 writes 0.8 times."""
+TINY_BYTES: Final = 256 * 1024
+"""Dead rows in smaller files cost next to nothing: they go when the files are put together with others."""
 SWEEP_SECONDS: Final = 86_400.0
 
 
@@ -51,7 +53,7 @@ def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
     """Groups of files that are to become one file each: those with many dead rows, and the smallest of too many."""
     dead, small = list[DataFile](), list[DataFile]()
     for file in files:
-        if file.rows - file.live_rows > MOST_DEAD * file.rows:
+        if file.size > TINY_BYTES and file.rows - file.live_rows > MOST_DEAD * file.rows:
             dead.append(file)
         elif file.size < LARGEST_BYTES:
             small.append(file)
