@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 from pyroaring import BitMap, BitMap64
 
 from sinks.lake.storage import Storage
@@ -14,7 +15,10 @@ from sinks.lake.storage import Storage
 MAGIC = 1681511377
 FORMAT_VERSION = b"\x01"
 _ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_DIGITS = {character: value for value, character in enumerate(_ALPHABET)}
+_CHARACTERS = np.frombuffer(_ALPHABET, np.uint8)
+_VALUES = np.zeros(256, np.int64)
+_VALUES[_CHARACTERS] = np.arange(85)
+_POWERS = 85 ** np.arange(4, -1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,13 @@ class Descriptor:
 
 
 class VectorFile:
-    """Vectors of several data files on their way into one file."""
+    """Vectors of several data files on their way into one file, or into the log while there is room in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_log_bytes: int = 0) -> None:
         self._name = uuid.uuid4()
         self._parts = [FORMAT_VERSION]
         self._size = len(FORMAT_VERSION)
+        self._left_in_log = in_log_bytes
 
     @property
     def path(self) -> str:
@@ -83,15 +88,20 @@ class VectorFile:
 
     @property
     def content(self) -> bytes:
-        """All of the file, empty when nothing was added."""
+        """All of the file, empty when nothing was added to it."""
         return b"".join(self._parts) if len(self._parts) > 1 else b""
 
     def add(self, rows: BitMap) -> Descriptor:
-        """Store a vector here.
+        """Store a vector: in its descriptor as long as `in_log_bytes` are left, else here.
 
-        Never in its descriptor, as small ones may be: Spark's VACUUM fails on those (delta-spark 4.4.0, MatchError).
+        Spark's VACUUM fails on a table with vectors in descriptors, in the table or among its tombstones (delta-spark
+        4.4.0, MatchError in `VacuumCommand`); it reads them, as delta-rs and polars do. So they are only for places
+        where nobody runs VACUUM: `Storage.vectors_in_log_bytes`.
         """
         data = pack(rows)
+        if len(data) <= self._left_in_log:
+            self._left_in_log -= len(data)
+            return Descriptor("i", _to_z85(data), len(data), len(rows))
         offset = self._size
         # the frame is big-endian, what is in it little-endian ("Deletion Vector File Storage Format")
         framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
@@ -142,18 +152,12 @@ def framed(descriptor: Descriptor, file: bytes) -> BitMap:
 
 def _to_z85(data: bytes) -> str:
     """Z85 (ZeroMQ RFC 32): base 85, four bytes a time, padded with zeros."""
-    padded = data + bytes(-len(data) % 4)
-    out = bytearray()
-    for (word,) in struct.iter_unpack(">I", padded):
-        out += bytes(_ALPHABET[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
-    return out.decode()
+    words = np.frombuffer(data + bytes(-len(data) % 4), ">u4").astype(np.int64)
+    characters: bytes = _CHARACTERS[words[:, None] // _POWERS % 85].tobytes()
+    return characters.decode()
 
 
 def _from_z85(text: str) -> bytes:
-    words = []
-    for at in range(0, len(text), 5):
-        word = 0
-        for character in text[at : at + 5].encode():
-            word = word * 85 + _DIGITS[character]
-        words.append(struct.pack(">I", word))
-    return b"".join(words)
+    digits = _VALUES[np.frombuffer(text.encode(), np.uint8)].reshape(-1, 5)
+    words: bytes = (digits @ _POWERS).astype(">u4").tobytes()
+    return words

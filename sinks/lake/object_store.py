@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import obstore
 import pyarrow as pa
@@ -41,6 +41,7 @@ class ObjectStore:
     bucket: str
     prefix: str
     access: S3Settings
+    vectors_in_log_bytes: ClassVar[int] = 32 * 1024
 
     @classmethod
     def at(cls, root: str, access: S3Settings) -> Self:

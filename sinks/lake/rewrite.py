@@ -72,7 +72,7 @@ def _written(live: LiveTable, files: Sequence[DataFile], vectors: Sequence[BitMa
 def _replaced(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows], new: DataFile, keys: KeyBits) -> bool:
     """Commit the new file in place of the others; False when another writer was there first."""
     gone, now = _died_meanwhile(live, files, kept), now_ms()
-    vectors = VectorFile()
+    vectors = VectorFile(live.storage.vectors_in_log_bytes)
     added = with_vector(new, vectors.add(gone)) if gone else new
     marks = [vectors.path] if vectors.content else []
     if marks:

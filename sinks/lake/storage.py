@@ -25,6 +25,10 @@ class Storage(Protocol):
     It travels to Spark's tasks, whole: what it needs to be reached is in it.
     """
 
+    @property
+    def vectors_in_log_bytes(self) -> int:
+        """A commit's vectors of up to so many bytes stand in the log itself, which saves a file."""
+
     def make(self) -> None:
         """Make the root, where that is something to be made; raises PreconditionError where no table could be kept."""
 
@@ -82,6 +86,9 @@ def at_once(ask: Callable[[Asked], Answer], items: Sequence[Asked]) -> list[Answ
 
 class Folder:
     """A `Storage` in a local folder."""
+
+    # other hands may run VACUUM in it, and Spark's fails on vectors in the log
+    vectors_in_log_bytes = 0
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)

@@ -100,7 +100,7 @@ def _commit(live: LiveTable, effect: Effect, move: Move) -> int:
     live.take_in_files()
     # anew with every try: another writer has brought files, and vectors, that were not looked at
     marks = {} if effect.truncated else _marks(live, effect)
-    now, vectors = now_ms(), VectorFile()
+    now, vectors = now_ms(), VectorFile(live.storage.vectors_in_log_bytes)
     went = [_without(live.state.files[path], rows, vectors, now) for path, rows in marks.items()]
     if effect.truncated:
         went.append([file.removed(now) for file in live.state.files.values()])

@@ -33,6 +33,15 @@ def test_vectors_in_the_log_are_read(rows: set[int]) -> None:
     assert set(inline(Descriptor("i", _to_z85(data), len(data), len(rows)))) == rows
 
 
+def test_small_vectors_go_into_the_log_as_long_as_there_is_room() -> None:
+    few, many = BitMap(range(0, 1000, 7)), BitMap(range(0, 100_000, 7))
+    file = VectorFile(in_log_bytes=1000)
+    in_log, too_large, no_room = file.add(few), file.add(many), [file.add(few) for _ in range(9)][-1]
+    assert (in_log.kind, too_large.kind, no_room.kind) == ("i", "u", "u")
+    assert inline(Descriptor.from_json(in_log.as_json())) == few
+    assert framed(too_large, file.content) == many
+
+
 def test_other_bytes_are_no_vector() -> None:
     with pytest.raises(ValueError, match="magic"):
         unpack(b"x" * 20)

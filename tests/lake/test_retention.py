@@ -89,8 +89,10 @@ def test_nothing_grows_with_the_past_that_is_kept(tmp_path: Path) -> None:
     assert objects[2] - objects[1] < 40
 
 
-def test_a_vectors_file_stays_as_long_as_one_of_its_vectors_is_needed(lake: PlacedLake) -> None:
+def test_a_vectors_file_stays_as_long_as_one_of_its_vectors_is_needed(tmp_path: Path) -> None:
     """Two files' vectors lie in one; the first goes, and those who read the past need the second."""
+    lake = in_folder(tmp_path)
+    copied(lake, THINGS, list(COPY.values()), files=2)
     writer, folder = opened(lake), lake.disk(THINGS.name)
     apply(writer, update(1, row(5, "x"), row(250, "x")), 1)
     [together] = {file.vector.path for file in writer.state.files.values() if file.vector}
