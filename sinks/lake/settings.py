@@ -83,7 +83,7 @@ class DeltaSettings(Settings):
     """What a message that cannot be read holds up: its key (its table, where it has none), or everything."""
     freshness_seconds: float | None = Field(default=None, ge=0, le=3600)
     """For how long a change may wait for others, with which it shares a commit, where commits cost far more than they
-    bring; left out, 1.5 in a folder and 6 on an object store. 0: every change is committed as soon as may be."""
+    bring; left out, 1.5 in a folder and 6.5 on an object store. 0: every change is committed as soon as may be."""
     parallel_tables: int = Field(default=8, ge=1)
     """So many tables are committed at a time: their disks' waits overlap."""
 

@@ -16,7 +16,7 @@ from sinks.lake.live_table import LiveTable
 from sinks.lake.retention import Retention, forget, sweep
 from sinks.lake.rewrite import rewritten
 
-KEPT: Final = 8
+KEPT: Final = 16
 """So many small files are left alone."""
 LARGEST_BYTES: Final = 32 * 1024 * 1024
 """Files of this size and above stay as they are, but for their dead rows; a large table's copy has such."""

@@ -47,7 +47,7 @@ def test_what_is_written_beside_the_rows_is_bounded_by_them_or_by_freshness(
 def test_the_freshness_is_the_users() -> None:
     assert DeltaSettings(kind="delta", path="lake").bounds == Bounds(1.5)
     assert DeltaSettings(kind="delta", path="lake", freshness_seconds=0).bounds.freshness == 0
-    assert DeltaSettings(kind="delta", path="s3://bucket/lake").bounds.freshness == 6.0
+    assert DeltaSettings(kind="delta", path="s3://bucket/lake").bounds.freshness == 6.5
 
 
 def test_the_next_batch_is_due_so_long_after_the_last_began() -> None:

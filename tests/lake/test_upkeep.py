@@ -186,7 +186,7 @@ def file(path: str, size: int, rows: int = 10) -> DataFile:
 
 
 def test_the_smallest_of_too_many_files_are_put_together() -> None:
-    small, large = [file(f"s{n}", 1000) for n in range(8)], [file(f"l{n}", 10_000_000) for n in range(7)]
+    small, large = [file(f"s{n}", 1000) for n in range(8)], [file(f"l{n}", 10_000_000) for n in range(KEPT - 1)]
     assert to_rewrite([*large, *small]) == [[f"s{n}" for n in range(8)]]
     assert to_rewrite([*large, small[0], file("huge", 10**9)]) == []
     assert to_rewrite([*large, *small[:2], file("huge", 10**9)]) == [["s0", "s1"]]
