@@ -9,16 +9,18 @@ from cdc.run.lag import Lag
 from cdc.run.status import FollowerState, Status
 
 AT = Position(1, 17796, Lsn(0xA6D96F0), 7)
+WRITES = {"commits": 2900, "files": 15600, "bytes": 650 * 2**20}
 ROWS = {"public.orders": 12, "public.items": 3}
 
 
 def shown(capsys: pytest.CaptureFixture[str], **followers: FollowerState) -> tuple[list[list[str]], str]:
     """The lines of the two tables, split at wide gaps, and what is said beside."""
     end = TransactionEnd(17818, 8, Lsn(0xA89C540), 0)
-    _show(Status(Lsn(0xA89C610), ROWS, None, end, None, followers, [], 4.2))
+    _show(Status(Lsn(0xA89C610), ROWS, None, end, None, followers, WRITES, [], 4.2))
     out, err = capsys.readouterr()
     lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
     assert ["log", "at 0/A89C540, newest commit 4 s ago"] in lines
+    assert ["lake writes", "2,900 commits, 15,600 files, 650 MiB an hour, kept for history_hours"] in lines
     return lines, err
 
 

@@ -10,6 +10,7 @@ from sinks.lake import checkpoint, upkeep
 from sinks.lake.checkpoint import due_checkpoint, write_checkpoint
 from sinks.lake.copied_files import room_for_copy
 from sinks.lake.delta_log import DeltaLog
+from sinks.lake.object_store import ObjectStore
 from sinks.lake.retention import Retention, forget
 from tests.core.histories import THINGS
 from tests.lake.damage import Damage
@@ -60,7 +61,11 @@ def mended(lake: PlacedLake) -> None:
 
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("what", ["deletion_vector_*.bin", "*.parquet"])
-def test_a_damaged_file_stops_its_table_alone(lake: PlacedLake, harm: Harm, what: str) -> None:
+def test_a_damaged_file_stops_its_table_alone(
+    lake: PlacedLake, harm: Harm, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as a large one is
+    monkeypatch.setattr(ObjectStore, "vectors_in_log_bytes", 0)
     follower = copied(lake)
     transact(follower, 10, only=KEYS[:5])
     file = newest(lake.disk(THINGS.name), what)
@@ -159,6 +164,7 @@ def test_the_upkeep_of_the_others_goes_on(folder_lake: PlacedLake, monkeypatch: 
     lake, follower = folder_lake, copied(folder_lake)
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 1)
     monkeypatch.setattr(upkeep, "MOST_DEAD", 0.01)
+    monkeypatch.setattr(upkeep, "TINY_BYTES", 0)
     transact(follower, 10, only=KEYS[:5])
     follower = follower_of(lake)
     transact(follower, 20, only=KEYS[:5])

@@ -80,7 +80,7 @@ def test_a_batch_is_six_requests_and_the_upkeep_some_more(lake: PlacedLake, aske
     asked.clear()
     go_on(range(12, 12 + BATCHES))
     # the small vectors stand in the log
-    assert asked == {"put": 4 * BATCHES, "head": 2 * BATCHES}
+    assert asked == {"put": 4 * BATCHES, "get": 2 * BATCHES}
     asked.clear()
     for rank in range(100, 100 + BATCHES):
         go_on(range(rank, rank + 1))
