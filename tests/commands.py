@@ -56,7 +56,7 @@ class Running:
     """A `cdc` that runs beside the test."""
 
     def __init__(self, process: psutil.Popen, said: Path) -> None:
-        self._process = process
+        self.process = process
         self._said = said
 
     @property
@@ -66,7 +66,7 @@ class Running:
     @property
     def ended(self) -> int | None:
         """The exit code, None while it runs."""
-        code: int | None = self._process.poll()
+        code: int | None = self.process.poll()
         return code
 
     def wait_for(self, text: str) -> None:
@@ -80,9 +80,9 @@ class Running:
 
     def kill(self) -> None:
         """SIGKILL, as the machine's owner or the kernel would; what it had started ends too."""
-        children = self._process.children(recursive=True) if self._process.is_running() else []
-        if self._process.is_running():
-            self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        children = self.process.children(recursive=True) if self.process.is_running() else []
+        if self.process.is_running():
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
         for child in psutil.wait_procs(children, timeout=60)[1]:
             child.kill()

@@ -16,8 +16,9 @@ from cdc.run.follow import follow
 from cdc.run.pipeline import fed_followers
 from cdc.run.recapture import Outcome as Recaptured
 from cdc.run.recapture import recapture
+from cdc.run.report import Report
 from cdc.run.status import Collector
-from cdc.run.verify import Report, verify
+from cdc.run.verify import verify
 from tests.commands import LIMIT_SECONDS
 from tests.pipelines import Pipeline
 from tests.waiting import until

@@ -5,9 +5,12 @@ its body, behind its first look at the configuration, so that `cdc --help` and w
 """
 
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +30,8 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     # the option is read before parsing, so that it also holds for what fails in parsing
     debug = "--debug" in arguments
     try:
-        code = _invoke(arguments, verbs)
+        with _ended_like_interrupted():
+            code = _invoke(arguments, verbs)
         # a closed pipe is met here at the latest; Python's own flush, at the end of the process, only complains of it
         sys.stdout.flush()
         return code
@@ -39,6 +43,20 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
         if debug:
             traceback.print_exception(error)
         return report(error)
+
+
+@contextmanager
+def _ended_like_interrupted() -> Iterator[None]:
+    """SIGTERM raises what Ctrl-C raises: Python would end at once, and leave what it has started."""
+    # handlers can be set in Python's main thread only
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def build(verbs: Iterable[Register]) -> typer.Typer:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cdc.config.settings import PipelineSettings
     from cdc.core.table import TableName
-    from cdc.run.verify import Report
+    from cdc.run.report import Report
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -161,7 +161,7 @@ def verify(
         show_report(report)
     if report.different:
         raise DivergenceError("followers differ from the source", "see the keys above")
-    if report.stopped or report.incomparable:
+    if report.stopped or report.incomparable or report.stopped_in:
         raise PreconditionError("not all tables could be compared", "see above")
     if not report.equal:
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
@@ -186,7 +186,7 @@ def show_report(report: "Report") -> None:
             ]
             rows.append((name, table, found["verdict"], *told))
     output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing", "twice"), rows)
-    for reason in (*report.stopped.values(), *report.incomparable.values()):
+    for reason in (*report.stopped.values(), *report.incomparable.values(), *report.stopped_in):
         output.warn(str(reason))
     for name, tables in report.followers.items():
         for table, verdict in tables.items():

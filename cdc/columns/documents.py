@@ -5,7 +5,7 @@ Column by column, never row by row: a document is the join of its columns' texts
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import partial
@@ -36,6 +36,9 @@ _OPTIONS = {
     "dateFormat": "yyyy-MM-dd",
 }
 """How Spark reads what is written here."""
+
+LONGEST_SHOWN: Final = 80
+"""Characters of a value of a key, where a message says which row it speaks of."""
 
 PORTION_ROWS: Final = 50_000
 PORTION_BYTES: Final = 64 * 1024 * 1024
@@ -77,6 +80,17 @@ def key_documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:
     It is the id of a document in the index, and the key by which Kafka compacts the latest log.
     """
     return _objects(rows, table.key_columns)
+
+
+def describe_key(document: str | bytes, key: Sequence[str]) -> str:
+    """Where a row is, by its key, in one short line: `id = 7 and name = x`. In: its document, or that of its key."""
+    values = json.loads(document)
+    return " and ".join(f"{name} = {_shown(values[name])}" for name in key)
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return (text if text.isprintable() else repr(text))[:LONGEST_SHOWN]
 
 
 def _objects(rows: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -> pa.Array:

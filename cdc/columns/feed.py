@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.columns.digest import Digest
 from cdc.columns.key_bits import KeyBits, joined, key_bits
 from cdc.columns.table_copy import Copy
+from cdc.core.errors import TableStoppedError
 from cdc.core.follower import Follower
 from cdc.core.table import Table, TableName
 
@@ -32,7 +33,10 @@ class FeedRows:
 
 @dataclass(frozen=True, slots=True)
 class FeedBatch:
-    """The effect of one or more cuts: for every table that changed, its changes in parts that share no key."""
+    """The effect of one or more cuts: for every table that changed, its changes in parts that share no key.
+
+    The parts are read each time that somebody asks for them: a batch that could not be written can be written again.
+    """
 
     tables: Mapping[TableName, Iterable[FeedRows]]
 
@@ -49,7 +53,16 @@ class Readable(Protocol):
 
 class FedFollower(Follower[Copy, FeedBatch], Readable, Protocol):
     """A follower behind the lake: it takes in `Copy`s and `FeedBatch`es; its rows can be read back and perhaps
-    counted."""
+    counted.
+
+    A table that it cannot hold stops alone: `prepare`, `load` and `apply` raise nothing for it, write down why, and go
+    on with the others. Such a table has no bookmark any more, so that what it misses is not taken for applied; this is
+    stored before the position moves. A later `load` that succeeds lets it take part again. `apply` leaves out the
+    tables that are stopped, and stops those of which it has no copy.
+    """
+
+    def stopped(self) -> Mapping[TableName, TableStoppedError]:
+        """The tables that are stopped in this follower, each with the reason."""
 
     def close(self) -> None:
         """Let go of connections; the next call opens them again."""

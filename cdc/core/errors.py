@@ -1,7 +1,7 @@
 """What a user can cause or meet, each as one line: what happened, to which object, what to do."""
 
-from collections.abc import Iterable
-from typing import ClassVar, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
 
 RECAPTURE: Final = "`cdc recapture` starts the capture anew, and copies all tables again"
 """The remedy for whatever was lost between the source and the log."""
@@ -40,6 +40,26 @@ class ConfigurationError(CdcError):
 
 class PreconditionError(CdcError):
     """A part is there, but not in the state that the pipeline needs."""
+
+
+class TableStoppedError(PreconditionError):
+    """One table cannot be brought further in one follower; the follower's other tables can."""
+
+    is_lost: ClassVar[bool] = False
+
+    def as_json(self) -> dict[str, Any]:
+        return {"what": self.what, "remedy": self.remedy, "is_lost": self.is_lost}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "TableStoppedError":
+        kind = CopyLostError if value["is_lost"] else TableStoppedError
+        return kind(value["what"], value["remedy"])
+
+
+class CopyLostError(TableStoppedError):
+    """What a follower had of one table is gone: another copy is all it takes."""
+
+    is_lost = True
 
 
 class UnreachableError(CdcError):

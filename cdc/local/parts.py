@@ -2,7 +2,8 @@
 
 import shutil
 import signal
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -86,12 +87,20 @@ def down(home: Home, only: Collection[Part] | None = None) -> list[Part]:
     """Stop the parts (all, or `only` these), none before one that needs it; gives those that ran."""
     if not home.local.exists():
         return []
-    with _alone(home):
-        return [
-            part
-            for part in reversed(Part)
-            if (only is None or part in only) and processes.stop(home, part, _KINDS[part].stop_with, _STOPPING)
-        ]
+    chosen = [part for part in reversed(Part) if only is None or part in only]
+    with _alone(home), ThreadPoolExecutor(max(len(chosen), 1)) as threads:
+        stopping: dict[Part, Future[bool]] = {}
+        for part in chosen:
+            # before `part` in their order: whoever needs it comes first
+            needing = [each for name, each in stopping.items() if part in _KINDS[name].needs]
+            stopping[part] = threads.submit(_stop, home, part, needing)
+        return [part for part, each in stopping.items() if each.result()]
+
+
+def _stop(home: Home, part: Part, after: Sequence[Future[bool]]) -> bool:
+    """Stop a part when those have stopped that need it, or could not be; says whether it ran."""
+    wait(after)
+    return processes.stop(home, part, _KINDS[part].stop_with, _STOPPING)
 
 
 def endpoints(home: Home) -> Endpoints:

@@ -125,16 +125,11 @@ def _without_topic(names: Iterable[TableName]) -> Refusals:
     return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
 
 
-def unfit(settings: PipelineSettings, was: Table, table: Table) -> PreconditionError | None:
-    """Why some follower, which holds the table as it was, cannot hold it as it would become."""
-    followers = [name for name in settings.followers if settings.holds_table(name, was)]
-    return next(filter(None, (registry.refusal(settings.followers[name], table) for name in followers)), None)
-
-
 def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table], copied: Iterable[Table]) -> Refusals:
-    """The tables that one follower should hold and cannot: they are named, or it has them as they were (`copied`)."""
-    has = {was.name for was in copied if settings.holds_table(follower, was)}
-    own = [table for table in tables if settings.holds_table(follower, table) or table.name in has]
+    """The tables that one follower should hold and cannot. One that the lake has `copied` is not refused for that: it
+    stops in that follower alone."""
+    known = {was.name for was in copied}
+    own = [table for table in tables if settings.holds_table(follower, table) and table.name not in known]
     found = {table.name: registry.refusal(settings.followers[follower], table) for table in own}
     return {name: refusal for name, refusal in found.items() if refusal}
 

@@ -12,7 +12,8 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_in, log_bounds
-from cdc.run.pipeline import attended, delta_follower
+from cdc.run.lease import attended
+from cdc.run.pipeline import delta_follower
 from cdc.run.selected import followed_names
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.stopped import Stop

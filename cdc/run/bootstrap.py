@@ -25,10 +25,11 @@ from cdc.log.clients.topics import Admin
 from cdc.run import left_behind
 from cdc.run.acceptance import accepted, passed_by
 from cdc.run.copies import NOTHING, Copied, Work, first_copy, later_copy, start_capture, started_over
-from cdc.run.feed_stream import is_of_another_lake, lacking, resumed
+from cdc.run.fill import TableFiller, is_of_another_lake, lacking
 from cdc.run.history_check import check_history
 from cdc.run.job_progress import counted
-from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
+from cdc.run.lease import lease
+from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.schema_check import otherwise_chosen
 from cdc.run.selected import in_source
@@ -238,6 +239,8 @@ def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName], needl
     # behind the copies, before the others: who follows the lake is filled from a cut
     follower.first_cut(int(time.time() * 1000))
     loaded = _load_fed(work)
+    fed = fed_followers(None, work.settings)
+    needed += chain.from_iterable(left_behind.stopped_in(work.settings, name, each) for name, each in fed.items())
     if needed:
         raise TablesRefusedError(needed)
     return Outcome(copied.rows, follower.bookmarks(), loaded)
@@ -272,7 +275,7 @@ def _load_fed(work: Work) -> dict[str, list[TableName]]:
                     work.say(f"{name} followed another lake: all of its tables are copied from this one")
                     # before the copies: whoever is killed in between is given all of them again
                     follower.forget_position()
-                resumed(follower, feed, partial(_watched_fill, work.bars, name, follower))
+                TableFiller(name, follower, feed, work.say, partial(_watched_fill, work.bars, name, follower)).resume()
             loaded[name] = lost
     return loaded
 

@@ -19,7 +19,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.continuity import check_source
-from cdc.run.pipeline import attended
+from cdc.run.lease import attended
 from cdc.run.renewal import Renewal
 from cdc.run.schema_check import changed, followed, unseen
 from cdc.run.selected import came

@@ -11,7 +11,8 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
-from cdc.run.pipeline import delta_follower, lease
+from cdc.run.lease import lease
+from cdc.run.pipeline import delta_follower
 from connect.connector import placeholder
 from sinks.lake.dead_letters import DeadLetter
 from sinks.lake.follower import DeltaFollower

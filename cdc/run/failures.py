@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import asyncpg
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
+from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkException
 
 from cdc.core import errors
@@ -18,7 +19,24 @@ UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", 
 """What Spark's Kafka source says, in the text of its failure, when the brokers do not answer."""
 OURS = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
 """How a failure of ours ends the traceback of a task."""
+LOG = re.compile(r"-Dcdc\.spark\.log=(\S+)")
+"""Where a session of ours writes its log, among the options of its Java."""
 FULL = ("No space left on device", "Disk quota exceeded")
+
+
+class SparkEndedError(PreconditionError):
+    """The Java of this process's Spark has ended: killed, perhaps by the kernel, for want of memory."""
+
+
+def check_spark() -> SparkEndedError | None:
+    """What to tell when the Java that this process has started has ended; None while it lives, or there is none."""
+    # of a session under spark-submit, it is Java that has started us
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is None or java.poll() is None:
+        return None
+    how = f"by signal {-java.returncode}" if java.returncode < 0 else f"with exit code {java.returncode}"
+    found = LOG.search(" ".join(java.args))
+    return SparkEndedError(f"Spark's Java ended {how}{f' (see {found[1]})' if found else ''}", "start the same again")
 
 
 @contextmanager
@@ -37,6 +55,8 @@ def failures_of(what: str) -> Iterator[None]:
 
 def ours(what: str, error: Exception) -> CdcError:
     """One line for a failure of `what`, by the text that came with it: Spark hands on no more than that."""
+    if ended := check_spark():
+        return ended
     text = str(error)
     if found := OURS.search(text):
         kind: type[CdcError] = getattr(errors, found[1], CdcError)

@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
+from cdc.run.fill import TableFiller
 from cdc.run.lake_stream import Progress
 from sinks.lake.cuts import Cut
 from sinks.lake.feed import LakeFeed
@@ -19,11 +20,14 @@ TOGETHER_BYTES = 64 * 1024 * 1024
 """Changes of one table up to this size, as the lake packs them, are small."""
 ASKED_SECONDS, RUNG_SECONDS = 0.2, 1.0
 """How often the lake is asked for cuts: where another process writes it, and where this one does, and rings."""
-Watch = Callable[[TableName, int], AbstractContextManager[None]]
 
 
-def _unwatched(name: TableName, rows: int) -> AbstractContextManager[None]:
-    return nullcontext()
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Who hears of a stream: `reached` of every batch, and answers whether to go on; `well` as long as all is well."""
+
+    reached: Callable[[Progress], bool]
+    well: Callable[[], None]
 
 
 class FeedStream:
@@ -36,16 +40,18 @@ class FeedStream:
         self,
         follower: FedFollower,
         feed: LakeFeed,
+        filler: TableFiller,
         recent: RecentChanges,
-        reached: Callable[[Progress], bool],
+        heard: Heard,
         poll_seconds: float = ASKED_SECONDS,
     ) -> None:
         self._follower = follower
         self._feed = feed
+        self._filler = filler
         self._recent = recent
-        self._reached = reached
+        self._heard = heard
         self._poll_seconds = poll_seconds
-        self._cut = resumed(follower, feed)
+        self._cut = filler.resume()
 
     def run(self, stopping: threading.Event) -> None:
         """Go on from cut to cut until `stopping` is set, or somebody has seen enough; raises what ends it."""
@@ -53,6 +59,8 @@ class FeedStream:
         while not stopping.is_set():
             cuts = self._feed.newer(self._cut, CUTS_A_BATCH)
             if not cuts:
+                self._filler.keep_whole(self._cut)
+                self._heard.well()
                 # the bell is counted: a cut that came after the question does not wait for the next one
                 heard = self._recent.wait(heard, self._poll_seconds)
             elif not self._go_on(cuts):
@@ -86,7 +94,7 @@ class FeedStream:
             # a table was made anew under its name: its log is another one
             self._feed.forget()
         tables = self._feed.tables(until)
-        _prepare(self._follower, tables)
+        self._follower.prepare([table for table, _ in tables])
         changes, fresh = dict[TableName, Iterable[FeedRows]](), list[tuple[Table, Bookmark]]()
         for table, bookmark in tables:
             found = self._changes(table, until, anew=anew)
@@ -97,9 +105,15 @@ class FeedStream:
         # before the position moves: whoever is killed here stands where it was, and is given the copy again
         for table, bookmark in fresh:
             self._follower.load(table, self._feed.copy(table, until), bookmark)
-        self._follower.apply(FeedBatch(changes), until.position)
+        stopped = self._follower.stopped()
+        going = {name: found for name, found in changes.items() if name not in stopped}
+        self._follower.apply(FeedBatch(going), until.position)
         self._cut = until
-        return self._reached(Progress(until.position, 0))
+        self._filler.tell(until)
+        # before it is told: who waits for a position waits for all tables that can be there
+        self._filler.keep_whole(until)
+        self._heard.well()
+        return self._heard.reached(Progress(until.position, 0))
 
     def _changes(self, table: Table, until: Cut, *, anew: bool) -> Iterable[FeedRows] | None:
         """What changed in a table; None where it is not the one that the follower has, and has to be copied."""
@@ -114,57 +128,3 @@ class FeedStream:
             if anew:
                 return None
             raise
-
-
-def resumed(follower: FedFollower, feed: LakeFeed, watch: Watch = _unwatched) -> Cut:
-    """The cut that a follower stands at; what it lacks of that, it is given first: all, or later what was lost. Tables
-    that the lake has lost are not in the cut that this gives: a later one has them again."""
-    position = follower.position()
-    if position is None:
-        return _first_load(follower, feed, watch)
-    cut = feed.at(position)
-    tables, unread = feed.readable(cut, but=follower.bookmarks())
-    _load(follower, feed, cut, tables, watch)
-    return cut.without(unread)
-
-
-def lacking(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
-    """The tables that a follower should have where it stands, or at first, and has not."""
-    position = follower.position()
-    cut = feed.find(position) if position else None
-    found, _ = feed.readable(cut, but=follower.bookmarks()) if cut else feed.readable(feed.last())
-    return [table.name for table, _ in found]
-
-
-def is_of_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
-    """Does it stand where this lake has no cut? Nothing says then what changed since."""
-    position = follower.position()
-    return position is not None and feed.find(position) is None
-
-
-def _first_load(follower: FedFollower, feed: LakeFeed, watch: Watch) -> Cut:
-    """Fill a follower from the lake as it stands at its newest cut, and put it there.
-
-    Without a position every table is copied, also one that has been: it may have been at an older cut, before a crash.
-    `watch` is given every table with its rows, for as long as its copy takes.
-    """
-    cut = feed.last()
-    tables, unread = feed.readable(cut)
-    _load(follower, feed, cut, tables, watch)
-    # a batch of nothing, for its position: without one, the next start fills everything again
-    follower.apply(FeedBatch({}), cut.position)
-    return cut.without(unread)
-
-
-def _load(
-    follower: FedFollower, feed: LakeFeed, cut: Cut, tables: Sequence[tuple[Table, Bookmark]], watch: Watch
-) -> None:
-    _prepare(follower, tables)
-    for table, bookmark in tables:
-        copy = feed.copy(table, cut)
-        with watch(table.name, copy.row_count):
-            follower.load(table, copy, bookmark)
-
-
-def _prepare(follower: FedFollower, tables: Sequence[tuple[Table, Bookmark]]) -> None:
-    follower.prepare([table for table, _ in tables])

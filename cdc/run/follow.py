@@ -1,14 +1,13 @@
 """`cdc follow`: one stream a follower, in one Spark application, until it is told to stop."""
 
-import signal
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
+from itertools import chain
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -23,28 +22,33 @@ from cdc.core.errors import (
     UnreachableError,
 )
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
 from cdc.run import left_behind
-from cdc.run.acceptance import unfit
 from cdc.run.capture_chain import CaptureChain, find_commit, verifiable_from
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.collector import seldom
-from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream
+from cdc.run.failures import SparkEndedError, check_spark
+from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream, Heard
+from cdc.run.fill import TableFiller
 from cdc.run.history_check import check_history, check_log
 from cdc.run.lake_stream import LakeStream, Progress, Readers, Watched
 from cdc.run.large_runs import LargeRunReader
+from cdc.run.lease import Lease, lease
 from cdc.run.memory import bound_arenas
-from cdc.run.pipeline import delta_follower, fed_followers, feed_of, lease
+from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.progress import SaidBars
-from cdc.run.renewal import Renewal, copy_again, renewed
+from cdc.run.renewal import Outcome, Renewal, copy_again, renewed
 from cdc.run.schema_changes import SchemaChanges
 from cdc.run.schema_check import otherwise_chosen, unseen
+from cdc.run.scratch import open_scratch
 from cdc.run.selected import came
+from cdc.run.shutdown import StopEvent, stopped_by_signals
 from cdc.run.stops import Stops
-from cdc.run.streams import Query, Runner, Stream
+from cdc.run.streams import Query, Runner, Stream, Trouble
 from cdc.run.upkeep import kept_up
 from connect import heartbeat, source
 from connect.connector import placeholder
@@ -53,8 +57,10 @@ from sinks.lake.follower import DeltaFollower
 from sinks.lake.recent import RecentChanges
 
 Say = Callable[[str], None]
-POLL_SECONDS, LOOK_SECONDS = 0.2, 10.0
-"""Between two looks at whether to stop, and at the capture."""
+ENDING = (RefusedError, SparkEndedError)
+"""What ends the process, and is its last line: who was overtaken in one follower is in the way of the other one."""
+LOOK_SECONDS = 10.0
+"""Between two looks at the capture, the leases and Spark's Java."""
 
 
 def follow(
@@ -69,17 +75,16 @@ def follow(
     """Run the streams of these followers until stopped or, on request, until they have what the source has now.
 
     Spark starts once the followers are ours and the source is the one that they were copied from. Whoever runs it in
-    a thread stops it by `stopping`. A follower that fails stops alone, the lake with all that it feeds; the first
-    failure is raised when all have ended, or that of a capture that will never send what was asked for; on request,
-    IncompleteError where all have caught up but for tables that are stopped or keys that are held.
+    a thread stops it by `stopping`. A follower behind the lake waits for whatever somebody may undo, unless it is to
+    catch up only; one that fails for good stops alone, the lake with all that it feeds, and who was overtaken by
+    another process ends. The first failure is raised when all have ended; on request, IncompleteError where all have
+    caught up but for tables that are stopped or keys that are held.
     """
-    seldom()
-    bound_arenas()
+    _tune_memory()
     stopping = stopping or threading.Event()
     with ExitStack() as held:
         # before all checks: what they find is not to be changed by another writer behind them
-        for name in names:
-            held.enter_context(lease(settings, name))
+        leases = {name: held.enter_context(lease(settings, name)) for name in names}
         check_log(settings)
         if until_caught_up:
             _check_fed(settings, names)
@@ -87,42 +92,54 @@ def follow(
         _check_source(settings, say, stops, renewal)
         target = mark(settings) if until_caught_up else None
         capture = CaptureWatch(settings, target, say, stops, renewal)
-        following = _Following(settings, names, start_spark(), stopping, Told(target, say, stops, renewal))
+        told = Told(target, say, stops, renewal, leases)
+        following = _Following(settings, names, start_spark(), stopping, told)
         if settings.delta[0] in names:
-            copy = partial(copy_again, settings, following.spark, say, SaidBars(say))
-            held.enter_context(renewed(renewal, copy, say))
-        # only now: PySpark takes SIGINT for itself when a session starts
-        held.enter_context(_signals(stopping, say))
+            held.enter_context(renewed(renewal, following.copy_again, say))
+        held.enter_context(stopped_by_signals(stopping, say))
         say(f"following: {', '.join(names)}")
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(following.run, name) for name in names]
-            hopeless = _attended(running, capture, stopping)
+            hopeless = _attended(running, partial(_hopeless, capture, leases.values()), stopping)
             failures = [failure for each in running if (failure := each.result())]
-    for failure in [*failures, hopeless, _left(settings) if until_caught_up else None]:
-        if failure:
-            raise failure
+    _raise_first([hopeless, *failures])
+    if until_caught_up:
+        _raise_first([_left(settings, names)])
 
 
-def _left(settings: PipelineSettings) -> CdcError | None:
+def _raise_first(failures: Sequence[CdcError | None]) -> None:
+    """Raise the first of these, what ended the process before what a stream met for that."""
+    for failure in sorted(filter(None, failures), key=lambda failure: not isinstance(failure, ENDING)):
+        raise failure
+
+
+def _left(settings: PipelineSettings, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not by themselves."""
-    lake = delta_follower(settings)
+    lake, fed = delta_follower(settings), fed_followers(None, settings)
     held = [left_behind.held(name, *counts) for name, counts in sorted(lake.held().items())]
-    found = [*left_behind.stopped(settings, lake), *held]
+    behind = [left_behind.stopped_in(settings, name, fed[name]) for name in names if name in fed]
+    found = [*left_behind.stopped(settings, lake), *chain.from_iterable(behind), *held]
     return IncompleteError(found) if found else None
 
 
+def _hopeless(capture: CaptureWatch, leases: Iterable[Lease]) -> CdcError | None:
+    """What ends this process whatever its streams do: another has taken over, Java has ended, no more is captured."""
+    taken = next(filter(None, (each.check() for each in leases)), None)
+    return taken or check_spark() or capture.hopeless()
+
+
 def _attended(
-    running: Sequence[Future[CdcError | None]], capture: CaptureWatch, stopping: threading.Event
+    running: Sequence[Future[CdcError | None]], hopeless: Callable[[], CdcError | None], stopping: threading.Event
 ) -> CdcError | None:
     """Wait for the streams; stop them when what they wait for will never come, which is returned."""
-    hopeless = None
+    found = None
     try:
-        while not hopeless and wait(running, LOOK_SECONDS).not_done:
-            hopeless = capture.hopeless()
+        while not found and wait(running, LOOK_SECONDS).not_done:
+            found = hopeless()
     finally:
         # also where the second Ctrl-C comes through here: the pool waits for streams that nobody else would stop
         stopping.set()
-    return hopeless
+    return found
 
 
 def _check_source(settings: PipelineSettings, say: Say, stops: Stops, renewal: Renewal) -> None:
@@ -138,6 +155,12 @@ def _check_source(settings: PipelineSettings, say: Say, stops: Stops, renewal: R
         renewal.want(came(settings))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
+
+
+def _tune_memory() -> None:
+    """Let a process that reads many messages for long look seldom for garbage, and give memory back."""
+    seldom()
+    bound_arenas()
 
 
 def mark(settings: PipelineSettings) -> Lsn:
@@ -166,12 +189,14 @@ def _check_fed(settings: PipelineSettings, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the streams go by: the LSN to reach, who hears of it, the tables to be stopped, and to be copied again."""
+    """What the streams go by: the LSN to reach, who hears of it, the tables to be stopped, and to be copied again; and
+    the leases, in which it is noted how the followers are."""
 
     target: Lsn | None
     say: Say
     stops: Stops
     renewal: Renewal
+    leases: Mapping[str, Lease]
 
 
 class _Following:
@@ -194,30 +219,50 @@ class _Following:
         # what nobody of this process follows is not kept for anybody
         self._recent = RecentChanges() if set(names) - {settings.delta[0]} else RecentChanges(0)
 
+    @property
+    def copy_again(self) -> Callable[[Collection[TableName]], Outcome]:
+        """Copies tables beside the streams."""
+        return partial(copy_again, self._settings, self.spark, self._say, SaidBars(self._say))
+
     def run(self, name: str) -> CdcError | None:
-        done = _Stop(self._stopping)
+        done, trouble = StopEvent(self._stopping), self._trouble(name)
+        is_lake = name == self._settings.delta[0]
+        # what is asked for once ends with what keeps it from that; the lake's trouble is everybody's
+        waits = None if is_lake or self._told.target is not None else trouble
         with ExitStack() as held:
-            start = self._starter(name, done, held)
-            failure = Runner(name, start, done, self._say).run()
+            start = self._lake_starter(done, held) if is_lake else self._fed_starter(name, done, trouble, held)
+            failure = Runner(name, start, done, self._say, waits).run()
         if failure:
+            trouble.meet(failure)
+        if failure and not isinstance(failure, ENDING):
             self._say(f"{name} stopped: {failure}")
-        if failure and name == self._settings.delta[0]:
+        if failure and (is_lake or isinstance(failure, ENDING)):
             self._stopping.set()
         return failure
 
-    def _starter(self, name: str, done: "_Stop", held: ExitStack) -> Callable[[], Stream]:
-        def reached(progress: Progress) -> bool:
-            return self._reached(name, progress, done)
+    def _trouble(self, name: str) -> Trouble:
+        def tell(failure: CdcError | None) -> None:
+            self._told.leases[name].note(failure)
+            if failure is None:
+                self._say(f"{name}: goes on")
 
-        if name == self._settings.delta[0]:
-            return lambda: self._lake_stream(reached, done, held)
-        held.callback(self._fed[name].close)
-        return lambda: FeedStream(self._fed[name], self._feed(name), self._recent, reached, self._poll_seconds)
+        return Trouble(tell)
+
+    def _lake_starter(self, done: StopEvent, held: ExitStack) -> Callable[[], Stream]:
+        return lambda: self._lake_stream(partial(self._reached, self._settings.delta[0], done), done, held)
+
+    def _fed_starter(self, name: str, done: StopEvent, trouble: Trouble, held: ExitStack) -> Callable[[], Stream]:
+        follower, feed = self._fed[name], self._feed(name)
+        held.callback(follower.close)
+        # one for all tries: it knows what was tried in vain a moment ago
+        filler = TableFiller(name, follower, feed, self._say)
+        heard = Heard(partial(self._reached, name, done), trouble.end)
+        return lambda: FeedStream(follower, feed, filler, self._recent, heard, self._poll_seconds)
 
     def _feed(self, name: str) -> LakeFeed:
         return feed_of(self._settings, name, self.spark, self._recent)
 
-    def _lake_stream(self, reached: Callable[[Progress], bool], done: "_Stop", held: ExitStack) -> Query:
+    def _lake_stream(self, reached: Callable[[Progress], bool], done: StopEvent, held: ExitStack) -> Query:
         s = self._settings
         # what the last try held, in this order: the upkeep, the follower whose tables it works on, the consumers
         held.close()
@@ -232,10 +277,11 @@ class _Following:
         # no table of the source: the lake's own may lack columns that a newer version of ours has
         follower.prepare([])
         held.enter_context(kept_up(follower, self._stand, self._say))
-        schema = SchemaChanges(follower, small, s.source, partial(unfit, s))
+        schema = SchemaChanges(follower, small, s.source)
         watched = Watched(reached, self._say, self._told.stops, self._told.renewal, done.wait)
         stream = LakeStream(follower, readers, schema, s.log, s.delta[1], watched)
-        return Query(self.spark, s.delta[0], s.follow.trigger_seconds, stream)
+        scratch = open_scratch(Path(s.pipeline.state))
+        return Query(self.spark, s.delta[0], s.follow.trigger_seconds, stream, scratch)
 
     def _chain(self, follower: DeltaFollower, reader: RunReader) -> CaptureChain:
         """What follows the heartbeats behind the lake's position."""
@@ -259,7 +305,7 @@ class _Following:
             return None
         return [position for position in positions if position is not None]
 
-    def _reached(self, name: str, progress: Progress, done: "_Stop") -> bool:
+    def _reached(self, name: str, done: StopEvent, progress: Progress) -> bool:
         """Tell what a batch has done; False when its stream is not to go on."""
         if progress.changes:
             self._say(f"{name}: {counted(progress.changes, 'change')}, at {format_lsn(progress.position.lsn)}")
@@ -269,43 +315,3 @@ class _Following:
             self._say(f"{name}: caught up, at {format_lsn(progress.position.lsn)}")
             done.set()
         return not done.is_set()
-
-
-class _Stop(threading.Event):
-    """Set for one stream when it is done, and for all of them when the process is to stop."""
-
-    def __init__(self, everybody: threading.Event) -> None:
-        super().__init__()
-        self._everybody = everybody
-
-    def is_set(self) -> bool:
-        return super().is_set() or self._everybody.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        # either of two events ends it, and a thread can wait for one only: hence in short turns
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not self.is_set() and (deadline is None or time.monotonic() < deadline):
-            super().wait(POLL_SECONDS if deadline is None else min(POLL_SECONDS, max(deadline - time.monotonic(), 0)))
-        return self.is_set()
-
-
-@contextmanager
-def _signals(stopping: threading.Event, say: Say) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM lets the batch at hand end; the second one is the usual kind."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        say("stopping after this batch; once more to stop at once")
-        stopping.set()
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-    # handlers can be set in Python's main thread only; whoever runs this in another one stops it by `stopping`
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 import psycopg
 
+from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.counted import counted
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import TableName
 from cdc.run.acceptance import as_one, examined
-from cdc.run.pipeline import attended
-from cdc.run.selected import joining
+from cdc.run.lease import attended
+from cdc.run.pipeline import delta_follower
+from cdc.run.selected import followed_names, joining
 from connect import source
 from connect.catalog import Examined
 from sinks.lake.follower import DeltaFollower
@@ -38,10 +40,22 @@ def stopped(settings: PipelineSettings, lake: DeltaFollower) -> list[Preconditio
         return []
     try:
         with source.connected(settings.source) as connection:
-            now = examined(connection, settings, [stop.name for stop in stops])
+            names = [stop.name for stop in stops]
+            now = examined(connection, settings, names)
     except (CdcError, psycopg.Error):
         now = Examined([], {}, {})
     return [refusal_of(stop, now) for stop in stops]
+
+
+def stopped_in(settings: PipelineSettings, name: str, follower: FedFollower) -> list[PreconditionError]:
+    """What to tell of the tables that are stopped in one follower behind the lake, of those that it is to hold."""
+    followed = set(followed_names(settings, delta_follower(settings)))
+    stops = {table: stop for table, stop in follower.stopped().items() if table in followed}
+    return [
+        PreconditionError(f"{name}: {stop.what}", stop.remedy)
+        for table, stop in sorted(stops.items())
+        if settings.holds(name, table)
+    ]
 
 
 def waiting(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:

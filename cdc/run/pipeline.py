@@ -1,21 +1,19 @@
 """One pipeline put together from its settings: the one place that knows every kind of part."""
 
-import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import ConfigurationError, RefusedError
+from cdc.core.errors import ConfigurationError
 from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.local.progress import SILENT, Progress
 from cdc.run import session
+from cdc.run.scratch import open_scratch
 from sinks.lake import s3a
 from sinks.lake.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
@@ -26,9 +24,6 @@ from sinks.registry import Naming, fed_follower
 
 SUBMITTED = "CDC_SUBMITTED"
 """Set in the environment of a driver under `spark-submit`: master and class path are there already."""
-
-LOOK_SECONDS = 0.5
-"""Longer than somebody who only looks holds a lease."""
 
 
 def spark_session(
@@ -62,10 +57,11 @@ def lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> list[P
 
 def _launch(settings: PipelineSettings, brief: bool, progress: Progress) -> session.Launch:
     spark = settings.spark
-    log = Path(settings.pipeline.state) / "logs" / "spark.log"
+    state = Path(settings.pipeline.state)
+    log = state / "logs" / "spark.log"
     jars = [str(jar) for jar in (*spark_jars(progress=progress), *lake_jars(settings, progress))]
     progress.step("spark", f"starting, with {spark.master}")
-    return session.Launch(spark.master, spark.driver_memory, jars, log, brief)
+    return session.Launch(spark.master, spark.driver_memory, jars, log, brief, open_scratch(state))
 
 
 def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
@@ -104,49 +100,3 @@ def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
             known = ", ".join(settings.followers)
             raise ConfigurationError(f"there is no follower {name}", f"cdc.yaml has {known}")
     return list(dict.fromkeys(names or settings.followers))
-
-
-@contextmanager
-def lease(settings: PipelineSettings, follower: str) -> Iterator[None]:
-    """Be the only one on this machine that writes to a follower; the lock goes with the process.
-
-    Across machines, Delta's own conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
-    (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens"). Raises RefusedError when somebody has it.
-    """
-    lock, holder = _lease_files(settings, follower)
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(lock, timeout=LOOK_SECONDS):
-            # a killed holder leaves this note but not the lock, which is the kernel's: only who is refused reads it
-            holder.write_text(json.dumps({"pid": os.getpid()}))
-            yield
-    except Timeout:
-        raise RefusedError(
-            f"follower {follower} is already being followed by process {_holder(holder)}", "stop that one first"
-        ) from None
-
-
-def attended(settings: PipelineSettings, follower: str) -> bool:
-    """Does anybody on this machine hold the follower's lease? Looking takes it for a moment; `lease` waits longer."""
-    lock, _ = _lease_files(settings, follower)
-    # whoever looks leaves nothing behind: FileLock makes its file
-    if not lock.exists():
-        return False
-    try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
-def _lease_files(settings: PipelineSettings, follower: str) -> tuple[Path, Path]:
-    """The lock, and the note of who holds it."""
-    folder = Path(settings.pipeline.state) / "leases" / settings.pipeline.name
-    return folder / f"{follower}.lock", folder / f"{follower}.json"
-
-
-def _holder(file: Path) -> str:
-    try:
-        return str(json.loads(file.read_text())["pid"])
-    except (OSError, ValueError, KeyError):
-        return "(unknown)"

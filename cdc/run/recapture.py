@@ -26,7 +26,8 @@ from cdc.run import copies
 from cdc.run.acceptance import as_one
 from cdc.run.bootstrap import accept_tables, prepare_capture
 from cdc.run.copies import Copied, Work
-from cdc.run.pipeline import delta_follower, lease
+from cdc.run.lease import lease
+from cdc.run.pipeline import delta_follower
 from cdc.run.progress import Bars
 from cdc.run.selected import in_source
 from connect import connector, slot, source, topics

@@ -23,7 +23,8 @@ from cdc.run.acceptance import judged, passed_by
 from cdc.run.beside import beside
 from cdc.run.copies import NOTHING, Copied, Work, later_copy, start_capture, started_over
 from cdc.run.failures import ours
-from cdc.run.pipeline import delta_follower, lease
+from cdc.run.lease import lease
+from cdc.run.pipeline import delta_follower
 from cdc.run.progress import Bars
 from cdc.run.selected import followed_names, joining
 from connect import connector, heartbeat, publication, registration, schema_history, source, topics

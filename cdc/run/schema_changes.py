@@ -1,7 +1,7 @@
 """Schema changes as the lake's stream meets them: what one means is settled before what came behind it is applied."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,6 @@ from connect.shape import Shape, read
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.stopped import Stop
 
-Unfit = Callable[[Table, Table], PreconditionError | None]
-"""Says why some follower, which holds a table as it was, cannot hold it as it would become."""
 GONE = "it was dropped or renamed"
 
 
@@ -37,11 +35,10 @@ class Noted:
 class SchemaChanges:
     """Reads the schema history for one lake, and has its follower go along as the policy says."""
 
-    def __init__(self, follower: DeltaFollower, reader: RunReader, source: SourceSettings, unfit: Unfit) -> None:
+    def __init__(self, follower: DeltaFollower, reader: RunReader, source: SourceSettings) -> None:
         self._follower = follower
         self._reader = reader
         self._source = source
-        self._unfit = unfit
         self._history = history_of(source)
 
     @property
@@ -56,16 +53,11 @@ class SchemaChanges:
         read = self._reader.read(run, [self._history], start)
         noted = noted_in(read.batch.changes[self._history.name].changes, end.tx_id)
         found = {
-            table.name: self._held(table, meant(table, noted[table.name], self._source))
+            table.name: meant(table, noted[table.name], self._source)
             for table in self._follower.lacking(end.lsn)
             if table.name in noted
         }
         return self._gone_along(found, end.lsn), read.next_offsets
-
-    def _held(self, was: Table, change: SchemaChange) -> SchemaChange:
-        """The same, unless some follower cannot hold what the table would become."""
-        refusal = self._unfit(was, change.table) if isinstance(change, Widened) else None
-        return Altered(refusal.what) if refusal else change
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[Stop]:
         """Stop tables whose schema has changed, to be copied again where their policy is to go along."""

@@ -4,8 +4,10 @@ import atexit
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
+from cdc.run.failures import check_spark
 from cdc.run.loaded_classes import write_down
 
 FIXED = {
@@ -48,7 +51,8 @@ LOCAL = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a session of our own is started: `jars` are files; Spark's log goes to the file `log`.
+    """How a session of our own is started: `jars` are files; Spark's log goes to the file `log`, and what it needs only
+    while it runs into the folder `scratch`, or where the system has such.
 
     A `brief` one leaves out the second of Java's compilers, which pays off only after minutes: on two cores it takes
     the work's own time (the race's last step: 29 s with it, 20 s without).
@@ -59,6 +63,7 @@ class Launch:
     jars: Sequence[str]
     log: Path
     brief: bool = False
+    scratch: Path | None = None
 
 
 def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
@@ -77,23 +82,60 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(launch.master)
     # settings of the user win over ours, but not over what the toolkit relies on
-    for key, value in {**(LOCAL if archive else {}), **own, **jars, **conf, **FIXED}.items():
+    for key, value in {**(_local(launch) if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it prints a traceback for what is raised anyway
+    _silence_py4j()
     before = psutil.Process().children()
     try:
-        session = builder.getOrCreate()
-    except KeyboardInterrupt:
-        # PySpark starts Java with SIGINT ignored, and before it is up nobody holds anything to end it by
-        for child in psutil.Process().children(recursive=True):
-            if child not in before:
-                child.kill()
-        raise
+        session = _started(builder, launch, before)
     except (PySparkRuntimeError, Py4JError) as error:
         raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {launch.log}") from error
     if archive and not archive.is_there:
         atexit.register(_keep, archive)
     return session
+
+
+def _started(builder: SparkSession.Builder, launch: Launch, before: Sequence[psutil.Process]) -> SparkSession:
+    """The session, made in a thread of its own: in the main one, PySpark puts a handler of SIGINT in the place of ours,
+    which asks Java to cancel its jobs, in the middle of whatever it is asked then."""
+    with _temporary_files_in(launch.scratch), ThreadPoolExecutor(1, "spark") as thread:
+        starting = thread.submit(builder.getOrCreate)
+        try:
+            return starting.result()
+        except KeyboardInterrupt:
+            # PySpark starts Java with SIGINT ignored, and before it is up nobody holds anything to end it by
+            for child in psutil.Process().children(recursive=True):
+                if child not in before:
+                    child.kill()
+            raise
+
+
+def _silence_py4j() -> None:
+    """Keep py4j from printing tracebacks of what it raises anyway: some by its own loggers, others by the root."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    root = logging.getLogger()
+    if not root.handlers:
+        # what Python has where nobody has chosen one
+        handler = logging.StreamHandler()
+        handler.setLevel(logging.WARNING)
+        handler.addFilter(lambda record: f"{os.sep}py4j{os.sep}" not in record.pathname)
+        root.addHandler(handler)
+
+
+def _local(launch: Launch) -> dict[str, str]:
+    """What a session on this machine alone has beside what every session has."""
+    return LOCAL if launch.scratch is None else {**LOCAL, "spark.local.dir": str(launch.scratch)}
+
+
+@contextmanager
+def _temporary_files_in(folder: Path | None) -> Iterator[None]:
+    """Where PySpark waits for its Java's first word: whoever is killed meanwhile leaves the file there."""
+    before = tempfile.tempdir
+    tempfile.tempdir = str(folder) if folder else before
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
@@ -105,8 +147,8 @@ def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
 def _keep(archive: ClassArchive) -> None:
     """At the end of this process: the session's Java, which ends with it, writes what it has loaded."""
     gateway = SparkContext._gateway
-    # another process may have been quicker
-    if gateway is None or archive.is_there:
+    # another process may have been quicker; one that was killed has nothing more to say
+    if gateway is None or archive.is_there or check_spark():
         return
     if SparkContext._active_spark_context is not None:
         # what it is still doing takes the core that this needs
@@ -120,6 +162,7 @@ def _java_options(launch: Launch) -> list[str]:
     return [
         f"-Dlog4j2.configurationFile={_LOGGING}",
         f"-Dcdc.spark.log={launch.log}",
+        *([f"-Djava.io.tmpdir={launch.scratch}"] if launch.scratch else []),
         *(BRIEF if launch.brief else LATE_COMPILER),
     ]
 

@@ -22,6 +22,7 @@ from cdc.log.transactions import LAST_MESSAGES, ends_in, log_bounds
 from cdc.run import left_behind
 from cdc.run.continuity import check_continuity
 from cdc.run.lag import Lag, Yardstick
+from cdc.run.lease import problem_of
 from cdc.run.pipeline import delta_follower, lake_of
 from cdc.run.selected import followed_names, held_names
 from connect import readiness, slot, source
@@ -152,7 +153,8 @@ class Collector:
         counts = {name: self._counts(name, each) for name, each in fed.items()} | {
             self._settings.delta[0]: self._held(cut)
         }
-        self._note_tables(lake)
+        self._note_tables(lake, fed)
+        self._note_standing_still(positions)
         yardstick = Yardstick(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
         followers = {
             name: FollowerState(
@@ -165,13 +167,23 @@ class Collector:
         writes = price.as_json(requests=self._settings.delta[1].access is not None) if price else None
         return Status(self._lsn, rows, state, last, connector, followers, writes, tuple(self._problems), age)
 
-    def _note_tables(self, lake: DeltaFollower) -> None:
+    def _note_tables(self, lake: DeltaFollower, fed: Mapping[str, FedFollower]) -> None:
         """Note the tables that are followed no further, or not yet, and those that have dead letters."""
         for tell in (left_behind.stopped, left_behind.waiting):
             for problem in self._asked(partial(tell, self._settings, lake)) or ():
                 self._note(problem)
+        for follower, each in fed.items():
+            for problem in self._asked(partial(left_behind.stopped_in, self._settings, follower, each)) or ():
+                self._note(problem)
         for name, (keys, letters) in (self._asked(lake.held) or {}).items():
             self._note(left_behind.held(name, keys, letters))
+
+    def _note_standing_still(self, followers: Iterable[str]) -> None:
+        """Note what whoever follows them on this machine waits for."""
+        for name in followers:
+            if problem := problem_of(self._settings, name):
+                self._note(type(problem)(f"follower {name} does not go on: {problem.what}", problem.remedy))
+                self._silent.setdefault(name, problem.what)
 
     def _asked(self, ask: Callable[[], T]) -> T | None:
         try:

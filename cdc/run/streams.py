@@ -6,18 +6,21 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.core.errors import CdcError, UnreachableError
-from cdc.run.failures import ours
+from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
+from cdc.run.failures import SparkEndedError, ours
 
 RETRIES_SECONDS = 600.0
 """How long a stream is tried again that stumbles each time within LONGEST_WAIT_SECONDS."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
+FINAL = (RefusedError, HistoryLostError, ConfigurationError, SparkEndedError)
+"""What no waiting mends: another writer has taken over, what was to be read is gone, this process lacks its Spark."""
 
 
 class Stream(Protocol):
@@ -39,17 +42,41 @@ class MicroBatches(Protocol):
         """Wait for what goes on; raises what ended it."""
 
 
+class Trouble:
+    """What keeps a stream from going on now; `tell` hears of it when it begins, and of None when it is over."""
+
+    def __init__(self, tell: Callable[[CdcError | None], None] = lambda _: None) -> None:
+        self._tell = tell
+        self._met: CdcError | None = None
+
+    def meet(self, failure: CdcError) -> bool:
+        """Take note of a failure; says whether it is another one than before."""
+        is_new = str(failure) != str(self._met)
+        self._met = failure
+        if is_new:
+            self._tell(failure)
+        return is_new
+
+    def end(self) -> None:
+        """All is well again."""
+        if self._met is not None:
+            self._met = None
+            self._tell(None)
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Keeps one stream going until `stopping` is set.
 
-    `start` builds the stream anew from the follower's position; `say` is told when the stream stumbles.
+    `start` builds the stream anew from the follower's position; `say` is told when the stream stumbles. With a
+    `trouble` it waits for whatever somebody may undo, however long that takes, and says each reason once.
     """
 
     name: str
     start: Callable[[], Stream]
     stopping: threading.Event
     say: Callable[[str], None]
+    trouble: Trouble | None = None
 
     def run(self) -> CdcError | None:
         """Run until stopped (None), or until a failure that trying again does not mend (the failure)."""
@@ -57,17 +84,28 @@ class Runner:
         while not self.stopping.is_set():
             began = time.monotonic()
             failure = self._once()
-            if not isinstance(failure, UnreachableError):
+            if failure is None or not self._may_pass(failure):
                 return failure
             # it has run for a while: this is another trouble, with all its tries before it
             if time.monotonic() - began > LONGEST_WAIT_SECONDS:
                 wait, since = FIRST_WAIT_SECONDS, time.monotonic()
-            if time.monotonic() - since > RETRIES_SECONDS:
+            if self.trouble is None and time.monotonic() - since > RETRIES_SECONDS:
                 return failure
-            self.say(f"{self.name}: {failure}; trying again in {wait:.0f} s")
+            self._tell(failure, wait)
             self.stopping.wait(wait)
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
         return None
+
+    def _may_pass(self, failure: CdcError) -> bool:
+        if self.trouble is None:
+            return isinstance(failure, UnreachableError)
+        return not isinstance(failure, FINAL)
+
+    def _tell(self, failure: CdcError, wait: float) -> None:
+        if self.trouble is None:
+            self.say(f"{self.name}: {failure}; trying again in {wait:.0f} s")
+        elif self.trouble.meet(failure):
+            self.say(f"{self.name}: {failure}; trying again until it goes")
 
     def _once(self) -> CdcError | None:
         try:
@@ -81,15 +119,19 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A `Stream` that Spark's Structured Streaming drives, looking for messages every so many seconds."""
+    """A `Stream` that Spark's Structured Streaming drives, looking for messages every so many seconds.
+
+    Its checkpoint lies in the folder `scratch` for as long as it runs.
+    """
 
     spark: SparkSession
     name: str
     trigger_seconds: float
     batches: MicroBatches
+    scratch: Path
 
     def run(self, stopping: threading.Event) -> None:
-        checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-")
+        checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-", dir=self.scratch)
         guarded = _Guarded(self.name, self.batches, stopping)
         try:
             self._watch(guarded, self._started(guarded, checkpoint), stopping)

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,7 +19,7 @@ from cdc.columns import digest as digests
 from cdc.columns.compare import Comparison, Side, compare, side
 from cdc.columns.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import CdcError, ConfigurationError, PreconditionError
+from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, TableStoppedError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
@@ -33,6 +32,7 @@ from cdc.run.capture_check import CaptureCheck
 from cdc.run.failures import failures_of
 from cdc.run.history_check import check_copied
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
+from cdc.run.report import Report, Verdict
 from cdc.run.schema_check import otherwise
 from cdc.run.selected import followed_names, held_names
 from connect import heartbeat, slot, source
@@ -43,68 +43,19 @@ from snapshots.copy import SnapshotSource
 from snapshots.keeper import PAGE_BYTES, Kept, files, kept
 from snapshots.read import SourceRows, parts
 
-MOVED = "moved"
 TABLES_AT_ONCE = 4
 """Most of a small table's time is Spark's way into it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """One table of one follower: compared, or `moved` since the LSN by so many changes and therefore not compared."""
-
-    comparison: Comparison | None
-    moved: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        if self.comparison is None:
-            return {"verdict": MOVED, "changes_since": self.moved}
-        return {"verdict": "equal" if self.comparison.equal else "different", **asdict(self.comparison)}
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a verification found, at which LSN of the source."""
-
-    lsn: Lsn
-    followers: Mapping[str, Mapping[TableName, Verdict]]
-    stopped: Mapping[TableName, CdcError] = field(default_factory=dict)
-    """Tables that are followed no further, and were not compared."""
-    incomparable: Mapping[TableName, CdcError] = field(default_factory=dict)
-    """Tables of which the source has what no follower can, or which the followers have otherwise."""
-
-    def _verdicts(self) -> list[Verdict]:
-        return [verdict for tables in self.followers.values() for verdict in tables.values()]
-
-    @property
-    def equal(self) -> bool:
-        unsaid = self.stopped or self.incomparable
-        return not unsaid and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
-
-    @property
-    def different(self) -> bool:
-        return any(v.comparison is not None and not v.comparison.equal for v in self._verdicts())
-
-    def as_json(self) -> dict[str, Any]:
-        followers = {
-            name: {str(table): verdict.as_json() for table, verdict in tables.items()}
-            for name, tables in self.followers.items()
-        }
-        return {
-            "lsn": format_lsn(self.lsn),
-            "equal": self.equal,
-            "followers": followers,
-            "stopped": {str(name): str(reason) for name, reason in self.stopped.items()},
-            "incomparable": {str(name): str(reason) for name, reason in self.incomparable.items()},
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Readback:
-    """How a follower's position is asked for, and its rows: as they are, and as their digest."""
+    """How a follower's position is asked for, and its rows: as they are, and as their digest; and which tables are
+    stopped in it."""
 
     position: Callable[[], Position | None]
     rows: Callable[[Table], DataFrame]
     digest: Callable[[Table], Digest]
+    stopped: Callable[[], Mapping[TableName, TableStoppedError]] = dict
 
 
 Followers = Mapping[str, Readback]
@@ -177,10 +128,19 @@ def _compared(
     truth.incomparable.update(_changed(settings, now, stopped))
     going = [table for table in now.fit if table.name not in stopped]
     found = {
-        name: truth.verdicts(each, reached[name], [table for table in going if settings.holds_table(name, table)])
-        for name, each in followers.items()
+        name: truth.verdicts(each, reached[name], _own(settings, name, each, going)) for name, each in followers.items()
     }
     return Report(truth.lsn, found, stopped, truth.incomparable)
+
+
+def _own(settings: PipelineSettings, name: str, follower: Readback, tables: Sequence[Table]) -> list[Table]:
+    """The follower's own of these tables, also those that it had and cannot hold any more."""
+    stopped = follower.stopped()
+    return [
+        table
+        for table in tables
+        if settings.holds_table(name, table) or (settings.holds(name, table.name) and table.name in stopped)
+    ]
 
 
 def _wanted(settings: PipelineSettings, names: Sequence[str], chosen: Collection[TableName]) -> Sequence[TableName]:
@@ -210,9 +170,10 @@ def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[s
     """The followers by name; without Spark, only to be asked where they stand."""
     lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
-    fed = {name: Readback(f.position, f.rows, f.digest) for name, f in fed_followers(spark, settings).items()}
+    fed = fed_followers(spark, settings).items()
+    readbacks = {name: Readback(each.position, each.rows, each.digest, each.stopped) for name, each in fed}
     read = Readback(lake.position, feed.rows, partial(digest, lake_of(settings), feed))
-    return {settings.delta[0]: read, **fed}
+    return {settings.delta[0]: read, **readbacks}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +194,13 @@ class _Truth:
     """Tables of which there are no verdicts, and why."""
 
     def verdicts(self, follower: Readback, position: Position, tables: Sequence[Table]) -> dict[TableName, Verdict]:
-        comparable = [table for table in tables if table.name not in self.incomparable]
+        stops = {name: PreconditionError(stop.what, stop.remedy) for name, stop in follower.stopped().items()}
+        comparable = [table for table in tables if table.name not in self.incomparable and table.name not in stops]
         with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
             found = threads.map(lambda table: self._verdict_if_held(follower, position, table), comparable)
             each = {table.name: verdict for table, verdict in zip(comparable, found, strict=True)}
-        return {name: verdict for name, verdict in each.items() if verdict}
+        stopped = {table.name: Verdict(None, stopped=stops[table.name]) for table in tables if table.name in stops}
+        return {**{name: verdict for name, verdict in each.items() if verdict}, **stopped}
 
     def _verdict_if_held(self, follower: Readback, position: Position, table: Table) -> Verdict | None:
         """None where the source has a value that no follower can hold: it is another table's verdict no less."""

@@ -7,6 +7,7 @@ rows of the files that came and went.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -44,8 +45,9 @@ class LakeFeed:
         fits: Callable[[Table], bool] = lambda _: True,
     ) -> None:
         self._spark = spark
-        self._holds = holds
+        self.holds = holds
         self._fits = fits
+        self._kept: set[TableName] = set()
         self._lake = lake
         self._recent = recent or RecentChanges()
         self._cuts = Cuts(lake)
@@ -95,8 +97,8 @@ class LakeFeed:
 
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
         """The follower's tables that take part in a cut, with the bookmarks of their copies."""
-        found = (self._table(name, cut) for name in map(TableName.parse, cut.versions) if self._holds(name))
-        return [each for each in found if each and self._fits(each[0])]
+        found = (self._table(name, cut) for name in map(TableName.parse, cut.versions) if self.holds(name))
+        return [each for each in found if each and self._is_own(each[0])]
 
     def readable(
         self, cut: Cut, but: Collection[TableName] = ()
@@ -104,13 +106,20 @@ class LakeFeed:
         """The same without these, and of those the names that cannot be read as the cut has them."""
         found, unread = list[tuple[Table, Bookmark]](), list[TableName]()
         for name in map(TableName.parse, cut.versions):
-            if self._holds(name) and name not in but:
+            if self.holds(name) and name not in but:
                 try:
                     each = self._table(name, cut)
-                    found += [each] if each and self._fits(each[0]) else []
+                    found += [each] if each and self._is_own(each[0]) else []
                 except HistoryLostError:
                     unread.append(name)
         return found, unread
+
+    def _is_own(self, table: Table) -> bool:
+        return table.name in self._kept or self._fits(table)
+
+    def keep(self, names: Iterable[TableName]) -> None:
+        """Give the follower these tables also where they do not fit: it has them, and tells what it cannot hold."""
+        self._kept |= set(names)
 
     def _table(self, name: TableName, cut: Cut) -> tuple[Table, Bookmark] | None:
         """The table as it was described at the cut; None for one that is followed no more."""
@@ -159,7 +168,8 @@ class LakeFeed:
         return required(self._spark).read.format("delta").option("versionAsOf", version).load(folder)
 
     def copy(self, table: Table, cut: Cut) -> LakeCopy:
-        """A table's rows at a cut."""
+        """A table's rows at a cut; the follower has the table from then on."""
+        self.keep([table.name])
         files = [*self._state(table.name, cut).files.values()]
         return LakeCopy(required(self._spark), table, self._lake.table(table.name), files)
 
@@ -191,8 +201,8 @@ class LakeFeed:
         named = until.commits.get(str(table.name))
         if named and versions[-1].actions and commit_id(versions[-1].actions) != named:
             raise TableLostError(table.name, f"version {last} of a cut is another one in the lake now")
-        # a generator: read when the follower takes it, and of a single version a part at a time
-        return self._changed(table, [version for version in versions if version.packed_bytes])
+        # read when the follower takes it, and of a single version a part at a time
+        return _Parts(partial(self._changed, table, [version for version in versions if version.packed_bytes]))
 
     def _changed(self, table: Table, pieces: Sequence["_Version"]) -> Iterator[FeedRows]:
         """The changes of some versions, in parts that share no key: one version's own, or all folded as one."""
@@ -216,6 +226,16 @@ class LakeFeed:
         known = self._recent.get(log.state.table_id, version)
         actions = [] if known else log.actions(version)
         return _Version(table, self._lake.table(table.name), actions, version, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Changes that are read anew whenever they are iterated over."""
+
+    read: Callable[[], Iterator[FeedRows]]
+
+    def __iter__(self) -> Iterator[FeedRows]:
+        return self.read()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,35 @@
 """The latest log: one compacted topic a table, behind the lake."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.columns.digest import Digest
-from cdc.columns.documents import documents, documents_of, key_documents, portions, rows_of
+from cdc.columns.documents import describe_key, documents, documents_of, key_documents, portions, rows_of
 from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.columns.names import Message
 from cdc.columns.table_copy import Copy
-from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
+from cdc.core.errors import (
+    HistoryLostError,
+    PreconditionError,
+    RefusedError,
+    TableStoppedError,
+    UnreachableError,
+)
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import widens
 from cdc.core.table import Table, TableName
-from cdc.log.clients.topics import Admin, Topic
-from cdc.log.clients.transactional_writer import TransactionalWriter
+from cdc.log.clients.topics import Admin
+from cdc.log.clients.transactional_writer import RecordRefusedError, TransactionalWriter
 from cdc.log.names import check_apart, latest_topic, positions_topic
 from cdc.log.settings import LogSettings
-from sinks.latest import layout, read, write
+from sinks.latest import layout, read, topics, write
 from sinks.latest import state as states
-from sinks.latest.state import Owner, Registration, State
+from sinks.latest.state import Owner, Registration, State, lost_table, stopped_table
+
+Stops = Mapping[TableName, TableStoppedError]
 
 
 class LatestFollower:
@@ -41,6 +49,7 @@ class LatestFollower:
         self._positions = positions_topic(log.prefix)
         self._writer: TransactionalWriter | None = None
         self._state = State()
+        self._topics_made_again = 0
 
     def close(self) -> None:
         """Let go of the connections; the next write opens them again."""
@@ -55,20 +64,36 @@ class LatestFollower:
         self._state = self._state.at(None)
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make the topics and register the tables; what is registered already stays as it is."""
-        for table in tables:
-            layout.check_table(table)
-        state = self._known()
+        """Make the topics and register the tables; what is registered already stays as it is.
+
+        A table whose topic cannot be made, or is not ours, is stopped.
+        """
+        stopped = self._known().stops
+        going = [table for table in tables if table.name not in stopped]
+        self._stop(going, self._prepare(going))
+
+    def _prepare(self, tables: Sequence[Table], *, look: bool = False) -> dict[TableName, TableStoppedError]:
+        """As `prepare`; gives the stops. `look`: also for topics that were there a moment ago."""
+        state, stops = self._known(), dict[TableName, TableStoppedError]()
         check_apart(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
-        if self._writer and all(table.name in state.tables for table in tables):
-            self._widen(tables)
-            return
-        with Admin(self._log) as admin:
-            _ensure(admin, layout.topic_of_positions(self._log))
-            made = [table for table in tables if self._make_topic(admin, table, state)]
-        if made:
-            self._register([Registration(table) for table in made])
-        self._widen(tables)
+        if look or not self._writer or not all(state.has_topic(table.name) and table.key for table in tables):
+            made = []
+            with Admin(self._log) as admin:
+                topics.ensure(admin, layout.topic_of_positions(self._log))
+                for table in tables:
+                    try:
+                        made += (
+                            [table]
+                            if topics.make_of(admin, self._log, table, is_ours=state.has_topic(table.name))
+                            else []
+                        )
+                    except PreconditionError as refused:
+                        stops[table.name] = stopped_table(table.name, refused)
+            if made:
+                self._topics_made_again += any(state.has_topic(table.name) for table in made)
+                self._register([Registration(table) for table in made])
+        self._widen([table for table in tables if table.name not in stops])
+        return stops
 
     def _widen(self, tables: Sequence[Table]) -> None:
         """Know of further columns, which are null in the rows from before."""
@@ -78,27 +103,106 @@ class LatestFollower:
             self._register([Registration(table, known[table.name].bookmark) for table in widened])
 
     def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
-        """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on."""
-        self.prepare([table])
-        self._register([Registration(table)])
+        """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on. A table whose rows
+        are refused is stopped."""
+        stops = self._prepare([table], look=True)
+        if not stops:
+            try:
+                self._load(table, copy, bookmark)
+            except TableStoppedError as refused:
+                stops = {table.name: stopped_table(table.name, refused)}
+        self._stop([table], stops)
+
+    def _load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
+        # what has stopped it is told until the copy is there
+        self._register([Registration(table, stop=self._known().stops.get(table.name))])
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
         # in no transaction: killed between the two registrations, it has no bookmark, and is made again
-        write.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name))
+        try:
+            # Spark keeps its producers, and one that has known the topic that was there before writes to no other
+            client = f"cdc-copy-{self._topics_made_again}"
+            write.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name), client)
+        except write.RecordTooLargeError as refused:
+            where = describe_key(write.largest_key(records), table.key)
+            told = f"{refused.what}: the largest is the one where {where}"
+            raise TableStoppedError(told, refused.remedy) from refused
         self._register([Registration(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
-        """Write every table of the batch and the position in one transaction, which ends within 15 minutes or fails."""
+        """Write every table of the batch and the position in one transaction, which ends within 15 minutes or fails.
+
+        Of a record that is refused, the transaction fails: it is written again without that record's table.
+        """
         self._writing()
         if self._has(position):
             return
-        tables = [self._loaded(name) for name in batch.tables]
-        with self._transaction() as writer:
-            for table in tables:
-                self._send(writer, table, batch.tables[table.name])
-            writer.write(self._positions, *states.position_record(self._owner, position))
+        going = [name for name in batch.tables if name not in self._state.stops]
+        lost = {name: lost_table(name, self._topic(name)) for name in going if not self._is_loaded(name)}
+        stops: dict[TableName, TableStoppedError] = {**lost}
+        while refused := self._refused(batch, [name for name in going if name not in stops], stops, position):
+            stops |= refused
         # behind the commit: a batch that failed is not one that we have
         self._state = self._state.at(position)
+
+    def _refused(
+        self, batch: FeedBatch, going: Sequence[TableName], stops: Stops, position: Position
+    ) -> dict[TableName, TableStoppedError]:
+        """Write these tables of a batch, the stops and the position, unless something of a table is refused: that."""
+        stopped = self._stopped(stops)
+        try:
+            with self._transaction() as writer:
+                for name in going:
+                    self._send(writer, self._state.tables[name].table, batch.tables[name])
+                for registration in stopped:
+                    writer.write(self._positions, *states.registration_record(self._owner, registration))
+                writer.write(self._positions, *states.position_record(self._owner, position))
+        except RecordRefusedError as refused:
+            return self._told_of_record(refused, going)
+        except UnreachableError:
+            # records to a topic that is gone are never answered
+            gone = topics.missing(self._log, going)
+            if not gone:
+                raise
+            return {name: lost_table(name, self._topic(name)) for name in gone}
+        for registration in stopped:
+            self._state = self._state.having(registration)
+        return {}
+
+    def _told_of_record(
+        self, refused: RecordRefusedError, going: Sequence[TableName]
+    ) -> dict[TableName, TableStoppedError]:
+        name = next((name for name in going if self._topic(name) == refused.topic), None)
+        if name is None:
+            raise refused
+        if name in topics.missing(self._log, [name]):
+            return {name: lost_table(name, self._topic(name))}
+        where = describe_key(refused.key or b"{}", self._state.tables[name].table.key)
+        return {name: TableStoppedError(f"{name}: {refused.what}, where {where}", refused.remedy)}
+
+    def _is_loaded(self, name: TableName) -> bool:
+        found = self._state.tables.get(name)
+        return found is not None and found.bookmark is not None
+
+    def stopped(self) -> Stops:
+        return self._known().stops
+
+    def _stop(self, tables: Sequence[Table], stops: Stops) -> None:
+        """Write down that some of these tables are stopped; without a bookmark, they are copied before they go on."""
+        if stops:
+            has_topic = self._known().has_topic
+            self._register(
+                [
+                    Registration(table, None, stops[table.name], has_topic(table.name))
+                    for table in tables
+                    if table.name in stops
+                ]
+            )
+
+    def _stopped(self, stops: Stops) -> list[Registration]:
+        """The registrations of tables that stop in a batch: only one that is registered is ever in one."""
+        known = self._state.tables
+        return [Registration(known[name].table, None, stop) for name, stop in stops.items() if name in known]
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
         tables = self._known().tables
@@ -109,7 +213,7 @@ class LatestFollower:
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """The keys that have a row; None unless `exact`, since nobody knows without reading the whole topic."""
-        registered = exact and table in self._known().tables
+        registered = exact and self._known().has_topic(table)
         return read.live_keys(self._log, self._topic(table)) if registered else None
 
     def written(self, table: TableName) -> int:
@@ -127,7 +231,7 @@ class LatestFollower:
 
     def _registered(self, table: Table) -> str:
         """The topic of a table that this follower has."""
-        if table.name not in self._known().tables:
+        if not self._known().has_topic(table.name):
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
         return self._topic(table.name)
 
@@ -170,30 +274,12 @@ class LatestFollower:
         for registration in registrations:
             self._state = self._state.having(registration)
 
-    def _make_topic(self, admin: Admin, table: Table, state: State) -> bool:
-        """Make the table's topic if it is not there; says whether the table is to be registered."""
-        wanted, registered = layout.topic_of(self._log, table.name), table.name in state.tables
-        if _ensure(admin, wanted):
-            return True
-        if not registered and not read.is_empty(self._log, wanted.name):
-            raise PreconditionError(
-                f"topic {wanted.name} is there already and is not this follower's",
-                "choose another log.prefix, or delete it",
-            )
-        return not registered
-
     def _with_tombstones(self, records: DataFrame, name: TableName) -> DataFrame:
         topic = self._topic(name)
         if read.is_empty(self._log, topic):
             return records
         stale = read.newest(required(self._spark), self._log, topic).join(records, Message.KEY.value, "left_anti")
         return records.unionByName(stale.select(Message.KEY, F.lit(None).cast("binary").alias(Message.VALUE)))
-
-    def _loaded(self, name: TableName) -> Table:
-        found = self._state.tables.get(name)
-        if found is None or found.bookmark is None:
-            raise PreconditionError(f"{name} has no copy in the latest log", "run `cdc bootstrap` first")
-        return found.table
 
     def _has(self, position: Position) -> bool:
         stands = self._state.position
@@ -217,13 +303,3 @@ class LatestFollower:
 
 def _order(position: Position) -> tuple[int, int]:
     return position.generation, position.end_offset
-
-
-def _ensure(admin: Admin, wanted: Topic) -> bool:
-    """Make the topic if it is not there; says whether it was made. Raises PreconditionError for one that differs."""
-    present = admin.topics([wanted.name]).get(wanted.name)
-    if present is None:
-        write.make(admin, wanted)
-        return True
-    layout.check_partitions(wanted, present)
-    return False

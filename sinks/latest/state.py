@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import CopyLostError, PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader, Record
@@ -32,19 +32,27 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A table whose topic is ours; without a bookmark its copy is not finished."""
+    """A table of the follower; without a bookmark its copy is not finished, and with a `stop` it is not tried now.
+
+    `has_topic`: its topic was made by us. Where that could not be, one of its name is somebody else's.
+    """
 
     table: Table
     bookmark: Bookmark | None = None
+    stop: TableStoppedError | None = None
+    has_topic: bool = True
 
     def as_json(self) -> dict[str, Any]:
         bookmark = self.bookmark.as_json() if self.bookmark else None
-        return {"table": self.table.as_json(), "bookmark": bookmark}
+        stop = self.stop.as_json() if self.stop else None
+        return {"table": self.table.as_json(), "bookmark": bookmark, "stop": stop, "has_topic": self.has_topic}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         bookmark = Bookmark.from_json(value["bookmark"]) if value["bookmark"] else None
-        return cls(Table.from_json(value["table"]), bookmark)
+        # records of older versions of ours have neither
+        stop = TableStoppedError.from_json(value["stop"]) if value.get("stop") else None
+        return cls(Table.from_json(value["table"]), bookmark, stop, value.get("has_topic", True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +62,33 @@ class State:
     position: Position | None = None
     tables: Mapping[TableName, Registration] = field(default_factory=dict)
 
+    @property
+    def stops(self) -> dict[TableName, TableStoppedError]:
+        """The tables that are stopped, each with the reason."""
+        return {name: found.stop for name, found in self.tables.items() if found.stop}
+
+    def has_topic(self, name: TableName) -> bool:
+        """Is there a topic of this table that is ours?"""
+        return name in self.tables and self.tables[name].has_topic
+
     def at(self, position: Position | None) -> "State":
         return replace(self, position=position)
 
     def having(self, registration: Registration) -> "State":
         return replace(self, tables={**self.tables, registration.table.name: registration})
+
+
+def lost_table(name: TableName, topic: str) -> CopyLostError:
+    """Why a table stops that has no copy."""
+    return CopyLostError(
+        f"{name} has no copy in the topic {topic}", "`cdc follow` copies it again from the lake by itself"
+    )
+
+
+def stopped_table(name: TableName, refused: PreconditionError) -> TableStoppedError:
+    """Why a table stops of which something is refused."""
+    what = refused.what if refused.what.startswith(str(name)) else f"{name}: {refused.what}"
+    return TableStoppedError(what, refused.remedy)
 
 
 def position_record(owner: Owner, position: Position | None) -> tuple[bytes, bytes]:

@@ -1,39 +1,38 @@
-"""What is written outside transactions: topics made, and copies from the executors."""
+"""What is written outside transactions: copies, from the executors."""
 
-import time
+import re
 from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.columns.names import Message
+from cdc.core.errors import TableStoppedError, UnreachableError
 from cdc.log import spark_options
 from cdc.log.clients.connection import TOO_LARGE_REMEDY
-from cdc.log.clients.topics import Admin, Topic
 from cdc.log.settings import LogSettings
-from sinks.latest.read import SETTLE_SECONDS
+
+_OF_TOPIC: Final = re.compile(
+    r"(?:TopicAuthorization|InvalidTopic|InvalidRecord|UnknownTopicOrPartition)Exception: ([^\n]*)"
+)
+"""What Kafka's own client says that concerns one topic."""
 
 BUFFER_BYTES: Final = 32 * 1024 * 1024
 """Kafka's own."""
 
 
-def make(admin: Admin, topic: Topic) -> None:
-    """Create the topic and wait until the brokers know it."""
-    admin.create([topic])
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while topic.name not in admin.topics([topic.name]):
-        if time.monotonic() > deadline:
-            raise PreconditionError(f"topic {topic.name} was made and is not there", "see the broker's log")
+def write(records: DataFrame, log: LogSettings, topic: str, client: str) -> None:
+    """Write records (columns KEY and VALUE of `Message`) from the executors, in no transaction; `client` names the
+    producer: one that has this name and was kept is used again.
 
-
-def write(records: DataFrame, log: LogSettings, topic: str) -> None:
-    """Write records (columns KEY and VALUE of `Message`) from the executors, in no transaction.
-
-    Raises PreconditionError for a record that is too large, UnreachableError when no broker answers.
+    Raises TableStoppedError for records that are refused, RecordTooLargeError among them, UnreachableError when no
+    broker answers.
     """
     options = {
         **spark_options.cluster(log),
+        "kafka.client.id": client,
         "kafka.acks": "all",
         "kafka.enable.idempotence": "true",
         "kafka.compression.type": "lz4",
@@ -49,10 +48,25 @@ def write(records: DataFrame, log: LogSettings, topic: str) -> None:
         raise _as_ours(log, topic, error) from error
 
 
+def largest_key(records: DataFrame) -> bytes:
+    """The key of the record that takes most bytes; reads all of them."""
+    found = records.orderBy(F.length(F.col(Message.VALUE)).desc_nulls_last()).select(Message.KEY).first()
+    return bytes(found[0]) if found else b"{}"
+
+
 def _as_ours(log: LogSettings, topic: str, error: Exception) -> Exception:
-    if "RecordTooLargeException" in str(error):
+    text = str(error)
+    if "RecordTooLargeException" in text:
         most = f"{log.latest.max_record_bytes:,} bytes"
-        return PreconditionError(f"a row is larger than {most} as a record of {topic}", TOO_LARGE_REMEDY)
-    if "TimeoutException" in str(error):
+        return RecordTooLargeError(f"a row is larger than {most} as a record of {topic}", TOO_LARGE_REMEDY)
+    if refused := _OF_TOPIC.search(text):
+        return TableStoppedError(
+            f"Kafka {log.bootstrap} refuses records of {topic}: {refused[1]}", "see the broker's log"
+        )
+    if "TimeoutException" in text:
         return UnreachableError(f"Kafka {log.bootstrap} does not answer", "check log.bootstrap; is it running?")
     return error
+
+
+class RecordTooLargeError(TableStoppedError):
+    """A row does not fit into a record."""

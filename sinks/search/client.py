@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from opensearchpy import OpenSearch
@@ -17,14 +17,32 @@ from opensearchpy.exceptions import (
     TransportError,
 )
 
-from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.core.errors import CdcError, CopyLostError, PreconditionError, UnreachableError
 
 TIMEOUT_SECONDS = 60
 CONNECTIONS = 4
 """So many requests at once keep their connections."""
 BUSY = 429
 SERVER_FAULT = 500
-_VALUES = re.compile(r" in document with id '.*?'|\. Preview of field's value: .*", re.DOTALL)
+_VALUES = re.compile(
+    r" in document with id '.*?'|\. Preview of field's value: .*|, all of which were skipped\..*", re.DOTALL
+)
+_BLOCK = re.compile(r"(?:index \[(?P<index>[^\]]+)\] )?blocked by: \[[A-Z_]+/(?P<number>\d+)/(?P<told>[^\]]*)\]")
+# the numbers are OpenSearch's own (ClusterBlock, IndexMetadata, Metadata)
+_CLOSED: Final = 4
+_FLOODED: Final = 12
+_INDEX_BLOCKS: Final = {
+    5: "index.blocks.read_only",
+    7: "index.blocks.read",
+    8: "index.blocks.write",
+    9: "index.blocks.metadata",
+}
+_CLUSTER_BLOCKS: Final = {
+    6: "cluster.blocks.read_only",
+    10: "cluster.blocks.create_index",
+    13: "cluster.blocks.read_only_allow_delete",
+}
+_STARTING: Final = {1, 2}
 
 logging.getLogger("opensearch").addHandler(logging.NullHandler())
 
@@ -71,18 +89,85 @@ def reached(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
 
 def as_ours(cluster: Cluster, error: TransportError) -> CdcError:
     """The failure of one request as one line with a remedy."""
+    if isinstance(error, SSLError):
+        return PreconditionError(f"OpenSearch {cluster} is not trusted: {line_of(error)}", "check url and ca_file")
+    body = error.info if isinstance(error.info, dict) else {}
+    if known := failure_of(cluster, body.get("error")):
+        return known
     match error:
-        case SSLError():
-            return PreconditionError(f"OpenSearch {cluster} is not trusted: {line_of(error)}", "check url and ca_file")
-        case ConnectionError():
+        case AuthenticationException():
+            who = f"user {cluster.username}" if cluster.username else "anybody without a user name"
+            found = PreconditionError(f"OpenSearch {cluster} does not let {who} in", "check username and password")
+        case AuthorizationException():
+            found = _denied(cluster, line_of(error))
+        case _ if isinstance(error, ConnectionError) or is_passing(error.status_code):
             return unreachable(cluster, line_of(error))
-        case AuthenticationException() | AuthorizationException():
-            return PreconditionError(
-                f"OpenSearch {cluster} does not let user {cluster.username} do this", "check username and password"
-            )
-    if is_passing(error.status_code):
-        return unreachable(cluster, line_of(error))
-    return PreconditionError(f"OpenSearch {cluster} refused a request: {line_of(error)}", "see the cluster's log")
+        case _:
+            told = f"OpenSearch {cluster} refused a request: {line_of(error)}"
+            found = PreconditionError(told, "see the cluster's log")
+    return found
+
+
+def _denied(cluster: Cluster, reason: str) -> PreconditionError:
+    told = f"OpenSearch {cluster} does not let user {cluster.username} do this: {reason}"
+    return PreconditionError(told, "give the user the permission, or check username and password")
+
+
+def failure_of(cluster: Cluster, error: object) -> CdcError | None:
+    """What an answer's `error` says of the cluster or of an index as a whole; None where it speaks of the request.
+
+    All of it can be undone from outside: the same request may succeed then.
+    """
+    if not isinstance(error, dict):
+        return None
+    found: CdcError | None = None
+    reason = str(error.get("reason"))
+    match error.get("type"):
+        case "index_closed_exception":
+            found = _closed(cluster, error.get("index"))
+        case "security_exception":
+            found = _denied(cluster, reason)
+        case "cluster_manager_not_discovered_exception" | "master_not_discovered_exception":
+            found = _leaderless(cluster, reason)
+        case "cluster_block_exception" if block := _BLOCK.search(reason):
+            found = _blocked(cluster, block)
+        case "index_not_found_exception":
+            remedy = "`cdc follow` fills it again from the lake by itself"
+            found = CopyLostError(f"OpenSearch {cluster}: {reason}", remedy)
+    return found
+
+
+def _blocked(cluster: Cluster, block: re.Match[str]) -> CdcError:
+    index, number, told = block["index"], int(block["number"]), block["told"].strip()
+    if number in _STARTING:
+        return _leaderless(cluster, told)
+    if number == _CLOSED:
+        return _closed(cluster, index)
+    if number == _FLOODED:
+        return PreconditionError(
+            f"OpenSearch {cluster}: index {index} is read-only, since a disk is nearly full: {told}",
+            "make room there: OpenSearch then lifts the block by itself",
+        )
+    if index and number in _INDEX_BLOCKS:
+        return PreconditionError(
+            f"OpenSearch {cluster}: index {index} is blocked: {told}",
+            f'lift the block: PUT /{index}/_settings {{"{_INDEX_BLOCKS[number]}": null}}',
+        )
+    if number in _CLUSTER_BLOCKS:
+        return PreconditionError(
+            f"OpenSearch {cluster} is blocked: {told}",
+            f'lift the block: PUT /_cluster/settings {{"persistent": {{"{_CLUSTER_BLOCKS[number]}": null}}}}',
+        )
+    return PreconditionError(f"OpenSearch {cluster}: {index or 'the cluster'} is blocked: {told}", "lift the block")
+
+
+def _closed(cluster: Cluster, index: object) -> PreconditionError:
+    return PreconditionError(f"OpenSearch {cluster}: index {index} is closed", f"open it: POST /{index}/_open")
+
+
+def _leaderless(cluster: Cluster, reason: str) -> UnreachableError:
+    told = f"OpenSearch {cluster} has no cluster manager yet: {reason}"
+    return UnreachableError(told, "start its other nodes, or see their logs")
 
 
 def unreachable(cluster: Cluster, reason: str) -> UnreachableError:
@@ -103,11 +188,22 @@ def line_of(error: TransportError) -> str:
     return reason_of(body.get("error")) or str(error.error)
 
 
+def refusal_of(error: object) -> str:
+    """Why a document is refused, in an answer's `error`; of its causes the kinds only: their reasons quote values."""
+    if not isinstance(error, dict):
+        return str(error or "")
+    told = [_VALUES.sub("", str(error.get("reason") or error.get("type"))).strip()]
+    while isinstance(error := error.get("caused_by"), dict):
+        told.append(str(error.get("type")))
+    return ": ".join(told)
+
+
 def reason_of(error: object) -> str:
-    """The reason in an answer's `error`, innermost cause last, without values of documents."""
+    """The reason in an answer's `error`, innermost cause last."""
     if not isinstance(error, dict):
         return str(error or "")
     reasons = [str(error.get("reason") or error.get("type"))]
     while isinstance(error := error.get("caused_by"), dict):
         reasons.append(str(error.get("reason") or error.get("type")))
-    return ": ".join(_VALUES.sub("", reason).strip() for reason in reasons)
+    # a cause that says the same once more: OpenSearch names the exception around it by it
+    return ": ".join(dict.fromkeys(_VALUES.sub("", reason).strip() for reason in reasons))

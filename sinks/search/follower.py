@@ -1,25 +1,30 @@
 """The search follower: one index a table in OpenSearch, behind the lake."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from opensearchpy import OpenSearch
-from opensearchpy.exceptions import ConflictError
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.digest import Digest
 from cdc.columns.documents import rows_of
 from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.columns.table_copy import Copy
-from cdc.core.errors import HistoryLostError, PreconditionError, RefusedError
+from cdc.core.counted import counted
+from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, RefusedError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import widens
 from cdc.core.table import Table, TableName
 from sinks.search import layout, read, write
+from sinks.search.bulk import operations
 from sinks.search.client import Cluster, reached
+from sinks.search.indexes import Indexes, TableIndex
 from sinks.search.layout import IndexNote, Owner
 from sinks.search.settings import SearchSettings
+from sinks.search.state import State, StateDocument, Stops
 
 
 class SearchFollower:
@@ -42,95 +47,95 @@ class SearchFollower:
         self._cluster = Cluster(settings.url, settings.username, password, settings.ca_file)
         self._owner = Owner(pipeline, name)
         self._prefix = settings.prefix or pipeline
+        self._indexes = Indexes(self._cluster, self._owner, self._prefix, settings)
         self._generation = generation
+        self._document = StateDocument.of(self._prefix, self._owner)
+        # known to whoever writes, who alone changes them
+        self._stops: Stops | None = None
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Refuse tables that cannot be followed and indexes that are not ours; a table's index comes with its copy."""
-        for table in tables:
-            layout.check_table(table)
-        with reached(self._cluster) as client:
-            for table in tables:
-                note = self._note(client, table.name)
-                if note and widens(note.table, table):
-                    self._widen(client, IndexNote(self._owner, table, note.bookmark))
-            for name, mapping in self._own_indexes().items():
-                _create_missing(client, name, {"mappings": mapping, "settings": self._own_settings()})
+        """Make the indexes of our own, and give a table's its further columns; the index itself comes with its copy.
 
-    def _widen(self, client: OpenSearch, note: IndexNote) -> None:
-        """Give an index the fields of further columns; documents from before have none of them, which means null."""
-        client.indices.put_mapping(index=self._index(note.table.name), body=layout.table_mapping(note))
+        A table that cannot be followed is stopped, and so is one whose index is not ours.
+        """
+        with reached(self._cluster) as client:
+            # once a process: an older version of ours may have made them, with fewer fields
+            self._indexes.prepare_own(client, renew=self._stops is None)
+            stops = self._read(client).stops if self._stops is None else self._stops
+            going = [table for table in tables if table.name not in stops]
+            self._stop(client, _stopped_by(partial(self._prepare, client), going))
+
+    def _prepare(self, client: OpenSearch, table: Table) -> None:
+        _check(table)
+        note = self._indexes.note(client, table.name)
+        if note and widens(note.table, table):
+            self._indexes.widen(client, IndexNote(self._owner, table, note.bookmark))
 
     def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
         """Fill a new index of the table, which then takes the old one's place at once; until the last row is in, it has
-        no bookmark."""
-        layout.check_table(table)
+        no bookmark. A table whose rows are refused is stopped."""
         with reached(self._cluster) as client:
-            self._note(client, table.name)
-            # a new one, since delete_by_query would raise versions, and rows of the copy would lose against those
-            old, index = self._begun(client, table)
-            target = self._target(index, layout.version_of_copy(self._generation))
-            refused = write.fill(copy, table, target)
-            if refused:
-                self._refuse(client, table.name, target.version, refused)
-            client.indices.refresh(index=index)
-            # last: whoever is killed before leaves an index that counts as not loaded
-            loaded = IndexNote(self._owner, table, bookmark)
-            client.indices.put_mapping(index=index, body={"_meta": loaded.as_meta()})
-            self._put_in_place(client, table.name, index, old)
+            failed = _stopped_by(lambda each: self._load(client, each, copy, bookmark), [table])
+            self._stop(client, failed)
+            if not failed:
+                self._go_on(client, table.name)
 
-    def _begun(self, client: OpenSearch, table: Table) -> tuple[list[str], str]:
-        """Make the index that a copy goes to; gives those that are behind the table's name now, too."""
-        alias, s = self._index(table.name), self._settings
-        behind = list(client.indices.get_alias(index=alias, params={"ignore_unavailable": "true"}))
-        there = client.indices.get(index=layout.copies(alias), params={"filter_path": "*.mappings._meta"})
-        # left by one that was killed
-        for left in there.keys() - set(behind):
-            client.indices.delete(index=left)
-        fresh = layout.copy_name(alias, max(map(layout.copy_number, [*there, alias])) + 1)
-        settings = layout.table_settings(table, s.shards, s.replicas, s.deletes_remembered_hours)
-        mapping = layout.table_mapping(IndexNote(self._owner, table))
-        # where there is no old one to be searched meanwhile, the new one can be seen to grow
-        aliases: dict[str, Any] = {} if behind else {alias: {}}
-        body = {"mappings": mapping, "settings": {"index": settings}, "aliases": aliases}
-        client.indices.create(index=fresh, body=body)
-        return behind, fresh
-
-    def _put_in_place(self, client: OpenSearch, name: TableName, index: str, old: Sequence[str]) -> None:
-        """Let searches see the new index instead of the old ones, between two requests."""
-        gone = [{"remove_index": {"index": each}} for each in old]
-        came = {"add": {"index": index, "alias": self._index(name)}}
-        client.indices.update_aliases(body={"actions": [*gone, came]})
+    def _load(self, client: OpenSearch, table: Table, copy: Copy, bookmark: Bookmark) -> None:
+        _check(table)
+        self._indexes.note(client, table.name)
+        # a new one, since delete_by_query would raise versions, and rows of the copy would lose against those
+        old, index = self._indexes.begin_copy(client, table)
+        target = self._target(index, table, layout.version_of_copy(self._generation))
+        refused = write.fill(copy, table, target)
+        if refused:
+            self._refuse(client, table.name, target.version, refused)
+        client.indices.refresh(index=index)
+        # last: whoever is killed before leaves an index that counts as not loaded
+        self._indexes.put_note(client, index, IndexNote(self._owner, table, bookmark))
+        self._indexes.put_in_place(client, table.name, index, old)
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
-        """Write every table of the batch, make it visible, then the position."""
+        """Write every table of the batch, make it visible, then the position, and the tables that had to be stopped."""
         with reached(self._cluster) as client:
-            stands, version = self._stands(client)
-            if _has(stands, position):
+            state = self._read(client)
+            if _has(state.position, position):
                 return
-            notes = self._notes(client)
-            tables = [_loaded(name, notes.get(name)) for name in batch.tables]
+            there, version = self._indexes.of_tables(client), layout.version_at(position)
+            going = [name for name in batch.tables if name not in state.stops]
             # rows, refresh, position: killed in between, the batch comes again, under the same versions
-            for table in tables:
-                self._write(client, table, batch.tables[table.name], layout.version_at(position))
-            if tables:
-                client.indices.refresh(index=",".join(self._index(table.name) for table in tables))
-            self._store(client, position, max(layout.version_at(position), version))
+            write_table = partial(self._write, client, there, batch, version)
+            stops = _stopped_by(write_table, going)
+            written = [self._indexes.name_of(name) for name in going if name not in stops]
+            if written:
+                client.indices.refresh(index=",".join(written))
+            # before the position passes what they lack: the reason, which is kept beside it, may be lost
+            whole = [there[name] for name, stop in stops.items() if name in there and not stop.is_lost]
+            self._indexes.forget_copies(client, whole)
+            self._store(client, State(position, {**state.stops, **stops}, max(version, state.version)))
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
         with reached(self._cluster) as client:
-            notes = self._notes(client)
-        return {name: note.bookmark for name, note in notes.items() if note.bookmark}
+            there = self._indexes.of_tables(client)
+            stops = self._document.read(client).stops if self._stops is None else self._stops
+        return {name: at.note.bookmark for name, at in there.items() if at.note.bookmark and name not in stops}
+
+    def stopped(self) -> Stops:
+        """The tables that are stopped; who writes knows them, others are told what is stored."""
+        if self._stops is not None:
+            return self._stops
+        with reached(self._cluster) as client:
+            return self._document.read(client).stops
 
     def position(self) -> Position | None:
         with reached(self._cluster) as client:
-            return self._stands(client)[0]
+            return self._document.read(client).position
 
     def forget_position(self) -> None:
         """Store that there is none, above the version of the last one: a write that is still on its way loses."""
         with reached(self._cluster) as client:
-            stands, version = self._stands(client)
-            if stands:
-                self._store(client, None, version + 1)
+            state = self._read(client)
+            if state.position:
+                self._store(client, replace(state, position=None, version=state.version + 1))
 
     def close(self) -> None:
         """Nothing is held open between calls."""
@@ -138,12 +143,12 @@ class SearchFollower:
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """How many documents the table's index shows; None when there is none."""
         with reached(self._cluster) as client:
-            index = self._index(table)
+            index = self._indexes.name_of(table)
             return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
 
     def written(self, table: TableName) -> int:
         """The operations that the table's indexes have taken since they were made, also one that is being filled."""
-        alias, only = self._index(table), {"ignore_unavailable": "true"}
+        alias, only = self._indexes.name_of(table), {"ignore_unavailable": "true"}
         with reached(self._cluster) as client:
             found = client.indices.stats(index=f"{alias},{layout.copies(alias)}", metric="indexing", params=only)
         return int(found["_all"]["primaries"].get("indexing", {}).get("index_total", 0))
@@ -157,69 +162,69 @@ class SearchFollower:
         return read.digest(required(self._spark), self._source(table))
 
     def _source(self, table: Table) -> read.Source:
-        index = self._index(table.name)
+        index = self._indexes.name_of(table.name)
         with reached(self._cluster) as client:
-            if not self._note(client, table.name):
+            if not self._indexes.note(client, table.name):
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
             count = client.count(index=index)["count"]
         shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
         return read.Source(self._cluster, index, int(shards), count)
 
-    def _index(self, name: TableName) -> str:
-        """The name under which the table is searched: an alias."""
-        return layout.index_name(self._prefix, name)
+    def _read(self, client: OpenSearch) -> State:
+        state = self._document.read(client)
+        self._stops = state.stops
+        return state
 
-    def _own_indexes(self) -> dict[str, dict[str, Any]]:
-        return {
-            layout.positions_index(self._prefix): layout.POSITION_MAPPING,
-            layout.refusals_index(self._prefix): layout.REFUSAL_MAPPING,
-        }
+    def _store(self, client: OpenSearch, state: State) -> None:
+        self._document.store(client, state)
+        self._stops = state.stops
 
-    def _own_settings(self) -> dict[str, Any]:
-        return {"index": {"number_of_shards": 1, "number_of_replicas": self._settings.replicas}}
+    def _stop(self, client: OpenSearch, stops: Stops) -> None:
+        """Write down that these tables are stopped, where the follower stands."""
+        if stops:
+            there, state = self._indexes.of_tables(client), self._read(client)
+            self._indexes.forget_copies(client, [there[name] for name in stops if name in there])
+            version = max(state.version, layout.version_of_copy(self._generation))
+            self._store(client, replace(state, stops={**state.stops, **stops}, version=version))
 
-    def _note(self, client: OpenSearch, name: TableName) -> IndexNote | None:
-        """What the table's index says of itself, None when there is none; raises PreconditionError if not ours."""
-        index = self._index(name)
-        found = client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
-        if not found:
-            return None
-        note = IndexNote.from_meta(next(iter(found.values())).get("mappings", {}).get("_meta"))
-        if note is None or note.owner != self._owner or note.table.name != name:
-            raise PreconditionError(
-                f"index {index} is there already and is not this follower's", "choose another prefix, or delete it"
-            )
-        return note
+    def _go_on(self, client: OpenSearch, name: TableName) -> None:
+        """Let a table take part again, if it was stopped."""
+        state = self._read(client)
+        if name in state.stops:
+            others = {each: stop for each, stop in state.stops.items() if each != name}
+            self._store(client, replace(state, stops=others))
 
-    def _notes(self, client: OpenSearch) -> dict[TableName, IndexNote]:
-        only = {"filter_path": "*.mappings._meta,*.aliases"}
-        found = client.indices.get(index=f"{self._prefix}-*", params=only)
-        named = [
-            ({index, *each.get("aliases", ())}, IndexNote.from_meta(each.get("mappings", {}).get("_meta")))
-            for index, each in found.items()
-        ]
-        return {
-            note.table.name: note
-            for names, note in named
-            if note and note.owner == self._owner and self._index(note.table.name) in names
-        }
-
-    def _target(self, index: str, version: int) -> write.Target:
+    def _target(self, index: str, table: Table, version: int, *, is_alias: bool = False) -> write.Target:
         s = self._settings
         limits = (s.bulk_documents, s.bulk_bytes, s.bulk_retry_seconds)
-        return write.Target(self._cluster, index, version, *limits)
+        return write.Target(self._cluster, index, table.key, version, *limits, is_alias=is_alias)
 
-    def _write(self, client: OpenSearch, table: Table, changes: Iterable[FeedRows], version: int) -> None:
-        parts = (part for each in changes for part in write.operations(each, table, version))
-        refused = write.send(client, parts, self._target(self._index(table.name), version))
+    def _write(
+        self,
+        client: OpenSearch,
+        there: Mapping[TableName, TableIndex],
+        batch: FeedBatch,
+        version: int,
+        name: TableName,
+    ) -> None:
+        """Write a batch's changes of one table; raises TableStoppedError where it has no copy, or refuses some."""
+        if name not in there or there[name].note.bookmark is None:
+            lost = f"{name} has no copy in the index {self._indexes.name_of(name)}"
+            raise CopyLostError(lost, "`cdc follow` copies it again from the lake by itself")
+        self._write_to(client, there[name], batch.tables[name], version)
+
+    def _write_to(self, client: OpenSearch, to: TableIndex, changes: Iterable[FeedRows], version: int) -> None:
+        table, alias = to.note.table, self._indexes.name_of(to.note.table.name)
+        parts = (part for each in changes for part in operations(each, table, version))
+        refused = write.send(client, parts, self._target(alias, table, version, is_alias=to.index != alias))
         if refused:
             self._refuse(client, table.name, version, refused)
 
     def _refuse(
         self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.RefusedDocument]
     ) -> None:
-        """Keep the refusals, each once however often its batch is tried, and stop: the position stays behind them."""
+        """Keep the refusals, each once however often its batch is tried; raises what stops the table."""
         index = layout.refusals_index(self._prefix)
         for refusal in refusals:
             kept = {"table": str(table), "document": refusal.id, "version": version, "reason": refusal.reason}
@@ -227,33 +232,11 @@ class SearchFollower:
                 index=index, id=_digest(f"{table} {refusal.id} {version}"), body={**self._owner.as_json(), **kept}
             )
         first = refusals[0]
-        raise PreconditionError(
-            f"{table}: the index refused {len(refusals)} documents, first {_digest(first.id)[:16]}: {first.reason}",
-            f"they are listed in index {index}; nothing after them is applied",
+        told = "a document" if len(refusals) == 1 else f"{counted(len(refusals), 'document')}, first the one"
+        raise TableStoppedError(
+            f"{table}: the index refused {told} where {first.where}: {first.reason}",
+            f"change the row, or what refuses it, or name the table under leave_out; index {index} has all of them",
         )
-
-    def _stands(self, client: OpenSearch) -> tuple[Position | None, int]:
-        """The position, and the version that it was stored under: above the position's own once one was forgotten."""
-        found = client.get(index=layout.positions_index(self._prefix), id=self._position_id(), params={"ignore": 404})
-        if not found.get("found"):
-            return None, 0
-        position = found["_source"]["position"]
-        return Position.from_json(position) if position else None, int(found["_version"])
-
-    def _store(self, client: OpenSearch, position: Position | None, version: int) -> None:
-        index = layout.positions_index(self._prefix)
-        # gte: a batch that comes again stores its position again
-        params = {"version": version, "version_type": "external_gte"}
-        body = {**self._owner.as_json(), "position": position.as_json() if position else None}
-        try:
-            client.index(index=index, id=self._position_id(), body=body, params=params)
-        except ConflictError as error:
-            raise RefusedError(
-                f"another writer moved the position in {index}", "stop the other `cdc follow`"
-            ) from error
-
-    def _position_id(self) -> str:
-        return f"{self._owner.pipeline}/{self._owner.follower}"
 
 
 def _has(stands: Position | None, position: Position) -> bool:
@@ -265,15 +248,25 @@ def _has(stands: Position | None, position: Position) -> bool:
     return stands is not None and layout.version_at(position) <= layout.version_at(stands)
 
 
-def _loaded(name: TableName, note: IndexNote | None) -> Table:
-    if note is None or note.bookmark is None:
-        raise PreconditionError(f"{name} has no copy in the index", "run `cdc bootstrap` first")
-    return note.table
+def _check(table: Table) -> None:
+    try:
+        layout.check_table(table)
+    except PreconditionError as unfit:
+        raise TableStoppedError(unfit.what, unfit.remedy) from unfit
 
 
-def _create_missing(client: OpenSearch, index: str, body: dict[str, Any]) -> None:
-    if not client.indices.exists(index=index):
-        client.indices.create(index=index, body=body)
+Item = TypeVar("Item", Table, TableName)
+
+
+def _stopped_by(work: Callable[[Item], None], items: Iterable[Item]) -> dict[TableName, TableStoppedError]:
+    """Do some work for each table; the tables that it stopped at."""
+    stops: dict[TableName, TableStoppedError] = {}
+    for item in items:
+        try:
+            work(item)
+        except TableStoppedError as stop:
+            stops[item if isinstance(item, TableName) else item.name] = stop
+    return stops
 
 
 def _digest(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,8 +21,12 @@ EXACT_CHARACTERS = 1024
 
 _RESERVED = frozenset(
     {"_id", "_index", "_source", "_routing", "_field_names", "_ignored", "_nested_path", "_seq_no", "_version"}
-    | {"_primary_term", "_doc_count"}
+    | {"_primary_term", "_doc_count", "_feature", "_data_stream_timestamp"}
 )
+DEEPEST = 20
+"""Objects within objects, OpenSearch's own bound (index.mapping.depth.limit)."""
+MOST_FIELDS = 5000
+"""Of an index: Postgres has at most 1600 columns, each is a field or two, and a dot in a name makes one more."""
 
 _KEYWORD = {"type": "keyword", "ignore_above": EXACT_CHARACTERS}
 _NUMBER = {"type": "double", "ignore_malformed": True, "fields": {"exact": _KEYWORD}}
@@ -149,12 +153,31 @@ def check_table(table: Table) -> None:
             f"{table.name} has no primary key, and a search index needs one",
             "give it one, name one under source.keys, or the table under leave_out of this follower",
         )
-    reserved = sorted(_RESERVED & set(table.column_names))
-    if reserved:
+    if reason := _unfit_name(table.column_names):
         raise PreconditionError(
-            f"{table.name}: OpenSearch keeps the name {reserved[0]} for itself",
-            "rename the column, or name the table under leave_out of this follower",
+            f"{table.name}: {reason}", "rename the column, or name the table under leave_out of this follower"
         )
+
+
+def _unfit_name(names: Sequence[str]) -> str | None:
+    """Why an index cannot have fields of these names, if it cannot: dots in a name are a path to it (2.19)."""
+    paths: dict[tuple[str, ...], str] = {}
+    for name in names:
+        parts = name.rstrip(".").split(".")
+        if not all(parts):
+            return f"OpenSearch takes no field {name}, in which nothing stands between dots"
+        if parts[0] in _RESERVED:
+            return f"OpenSearch keeps the name {parts[0]} for itself"
+        if len(parts) > DEEPEST:
+            return f"OpenSearch takes no field {name}, which has more than {DEEPEST - 1} dots"
+        path = tuple(parts)
+        if path in paths:
+            return f"columns {paths[path]} and {name} would be one field in OpenSearch"
+        paths[path] = name
+    for path, name in paths.items():
+        if above := next((paths[path[:n]] for n in range(1, len(path)) if path[:n] in paths), None):
+            return f"column {name} would be a part of column {above} in OpenSearch, to which dots are paths"
+    return None
 
 
 def table_mapping(note: IndexNote) -> dict[str, Any]:
@@ -168,14 +191,14 @@ def field_mapping(column: Column) -> dict[str, Any]:
     return dict(_MAPPINGS.get(column.kind, _KEYWORD))
 
 
-def table_settings(table: Table, shards: int, replicas: int, gc_deletes_hours: int) -> dict[str, Any]:
+def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[str, Any]:
     """Searches see whole batches: an index is refreshed at the end of each, and only then."""
     return {
         "number_of_shards": shards,
         "number_of_replicas": replicas,
         "refresh_interval": "-1",
         "gc_deletes": f"{gc_deletes_hours}h",
-        "mapping.total_fields.limit": max(1000, 3 * len(table.columns)),
+        "mapping.total_fields.limit": MOST_FIELDS,
     }
 
 
@@ -185,6 +208,7 @@ POSITION_MAPPING = {
         "pipeline": {"type": "keyword"},
         "follower": {"type": "keyword"},
         "position": {"type": "object", "enabled": False},
+        "stopped": {"type": "object", "enabled": False},
     },
 }
 REFUSAL_MAPPING = {

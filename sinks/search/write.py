@@ -3,7 +3,7 @@
 Executors get plain values only, and answer with plain rows: what they met becomes an error of ours on the driver.
 """
 
-import hashlib
+import json
 import random
 import re
 import time
@@ -14,25 +14,30 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import TransportError
 
-from cdc.columns.documents import documents, key_documents, portions
-from cdc.columns.feed import FeedRows
+from cdc.columns.documents import describe_key
 from cdc.columns.table_copy import Copy
-from cdc.core.errors import RefusedError
+from cdc.core import errors
+from cdc.core.errors import CdcError, RefusedError, UnreachableError
 from cdc.core.table import Table
-from sinks.search.client import Cluster, is_passing, line_of, opened, reason_of, unreachable
+from sinks.search.bulk import Operations, chunks, put_rows
+from sinks.search.client import (
+    Cluster,
+    as_ours,
+    failure_of,
+    is_passing,
+    opened,
+    reason_of,
+    refusal_of,
+    unreachable,
+)
 from sinks.search.layout import generation_of
 
-ID_BYTES: Final = 512
-"""The longest id that OpenSearch takes; the ids of longer keys are hashes. An id that is a key begins with a brace."""
-
 MOST_REFUSALS: Final = 100
-"""Refusals that one partition tells of; the batch stops at the first anyway."""
+"""Refusals that one partition tells of; the table stops at the first anyway."""
 
 REQUESTS_AT_ONCE: Final = 2
 """Of one task: while the cluster works on some, the next is made ready, and its cores wait for nobody."""
@@ -45,59 +50,48 @@ TOO_LARGE: Final = 413
 
 _BRIEFLY, _IN_DETAIL = "errors", "errors,items.*.status,items.*.error"
 _CURRENT_VERSION = re.compile(r"current version \[(\d+)\]")
-_REFUSED, _UNREACHABLE, _FENCED = "refused", "unreachable", "fenced"
-_TOLD = "outcome string, id string, reason string"
-_TOLD_SCHEMA = pa.schema([("outcome", pa.string()), ("id", pa.string()), ("reason", pa.string())])
+_REFUSED = "refused"
+_TOLD_SCHEMA = pa.schema([(name, pa.string()) for name in ("outcome", "id", "what", "remedy")])
+_TOLD = ", ".join(f"{name} string" for name in _TOLD_SCHEMA.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An index, the version that everything written now carries, how much goes into one request, and for how long
-    what the cluster is too busy for is tried again."""
+    """An index of a table with this key, the version that everything written now carries, how much goes into one
+    request, and for how long what the cluster is too busy for is tried again.
+
+    `is_alias`: the index is the name of another one; where that is gone, none is made by itself.
+    """
 
     cluster: Cluster
     index: str
+    key: Sequence[str]
     version: int
     documents: int
     bytes: int
     retry_seconds: float
+    is_alias: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedDocument:
-    """A document that the index does not take, and why."""
+    """A document that the index does not take: its id, where its row is, and why."""
 
     id: str
+    where: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """Actions of keys, in columns: each one's id, and its lines of a request."""
-
-    ids: pa.Array
-    lines: pa.Array
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def body(self) -> bytes:
-        """All lines as the body of one request."""
-        # joined as one list: a Python object a line took a sixth of all that filling an index costs here
-        whole = pa.ListArray.from_arrays(pa.array([0, len(self)], pa.int32()), self.lines)
-        return bytes(pc.binary_join(whole, b"")[0].as_py())
-
-    def take(self, at: Sequence[int]) -> "Operations":
-        places = pa.array(at, pa.int64())
-        return Operations(self.ids.take(places), self.lines.take(places))
-
-    def slice(self, start: int, length: int | None = None) -> "Operations":
-        return Operations(self.ids.slice(start, length), self.lines.slice(start, length))
+Again = tuple[Sequence[int], UnreachableError | None]
+"""The places of the operations to try again, and why."""
 
 
 class _Stop(Exception):
-    """This partition cannot go on: its outcome and the reason."""
+    """This partition cannot go on, for this reason."""
+
+    def __init__(self, failure: CdcError) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 @dataclass(slots=True)
@@ -113,22 +107,23 @@ class _Sent:
         deadline, wait = time.monotonic() + self.target.retry_seconds, FIRST_WAIT_SECONDS
         while len(chunk):
             # sent again, an operation that had arrived meets its own version, and that is allowed
-            again, reason = self._once(chunk)
+            again, failure = self._once(chunk)
             chunk = chunk.take(again)
-            if len(chunk) and time.monotonic() > deadline:
-                raise _Stop(_UNREACHABLE, f"{reason}, for {self.target.retry_seconds:.0f} s")
-            if len(chunk):
+            if failure and time.monotonic() > deadline:
+                told = f"{failure.what}, for {self.target.retry_seconds:.0f} s"
+                raise _Stop(UnreachableError(told, failure.remedy))
+            if failure:
                 # not all at one moment: executors are turned away together
                 time.sleep(random.uniform(wait / 2, wait))  # noqa: S311
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 
-    def _once(self, chunk: Operations) -> tuple[Sequence[int], str]:
+    def _once(self, chunk: Operations) -> Again:
         """Write a chunk; gives the places of the operations to try again, and why."""
         body = chunk.body
         try:
             # the node takes a tenth longer when it is to tell of each operation, and nearly always there is nothing
             if not self._bulk(body, _BRIEFLY)["errors"]:
-                return [], ""
+                return [], None
             # what it took it takes again, at the same version
             answer = self._bulk(body, _IN_DETAIL)
         except TransportError as error:
@@ -136,45 +131,49 @@ class _Sent:
         return self._judged(chunk, answer)
 
     def _bulk(self, body: bytes, told: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.bulk(body=body, index=self.target.index, params={"filter_path": told})
+        params = {"filter_path": told, **({"require_alias": "true"} if self.target.is_alias else {})}
+        found: dict[str, Any] = self.client.bulk(body=body, index=self.target.index, params=params)
         return found
 
-    def _failed(self, chunk: Operations, error: TransportError) -> tuple[Sequence[int], str]:
+    def _failed(self, chunk: Operations, error: TransportError) -> Again:
         if error.status_code == TOO_LARGE:
             return self._split(chunk)
-        if is_passing(error.status_code):
-            return range(len(chunk)), line_of(error)
-        raise _Stop(_UNREACHABLE, line_of(error))
+        failure = as_ours(self.target.cluster, error)
+        if is_passing(error.status_code) and isinstance(failure, UnreachableError):
+            return range(len(chunk)), failure
+        raise _Stop(failure)
 
-    def _split(self, chunk: Operations) -> tuple[Sequence[int], str]:
+    def _split(self, chunk: Operations) -> Again:
         if len(chunk) == 1:
-            self._refuse(chunk.ids[0].as_py(), "the document is larger than a request may be (http.max_content_length)")
-            return [], ""
+            self._refuse(chunk, 0, "the document is larger than a request may be (http.max_content_length)")
+            return [], None
         half = len(chunk) // 2
-        first, reason = self._once(chunk.slice(0, half))
+        first, failure = self._once(chunk.slice(0, half))
         second, other = self._once(chunk.slice(half))
-        return [*first, *(half + place for place in second)], reason or other
+        return [*first, *(half + place for place in second)], failure or other
 
-    def _judged(self, chunk: Operations, answer: dict[str, Any]) -> tuple[Sequence[int], str]:
-        again, reason = [], ""
+    def _judged(self, chunk: Operations, answer: dict[str, Any]) -> Again:
+        again, failure = list[int](), None
         for place, item in enumerate(answer["items"]):
             [found] = item.values()
             if self._is_to_repeat(chunk, place, found["status"], found.get("error")):
                 again.append(place)
-                reason = reason_of(found.get("error"))
-        return again, reason
+                failure = unreachable(self.target.cluster, reason_of(found.get("error")))
+        return again, failure
 
     def _is_to_repeat(self, chunk: Operations, place: int, status: int, error: object) -> bool:
         # a delete of what is not there is answered 404 without an error; with one, the index is missing
         if status < 300 or (status == MISSING and error is None):
             return False
+        if failure := failure_of(self.target.cluster, error):
+            raise _Stop(failure)
         reason = reason_of(error)
         if status == CONFLICT:
             self._check_conflict(reason)
         elif is_passing(status):
             return True
         else:
-            self._refuse(chunk.ids[place].as_py(), reason)
+            self._refuse(chunk, place, refusal_of(error))
         return False
 
     def _check_conflict(self, reason: str) -> None:
@@ -182,48 +181,49 @@ class _Sent:
         current = _CURRENT_VERSION.search(reason)
         # external_gte: an equal version would have been taken, so the one that is there is above ours
         if current is None or generation_of(int(current[1])) != generation_of(self.target.version):
-            raise _Stop(_FENCED, reason)
+            told = f"another writer has written to index {self.target.index}: {reason}"
+            raise _Stop(RefusedError(told, "stop the other `cdc follow`"))
 
-    def _refuse(self, id: str, reason: str) -> None:
+    def _refuse(self, chunk: Operations, place: int, reason: str) -> None:
         if len(self.refusals) < MOST_REFUSALS:
-            self.refusals.append(RefusedDocument(id, reason))
+            id = chunk.ids[place].as_py()
+            _, _, document = chunk.lines[place].as_py().partition(b"\n")
+            # a delete has no document, and no value that could be refused
+            where = describe_key(document, self.target.key) if document else id
+            self.refusals.append(RefusedDocument(id, where, reason))
 
 
 def fill(copy: Copy, table: Table, target: Target) -> list[RefusedDocument]:
     """Write the rows of a copy from the executors; gives those that were refused.
 
-    All others are acknowledged. Raises UnreachableError when the cluster does not take them in time, RefusedError when
-    another generation has written to the index.
+    All others are acknowledged. Raises what `as_ours` makes of a cluster that takes nothing, UnreachableError when it
+    does not take them in time, RefusedError when another generation has written to the index.
     """
     rows = copy.mapped(partial(_filled, table=table, target=target), _TOLD).collect()
-    return _judged([tuple(row) for row in rows], target)
+    return _raised_or_refused([tuple(row) for row in rows])
 
 
 def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[RefusedDocument]:
     """Write operations from here; gives those that were refused. Raises as `fill` does."""
-    return _judged(_outcomes(client, parts, target), target)
+    return _raised_or_refused(_outcomes(client, parts, target))
 
 
-def _judged(outcomes: Sequence[tuple[str, str, str]], target: Target) -> list[RefusedDocument]:
-    for outcome, _, reason in outcomes:
-        if outcome == _FENCED:
-            raise RefusedError(
-                f"another writer has written to index {target.index}: {reason}", "stop the other `cdc follow`"
-            )
-        if outcome == _UNREACHABLE:
-            raise unreachable(target.cluster, reason)
-    return [RefusedDocument(id, reason) for _, id, reason in outcomes]
+def _raised_or_refused(outcomes: Sequence[tuple[str, str, str, str]]) -> list[RefusedDocument]:
+    for outcome, _, what, remedy in outcomes:
+        if outcome != _REFUSED:
+            kind: type[CdcError] = getattr(errors, outcome)
+            raise kind(what, remedy)
+    return [RefusedDocument(id, *json.loads(told)) for _, id, told, _ in outcomes]
 
 
-def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[tuple[str, str, str]]:
-    """Send everything; what was not a success, as its outcome, an id, and the reason."""
-    sent, stopped = _Sent(client, target), list[tuple[str, str, str]]()
+def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[tuple[str, str, str, str]]:
+    """Send everything; what was not a success: the kind of its error, an id, what, and what to do."""
+    sent, stopped = _Sent(client, target), list[tuple[str, str, str, str]]()
     try:
-        _beside(sent.send, (chunk for part in parts for chunk in chunks(part, target)))
+        _beside(sent.send, (each for part in parts for each in chunks(part, target.documents, target.bytes)))
     except _Stop as stop:
-        outcome, reason = stop.args
-        stopped.append((outcome, "", reason))
-    return [*stopped, *((_REFUSED, refusal.id, refusal.reason) for refusal in sent.refusals)]
+        stopped.append((type(stop.failure).__name__, "", stop.failure.what, stop.failure.remedy))
+    return [*stopped, *((_REFUSED, each.id, json.dumps([each.where, each.reason]), "") for each in sent.refusals)]
 
 
 def _beside(send: Callable[[Operations], None], chunks: Iterable[Operations]) -> None:
@@ -241,60 +241,6 @@ def _beside(send: Callable[[Operations], None], chunks: Iterable[Operations]) ->
 def _filled(parts: Iterator[pa.Table], table: Table, target: Target) -> Iterator[pa.RecordBatch]:
     """On an executor: send the rows of one task, answer with one row an outcome that is not success."""
     with opened(target.cluster) as client:
-        outcomes = _outcomes(client, (part for rows in parts for part in _puts(rows, table, target.version)), target)
-    columns = list(zip(*outcomes, strict=True)) or [(), (), ()]
+        outcomes = _outcomes(client, (part for rows in parts for part in put_rows(rows, table, target.version)), target)
+    columns = list(zip(*outcomes, strict=True)) or [()] * len(_TOLD_SCHEMA)
     yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_TOLD_SCHEMA)
-
-
-def operations(changes: FeedRows, table: Table, version: int) -> Iterator[Operations]:
-    """What writes changes of a table, in parts."""
-    yield from _puts(changes.rows, table, version)
-    for keys in portions(changes.gone):
-        yield deletes(key_documents(keys, table), version)
-
-
-def _puts(rows: pa.Table, table: Table, version: int) -> Iterator[Operations]:
-    for portion in portions(rows):
-        yield puts(key_documents(portion, table), documents(portion, table), version)
-
-
-def puts(keys: pa.Array, documents: pa.Array, version: int) -> Operations:
-    """Documents to be put under their keys, both JSON texts."""
-    ids = _identities(keys)
-    return Operations(ids, _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', documents, "\n"))
-
-
-def deletes(keys: pa.Array, version: int) -> Operations:
-    """Documents to be deleted, by their keys."""
-    ids = _identities(keys)
-    return Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
-
-
-def _meta(version: int) -> str:
-    return f'"version":{version},"version_type":"external_gte"}}}}\n'
-
-
-def _lines(before: str, ids: pa.Array, *behind: pa.Array | str) -> pa.Array:
-    """An id is a JSON text, or a hash: what is to be escaped in it are its quotes and backslashes."""
-    escaped = pc.replace_substring(pc.replace_substring(ids, "\\", "\\\\"), '"', '\\"')
-    return pc.binary_join_element_wise(before, escaped, *behind, "").cast(pa.binary())
-
-
-def _identities(keys: pa.Array) -> pa.Array:
-    long = pc.greater(pc.binary_length(keys), ID_BYTES)
-    if not pc.any(long).as_py():
-        return keys
-    hashed = [hashlib.sha256(key.encode()).hexdigest() for key in keys.filter(long).to_pylist()]
-    return pc.replace_with_mask(keys, long, pa.array(hashed, pa.string()))
-
-
-def chunks(operations: Operations, target: Target) -> Iterator[Operations]:
-    """Runs of operations within the target's limits; one that is larger goes alone."""
-    sizes = np.cumsum(np.asarray(pc.binary_length(operations.lines), np.int64)) if len(operations) else np.empty(0)
-    start = 0
-    while start < len(operations):
-        before = sizes[start - 1] if start else 0
-        stop = max(int(np.searchsorted(sizes, before + target.bytes, "right")), start + 1)
-        stop = min(stop, start + target.documents)
-        yield operations.slice(start, stop - start)
-        start = stop

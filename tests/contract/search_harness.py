@@ -9,6 +9,7 @@ from cdc.core.position import Position
 from sinks.memory import ChangesInMemory
 from sinks.search.follower import SearchFollower
 from sinks.search.settings import SearchSettings
+from sinks.search.state import StateDocument
 from tests.contract.fed_harness import FedHarness
 from tests.contract.followers import TABLES, Crash
 
@@ -25,5 +26,5 @@ class SearchHarness(FedHarness):
         self._follower.prepare(TABLES)
 
     def crash_in_apply(self, batch: ChangesInMemory, position: Position) -> None:
-        with patch.object(SearchFollower, "_store", side_effect=Crash), suppress(Crash):
+        with patch.object(StateDocument, "store", side_effect=Crash), suppress(Crash):
             self.apply(batch, position)

@@ -9,9 +9,9 @@ import pytest
 from cdc.__main__ import main
 from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import HistoryLostError
+from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.run.follow import follow
-from cdc.run.pipeline import attended, lease
+from cdc.run.lease import attended, lease, problem_of
 from cdc.run.verify import verify
 from tests.waiting import until
 
@@ -72,3 +72,27 @@ def test_looking_keeps_nobody_from_a_lease(settings: PipelineSettings) -> None:
         ended.set()
         looking.join()
     until(lambda: not attended(settings, "lake"), "nobody holds it")
+
+
+def test_a_holder_says_what_it_waits_for(settings: PipelineSettings) -> None:
+    blocked = UnreachableError("the cluster is silent", "start it")
+    with lease(settings, "search") as held:
+        assert problem_of(settings, "search") is None
+        held.note(blocked)
+        found = problem_of(settings, "search")
+        assert (type(found), str(found)) == (UnreachableError, str(blocked))
+        held.note(None)
+        assert problem_of(settings, "search") is None
+        held.note(blocked)
+    # nobody waits any more
+    assert problem_of(settings, "search") is None
+
+
+def test_a_lease_whose_file_is_another_is_lost(settings: PipelineSettings) -> None:
+    with lease(settings, "search") as held:
+        assert held.check() is None
+        held.lock.unlink()
+        assert "was removed" in str(held.check())
+        with lease(settings, "search") as other:
+            assert other.check() is None
+            assert "the lease of follower search is lost" in str(held.check())

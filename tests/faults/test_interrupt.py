@@ -4,22 +4,30 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from ast import literal_eval
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 
 from cdc.local.fetch.cache import CACHE_VARIABLE, cache_folder
-from tests.commands import ROOT
+from tests.commands import ROOT, started
+from tests.pipelines import MakePipeline
+from tests.verbs import booted, caught_up, verified
 from tests.waiting import until
 
 STARTING = """
 from pathlib import Path
 from cdc.local.fetch.jars import spark_jars
+from cdc.run.scratch import open_scratch
 from cdc.run.session import Launch, build
-spark = build("interrupted", Launch("local[1]", "1g", [str(jar) for jar in spark_jars()], Path("spark.log")), {})
+jars, scratch = [str(jar) for jar in spark_jars()], open_scratch(Path("."))
+launch = Launch("local[1]", "1g", jars, Path("spark.log"), scratch=scratch)
+spark = build("interrupted", launch, {})
 """
 KILLED = "import os; os.kill(os.getpid(), 9)"
 
@@ -30,24 +38,80 @@ def is_spark(process: psutil.Process) -> bool:
     return False
 
 
+def is_spark_in(folder: Path) -> Callable[[psutil.Process], bool]:
+    """Says whether a process is a Java that uses the scratch below a folder, whoever its parent is by now."""
+
+    def answer(process: psutil.Process) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return is_spark(process) and str(folder) in " ".join(process.cmdline())
+        return False
+
+    return answer
+
+
 def spark_of(starting: psutil.Popen) -> list[psutil.Process]:
     return [child for child in starting.children(recursive=True) if is_spark(child)] if starting.is_running() else []
 
 
-def test_no_java_stays(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+VERB = f"""
+import sys
+from cdc.cli.app import run
+def register(app):
+    def start():
+{textwrap.indent(STARTING, " " * 8)}
+        print("it is up", flush=True)
+    app.command("start")(start)
+    app.command("other")(lambda: None)
+sys.exit(run(["start"], [register]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("made", "seconds"), [("*", 0), ("*", 1), ("blockmgr-*", 0), ("blockmgr-*", 0.5), ("blockmgr-*", 2)]
+)
+def test_who_is_interrupted_while_spark_starts_ends_with_one_word(
+    tmp_path: Path, number: signal.Signals, made: str, seconds: float
+) -> None:
+    """Signals some moments after its Java is there, or after that has made its first folder."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     with (tmp_path / "said").open("w") as said:
-        starting = psutil.Popen([sys.executable, "-c", STARTING], cwd=tmp_path, env=environment, stderr=said)
-    until(lambda: bool(spark_of(starting)) or starting.poll() is not None, "Spark's Java is there")
+        command = [sys.executable, "-c", VERB]
+        starting = psutil.Popen(command, cwd=tmp_path, env=environment, stderr=said, stdout=said)
+    until(lambda: bool(spark_of(starting)) or starting.poll() is not None, "Spark's Java is there", every=0.01)
     assert spark_of(starting), (tmp_path / "said").read_text()
+    until(
+        lambda: any((tmp_path / "tmp").glob(f"*/{made}")) or starting.poll() is not None, f"{made} is there", every=0.01
+    )
     family = starting.children(recursive=True)
-    starting.send_signal(signal.SIGINT)
-    assert starting.wait(60) != 0
+    with suppress(psutil.TimeoutExpired):
+        starting.wait(seconds)
+    starting.send_signal(number)
+    ended = starting.wait(60)
     gone, left = psutil.wait_procs(family, timeout=60)
     for each in left:
         each.kill()
     assert gone
     assert not left
+    words = [line for line in (tmp_path / "said").read_text().splitlines() if not line.startswith(("NOTE", "WARNING"))]
+    # one that was up before the signal came is no worse
+    assert words in (["interrupted"], ["it is up", "interrupted"], ["it is up"])
+    assert ended == (0 if words == ["it is up"] else 130)
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == [".lock"]
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "system")}
+    (tmp_path / "system").mkdir()
+    used = "spark.range(10).repartition(2).count()\n"
+    for words in (KILLED, KILLED, ""):
+        command = [sys.executable, "-c", f"{STARTING}{used}{words}"]
+        done = psutil.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+        assert done.wait(180) == (-signal.SIGKILL if words else 0)
+        until(lambda: not any(map(is_spark_in(tmp_path), psutil.process_iter())), "its Java has ended, too")
+        left = [path for path in (tmp_path / "tmp").iterdir() if path.is_dir()]
+        assert len(left) == (1 if words else 0)
+    assert list((tmp_path / "system").iterdir()) == []
 
 
 @pytest.fixture
@@ -76,3 +140,29 @@ def test_what_a_session_has_loaded_is_kept(cache: Path) -> None:
     options, archives = ended(cache, "")
     assert (options, len(archives)) == (ready, 1)
     assert ended(cache, "") == ([f"-XX:SharedArchiveFile={cache / 'classes' / archives[0]}"], archives)
+
+
+@pytest.mark.timeout(900)
+def test_a_java_that_is_killed_ends_follow_with_one_line(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",))
+    booted(pipeline, spark)
+    before = set(pipeline.config.parent.iterdir())
+    with started(pipeline, "follow") as running:
+        running.wait_for("following: ")
+        pipeline.run("INSERT INTO things VALUES (1)")
+        running.wait_for("lake: 1 change")
+        [java] = spark_of(running.process)
+        java.kill()
+        until(lambda: running.ended is not None, "it ends")
+    assert running.ended == 3
+    log = Path(pipeline.settings.pipeline.state) / "logs" / "spark.log"
+    told = f"error: Spark's Java ended by signal 9 (see {log}) → start the same again"
+    assert running.said.splitlines()[-1] == told
+    assert [line for line in running.said.splitlines() if "py4j" in line.lower() or "Traceback" in line] == []
+    assert running.said.count("Java ended") == 1
+    # nothing stays in the system's folder, nor in ours
+    state = Path(pipeline.settings.pipeline.state)
+    assert set(pipeline.config.parent.iterdir()) - before <= {state, pipeline.config.parent / "follow.said"}
+    assert [path.name for path in (state / "tmp").iterdir()] == [".lock"]
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal

@@ -43,7 +43,7 @@ def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
     pipeline.run("DELETE FROM things WHERE id < 5", "UPDATE things SET total = 7 WHERE id = 5")
     # killed when the follower's position is gone and nothing else was done
     with monkeypatch.context() as patched:
-        patched.setattr("cdc.run.bootstrap.resumed", killed)
+        patched.setattr("cdc.run.fill.TableFiller.resume", killed)
         with pytest.raises(Killed):
             booted(pipeline, spark)
     assert list(booted(pipeline, spark).loaded) == ["search", "latest"]

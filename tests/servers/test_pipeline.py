@@ -12,7 +12,8 @@ from cdc.columns import digest as digests
 from cdc.columns.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.run.follow import follow
-from cdc.run.pipeline import fed_followers, lease
+from cdc.run.lease import lease
+from cdc.run.pipeline import fed_followers
 from cdc.run.status import Collector
 from cdc.run.verify import verify
 from tests.pipelines import MakePipeline, Pipeline

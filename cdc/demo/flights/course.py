@@ -17,7 +17,8 @@ from cdc.demo.steps import Steps, note
 from cdc.local.home import Home
 from cdc.run import bootstrap
 from cdc.run.pipeline import spark_session
-from cdc.run.verify import Report, verify
+from cdc.run.report import Report
+from cdc.run.verify import verify
 
 PLAY: Final = Play("cdc-demo.yaml", "flights", data.NAMES, ".cdc/lake")
 PATIENCE_SECONDS: Final = 600.0

@@ -19,7 +19,7 @@ STALL_SECONDS: Final = 60.0
 TOO_LARGE_REMEDY: Final = "raise log.latest.max_record_bytes, and max.message.bytes of the topics that are there"
 
 UNKNOWN: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
-_TOO_LARGE: Final = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+TOO_LARGE: Final = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _TRANSIENT: Final = {
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.CONCURRENT_TRANSACTIONS,
@@ -101,7 +101,7 @@ class Connection:
         where, code = f"Kafka {self._log.bootstrap}", error.code()
         if code in UNKNOWN:
             return PreconditionError(f"{where}: no such topic: {error.str()}", "run `cdc bootstrap`")
-        if code in _TOO_LARGE:
+        if code in TOO_LARGE:
             return PreconditionError(f"{where}: a record is too large: {error.str()}", TOO_LARGE_REMEDY)
         if code in OFFSET_LOST:
             # retention was quicker than the reader

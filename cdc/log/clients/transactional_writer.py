@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
-from cdc.log.clients.connection import Connection
+from cdc.log.clients.connection import TOO_LARGE, Connection
 from cdc.log.settings import LogSettings
 
 FLUSH_SECONDS, COMMIT_SECONDS, CLOSE_SECONDS = 60.0, 90.0, 5.0
@@ -17,6 +18,24 @@ TRANSACTION_MS = 15 * 60_000
 """The longest that a broker lets a transaction be, unless its `transaction.max.timeout.ms` says otherwise."""
 BUFFER_BYTES = 16 * 1024 * 1024
 FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+
+class RecordRefusedError(PreconditionError):
+    """A record that no broker takes, or the client itself: other records of its transaction may be taken without it."""
+
+    def __init__(self, refusal: CdcError, topic: str, key: bytes | None) -> None:
+        super().__init__(refusal.what, refusal.remedy)
+        self.topic = topic
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What was said to one record."""
+
+    error: KafkaError
+    topic: str
+    key: bytes | None
 
 
 class TransactionalWriter:
@@ -30,13 +49,15 @@ class TransactionalWriter:
         self._log = log
         self._id = transactional_id
         self._connection = Connection(log)
-        self._failure: KafkaError | None = None
+        self._refused: _Refused | None = None
         self._broken = self._fenced = False
         with self._connection.reported():
             self._producer = Producer(self._options())
             try:
                 self._producer.init_transactions(INIT_SECONDS)
-            except KafkaException:
+            except KafkaException as error:
+                if error.args[0].code() in FENCED:
+                    raise self._judged(error.args[0], 0) from error
                 self._producer.poll(0)
                 raise
 
@@ -77,17 +98,18 @@ class TransactionalWriter:
     def transaction(self) -> Iterator["TransactionalWriter"]:
         """All records written inside become visible together, or none of them.
 
-        Raises RefusedError when a later writer has taken over, PreconditionError when the broker has given the
-        transaction up or refuses a record, UnreachableError when it does not answer.
+        Raises RefusedError when a later writer has taken over, RecordRefusedError when a record is refused,
+        PreconditionError when the broker has given the transaction up, UnreachableError when it does not answer.
         """
         began = time.monotonic()
         try:
             self._producer.begin_transaction()
             yield self
             self._commit()
-        except KafkaException as error:
+        except (KafkaException, SystemError) as raised:
+            error = _kafka_error(raised)
             self._abort()
-            raise self._judged(error.args[0], time.monotonic() - began) from error
+            raise self._judged(error, time.monotonic() - began) from raised
         except BaseException:
             # Ctrl-C as well: readers of committed records stand before an open transaction until it times out
             self._abort()
@@ -103,6 +125,11 @@ class TransactionalWriter:
             try:
                 self._producer.produce(topic, value, key)
                 return
+            except KafkaException as error:
+                if error.args[0].code() in TOO_LARGE:
+                    # by the client's own bound: no broker is asked
+                    self._refused = self._refused or _Refused(error.args[0], topic, key)
+                raise
             except BufferError:
                 deadline = deadline or time.monotonic() + FLUSH_SECONDS
                 if time.monotonic() > deadline:
@@ -110,15 +137,20 @@ class TransactionalWriter:
                 self._producer.poll(0.1)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        self._failure = self._failure or error
+        # its own codes are negative: a record that was never sent was refused by nobody
+        if error and error.code() > 0 and not self._refused:
+            self._refused = _Refused(error, message.topic() or "", message.key())
 
     def _commit(self) -> None:
         self._producer.commit_transaction(COMMIT_SECONDS)
 
     def _abort(self) -> None:
         self._broken = True
-        with suppress(KafkaException):
+        try:
             self._producer.abort_transaction(CLOSE_SECONDS)
+        except KafkaException as error:
+            # the first call that fails may say no more than that all is over; this one says why
+            self._fenced = self._fenced or error.args[0].code() in FENCED
 
     def _silent(self) -> UnreachableError:
         return UnreachableError(
@@ -129,9 +161,11 @@ class TransactionalWriter:
         # fenced once is fenced for good, though later calls complain of something else
         self._fenced = self._fenced or error.code() in FENCED
         if not self._fenced:
-            # of a transaction that has to be aborted, the reason is what a broker said to one of its records
-            told = self._failure if self._failure and self._failure.code() > 0 else error
-            return self._connection.as_ours(told)
+            refused = self._refused
+            found = self._connection.as_ours(refused.error if refused else error)
+            # what a broker is too busy for is no matter of the record
+            is_refusal = refused is not None and isinstance(found, PreconditionError)
+            return RecordRefusedError(found, refused.topic, refused.key) if refused and is_refusal else found
         # a broker that ends a transaction raises the epoch, too, though nobody has taken over (KIP-588)
         if seconds * 1000 > TRANSACTION_MS:
             return PreconditionError(
@@ -139,5 +173,14 @@ class TransactionalWriter:
                 "follow more often: batches get smaller",
             )
         return RefusedError(
-            f"another writer has taken over as {self._id}", "stop the other `cdc follow`, then start again"
+            f"another `cdc follow` has taken over: it writes as {self._id}", "let only one run, on one machine"
         )
+
+
+def _kafka_error(raised: KafkaException | SystemError) -> KafkaError:
+    """What librdkafka says; one that is raised while it calls us back comes as the cause of a SystemError."""
+    cause = raised.__cause__ if isinstance(raised, SystemError) else raised
+    if not isinstance(cause, KafkaException):
+        raise raised
+    found: KafkaError = cause.args[0]
+    return found

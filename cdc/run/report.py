@@ -1,0 +1,76 @@
+"""What a verification found."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cdc.columns.compare import Comparison
+from cdc.core.errors import CdcError
+from cdc.core.position import Lsn, format_lsn
+from cdc.core.table import TableName
+
+MOVED, STOPPED = "moved", "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One table of one follower: compared; or not, since it is `stopped` there, or has `moved` since the LSN by so many
+    changes."""
+
+    comparison: Comparison | None
+    moved: int = 0
+    stopped: CdcError | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        if self.stopped is not None:
+            return {"verdict": STOPPED, "reason": str(self.stopped)}
+        if self.comparison is None:
+            return {"verdict": MOVED, "changes_since": self.moved}
+        return {"verdict": "equal" if self.comparison.equal else "different", **asdict(self.comparison)}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a verification found, at which LSN of the source."""
+
+    lsn: Lsn
+    followers: Mapping[str, Mapping[TableName, Verdict]]
+    stopped: Mapping[TableName, CdcError] = field(default_factory=dict)
+    """Tables that are followed no further, and were not compared."""
+    incomparable: Mapping[TableName, CdcError] = field(default_factory=dict)
+    """Tables of which the source has what no follower can, or which the followers have otherwise."""
+
+    def _verdicts(self) -> list[Verdict]:
+        return [verdict for tables in self.followers.values() for verdict in tables.values()]
+
+    @property
+    def equal(self) -> bool:
+        unsaid = self.stopped or self.incomparable
+        return not unsaid and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
+
+    @property
+    def stopped_in(self) -> list[str]:
+        """What to tell of the tables that are stopped in one follower."""
+        return [
+            f"{name}: {verdict.stopped}"
+            for name, tables in self.followers.items()
+            for verdict in tables.values()
+            if verdict.stopped is not None
+        ]
+
+    @property
+    def different(self) -> bool:
+        return any(v.comparison is not None and not v.comparison.equal for v in self._verdicts())
+
+    def as_json(self) -> dict[str, Any]:
+        followers = {
+            name: {str(table): verdict.as_json() for table, verdict in tables.items()}
+            for name, tables in self.followers.items()
+        }
+        return {
+            "lsn": format_lsn(self.lsn),
+            "equal": self.equal,
+            "followers": followers,
+            "stopped": {str(name): str(reason) for name, reason in self.stopped.items()},
+            "incomparable": {str(name): str(reason) for name, reason in self.incomparable.items()},
+        }

@@ -1,0 +1,73 @@
+"""What a search follower remembers of itself: one document in its positions index."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opensearchpy import OpenSearch
+from opensearchpy.exceptions import ConflictError
+
+from cdc.core.errors import RefusedError, TableStoppedError
+from cdc.core.position import Position
+from cdc.core.table import TableName
+from sinks.search.layout import Owner, positions_index
+
+Stops = Mapping[TableName, TableStoppedError]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The position, the tables that are stopped, and the version that both were stored under: above the position's own
+    once one was forgotten."""
+
+    position: Position | None = None
+    stops: Stops = field(default_factory=dict)
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateDocument:
+    """Where the state of one follower is kept."""
+
+    index: str
+    owner: Owner
+
+    @classmethod
+    def of(cls, prefix: str, owner: Owner) -> "StateDocument":
+        return cls(positions_index(prefix), owner)
+
+    @property
+    def _id(self) -> str:
+        return f"{self.owner.pipeline}/{self.owner.follower}"
+
+    def read(self, client: OpenSearch) -> State:
+        """The state that was stored last; the empty one where there is none."""
+        found = client.get(index=self.index, id=self._id, params={"ignore": 404})
+        if not found.get("found"):
+            return State()
+        source, position = found["_source"], found["_source"]["position"]
+        stops = _from_json(source.get("stopped") or {})
+        return State(Position.from_json(position) if position else None, stops, int(found["_version"]))
+
+    def store(self, client: OpenSearch, state: State) -> None:
+        """Store it; raises RefusedError when another writer has stored a later one."""
+        # gte: a batch that comes again stores its position again
+        params = {"version": state.version, "version_type": "external_gte"}
+        position = state.position.as_json() if state.position else None
+        body = {**self.owner.as_json(), "position": position, "stopped": _as_json(state.stops)}
+        try:
+            client.index(index=self.index, id=self._id, body=body, params=params)
+        except ConflictError as error:
+            raise RefusedError(
+                f"another `cdc follow` has moved the position in {self.index}", "let only one run"
+            ) from error
+
+
+def _as_json(stops: Stops) -> dict[str, Sequence[Any]]:
+    return {"tables": [{"schema": name.schema, "table": name.table, **stop.as_json()} for name, stop in stops.items()]}
+
+
+def _from_json(value: Mapping[str, Any]) -> dict[TableName, TableStoppedError]:
+    return {
+        TableName(each["schema"], each["table"]): TableStoppedError.from_json(each) for each in value.get("tables", ())
+    }

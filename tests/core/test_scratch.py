@@ -1,0 +1,41 @@
+"""The folder of what is needed only while a process runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from cdc.run.scratch import FOLDER, open_scratch
+from tests.commands import ROOT
+
+OTHER = """
+import sys, time
+from pathlib import Path
+from cdc.run.scratch import open_scratch
+folder = open_scratch(Path(sys.argv[1]))
+(folder / "left").write_text("x")
+print(folder, flush=True)
+sys.stdin.read()
+"""
+
+
+def other(state: Path) -> "tuple[subprocess.Popen[str], Path]":
+    """Another process that has a folder there, until its input ends."""
+    command = [sys.executable, "-c", OTHER, str(state)]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
+    killed, left = other(tmp_path)
+    living, kept = other(tmp_path)
+    with killed, living:
+        killed.kill()
+        killed.wait()
+        assert left.exists()
+        mine = open_scratch(tmp_path)
+        assert open_scratch(tmp_path) == mine
+        assert {path for path in (tmp_path / FOLDER).iterdir() if path.is_dir()} == {kept, mine}
+        assert (kept / "left").exists()
+    # who ends by itself takes it along
+    assert not kept.exists()

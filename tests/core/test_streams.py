@@ -1,0 +1,77 @@
+"""What keeps a stream going, and what ends it."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
+from cdc.run import streams
+from cdc.run.failures import SparkEndedError
+from cdc.run.streams import Runner, Trouble
+
+BLOCKED = PreconditionError("an index is blocked", "lift the block")
+SILENT = UnreachableError("nobody answers", "is it running?")
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(streams, "LONGEST_WAIT_SECONDS", 1.0)
+
+
+class Play:
+    """A stream that meets these failures, one a try, and then ends as one does that is told to stop."""
+
+    def __init__(self, failures: Sequence[Exception], trouble: Trouble | None = None) -> None:
+        self._failures: Iterator[Exception] = iter(failures)
+        self._trouble = trouble
+
+    def run(self, stopping: threading.Event) -> None:
+        failure = next(self._failures, None)
+        if failure is not None:
+            raise failure
+        if self._trouble:
+            self._trouble.end()
+
+
+def played(*failures: Exception, waits: bool) -> tuple[CdcError | None, list[str], list[CdcError | None]]:
+    """How a runner ends, what it says, and what is told of its trouble."""
+    said, told = list[str](), list[CdcError | None]()
+    trouble = Trouble(told.append) if waits else None
+    play = Play(failures, trouble)
+    ended = Runner("search", lambda: play, threading.Event(), said.append, trouble).run()
+    return ended, said, told
+
+
+def test_whatever_may_be_undone_is_waited_for_and_said_once() -> None:
+    ended, said, told = played(BLOCKED, BLOCKED, SILENT, SILENT, KeyError("a bug"), BLOCKED, waits=True)
+    assert ended is None
+    assert [line.removeprefix("search: ") for line in said] == [
+        "an index is blocked → lift the block; trying again until it goes",
+        "nobody answers → is it running?; trying again until it goes",
+        "follower search stopped: 'a bug' → what is finished stays; mend the cause, then start it again; trying again"
+        " until it goes",
+        "an index is blocked → lift the block; trying again until it goes",
+    ]
+    # whoever asks how it stands is told each, and that it is over
+    assert [each and each.what for each in told] == [
+        "an index is blocked",
+        "nobody answers",
+        "follower search stopped: 'a bug'",
+        "an index is blocked",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    "failure", [RefusedError("taken over"), HistoryLostError("gone"), SparkEndedError("Java ended")], ids=str
+)
+def test_what_no_waiting_mends_ends_it(failure: CdcError) -> None:
+    assert played(BLOCKED, failure, SILENT, waits=True)[0] is failure
+
+
+def test_the_lakes_stream_waits_for_what_does_not_answer_only() -> None:
+    ended, said, _ = played(SILENT, SILENT, BLOCKED, waits=False)
+    assert ended is BLOCKED
+    assert len(said) == 2

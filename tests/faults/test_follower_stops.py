@@ -1,0 +1,209 @@
+"""What one follower behind the lake cannot take in stops there alone, is told, and goes on once somebody has mended it.
+
+Each remedy that a line names is done, and ends equal.
+"""
+
+from collections.abc import Mapping
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import IncompleteError, PreconditionError
+from cdc.core.table import TableName
+from cdc.log.clients.topics import Admin, Topic
+from cdc.log.names import latest_topic
+from cdc.run.pipeline import fed_followers
+from cdc.run.report import Report
+from cdc.run.status import Collector
+from connect.catalog import TablesRefusedError
+from sinks.search.settings import SearchSettings
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import booted, caught_up, following, problems, verified
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(900)
+
+THINGS = TableName("public", "things")
+MADE = (
+    "CREATE TABLE things (id int PRIMARY KEY, note text)",
+    "CREATE TABLE others (id int PRIMARY KEY, note text)",
+    "INSERT INTO things SELECT n, 'thing ' || n FROM generate_series(1, 5) n",
+    "INSERT INTO others SELECT n, 'other ' || n FROM generate_series(1, 5) n",
+)
+TABLES = ("public.things", "public.others")
+DOTTED = "public.things: column note.x would be a part of column note in OpenSearch"
+REMEDY = "rename the column, or name the table under leave_out of this follower"
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are tried again and missed sooner than at a user's: they are small."""
+    monkeypatch.setattr("cdc.run.fill.RETRY_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.run.fill.LOOK_SECONDS", 1.0)
+
+
+def exit_code(pipeline: Pipeline) -> int:
+    settings = pipeline.settings
+    return Collector(settings, lambda: fed_followers(None, settings)).collect().exit_code
+
+
+def verdicts(report: Report) -> Mapping[str, Mapping[str, str]]:
+    return {
+        name: {str(table): verdict.as_json()["verdict"] for table, verdict in tables.items()}
+        for name, tables in report.followers.items()
+    }
+
+
+EQUAL = {"public.things": "equal", "public.others": "equal"}
+
+
+def test_a_column_that_one_follower_cannot_hold(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, tables=TABLES)
+    booted(pipeline, spark)
+    with following(pipeline, spark) as running:
+        pipeline.run(
+            'ALTER TABLE things ADD COLUMN "note.x" text',
+            """UPDATE things SET "note.x" = 'new' WHERE id = 1""",
+            "INSERT INTO others VALUES (6, 'beside')",
+        )
+        running.wait_for(f"search: {DOTTED}, to which dots are paths; its other tables go on → {REMEDY}")
+        pipeline.run("UPDATE things SET note = 'missed'", "DELETE FROM others WHERE id = 1")
+        found = verdicts(verified(pipeline, spark))
+        assert found == {"lake": EQUAL, "latest": EQUAL, "search": {**EQUAL, "public.things": "stopped"}}
+        assert [line.partition(",")[0] for line in problems(pipeline)] == [f"search: {DOTTED}"]
+        assert exit_code(pipeline) == PreconditionError.exit_code
+        # the first remedy: the table is copied again as it is then
+        pipeline.run('ALTER TABLE things RENAME "note.x" TO extra')
+        running.wait_for("search: public.things goes on, copied again from the lake")
+        pipeline.run("INSERT INTO things VALUES (7, 'behind', 'it')")
+        assert verified(pipeline, spark).equal
+        assert problems(pipeline) == []
+
+
+def test_a_stop_outlasts_the_process_and_ends_by_leaving_out(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, tables=TABLES)
+    booted(pipeline, spark)
+    pipeline.run('ALTER TABLE things ADD COLUMN "note.x" text', "DELETE FROM things WHERE id = 1")
+    for statement in ("UPDATE others SET note = 'one'", "UPDATE others SET note = 'two'"):
+        pipeline.run(statement)
+        with pytest.raises(IncompleteError, match=f"^search: {DOTTED}.* → {REMEDY}$"):
+            caught_up(pipeline, spark)
+    with pytest.raises(TablesRefusedError, match=f"^search: {DOTTED}"):
+        booted(pipeline, spark)
+    assert not verified(pipeline, spark).equal
+    # the second remedy
+    pipeline.configure("    kind: search\n", "    kind: search\n    leave_out: [public.things]\n")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+    assert problems(pipeline) == []
+    assert not booted(pipeline, spark).changed
+
+
+def test_what_no_index_can_hold_is_refused_before_anything_is_made(
+    make_pipeline: MakePipeline, spark: SparkSession
+) -> None:
+    pipeline = make_pipeline(*MADE, 'ALTER TABLE things ADD COLUMN "note.x" text', tables=TABLES)
+    with pytest.raises(TablesRefusedError, match=f"^{DOTTED}, to which dots are paths → {REMEDY}$"):
+        booted(pipeline, spark)
+    assert pipeline.connection.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
+    pipeline.run('ALTER TABLE things RENAME "note.x" TO "notes.x"')
+    booted(pipeline, spark)
+    pipeline.run("""UPDATE things SET "notes.x" = 'held' WHERE id = 1""")
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def search_of(pipeline: Pipeline) -> tuple[str, str]:
+    """The cluster's address, and what searches call the index of others."""
+    [settings] = [f for f in pipeline.settings.followers.values() if isinstance(f, SearchSettings)]
+    return settings.url, f"{pipeline.settings.pipeline.name}-public-others"
+
+
+def answered(method: str, url: str, json: object = None) -> Mapping[str, object]:
+    found: Mapping[str, object] = httpx.request(method, url, json=json).raise_for_status().json()
+    return found
+
+
+def test_blocks_are_waited_for_and_what_is_gone_is_filled_again(
+    make_pipeline: MakePipeline, spark: SparkSession
+) -> None:
+    pipeline = make_pipeline(*MADE, tables=TABLES)
+    booted(pipeline, spark)
+    url, index = search_of(pipeline)
+    named = f"{index}.copy1"
+    undone = {
+        "index.blocks.write": f"{named} is blocked: index write (api) → lift the block: PUT /{named}/_settings",
+        "index.blocks.read_only_allow_delete": f"{named} is read-only, since a disk is nearly full",
+    }
+    with following(pipeline, spark) as running:
+        for block, told in undone.items():
+            answered("PUT", f"{url}/{index}/_settings", json={block: True})
+            pipeline.run("UPDATE others SET note = note || '.'")
+            running.wait_for(told)
+            assert any(line.startswith("follower search does not go on: ") for line in problems(pipeline))
+            assert exit_code(pipeline) == PreconditionError.exit_code
+            answered("PUT", f"{url}/{index}/_settings", json={block: None})
+            running.wait_for("search: goes on")
+    assert problems(pipeline) == []
+
+
+def test_an_index_that_is_closed_gone_or_has_lost_its_name(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, tables=TABLES)
+    booted(pipeline, spark)
+    url, index = search_of(pipeline)
+    named = f"{index}.copy1"
+    with following(pipeline, spark) as running:
+        answered("POST", f"{url}/{index}/_close")
+        pipeline.run("UPDATE others SET note = note || '.'")
+        running.wait_for(f"{named} is closed → open it: POST /{named}/_open")
+        answered("POST", f"{url}/{named}/_open")
+        running.wait_for("search: goes on")
+        assert problems(pipeline) == []
+        # nothing has to change for it to be missed
+        answered("DELETE", f"{url}/{named}")
+        running.wait_for("search: public.others is gone, and copied again from the lake")
+        until(lambda: shown(url, index) == 5, "it is filled")
+        # a batch may be the first to miss it
+        again = next(iter(answered("GET", f"{url}/{index}")))
+        unnamed = {"actions": [{"remove": {"index": again, "alias": index}}]}
+        answered("POST", f"{url}/_aliases", json=unnamed)
+        pipeline.run("INSERT INTO others VALUES (9, 'last')", "DELETE FROM others WHERE id = 1")
+        until(lambda: shown(url, index) == 5, "it is filled")
+        assert verified(pipeline, spark).equal
+    assert problems(pipeline) == []
+
+
+def shown(url: str, index: str) -> int | None:
+    """How many documents a search finds."""
+    answer = httpx.get(f"{url}/{index}/_count")
+    return int(answer.json()["count"]) if answer.is_success else None
+
+
+def test_a_topic_that_takes_no_more_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, tables=TABLES)
+    booted(pipeline, spark)
+    log = pipeline.settings.log
+    topic = latest_topic(log.prefix, THINGS)
+    with following(pipeline, spark) as running:
+        bound(pipeline, topic, 500)
+        large = "SELECT string_agg(md5(n::text), '') FROM generate_series(1, 90) n"
+        pipeline.run(f"UPDATE things SET note = ({large}) WHERE id = 3", "DELETE FROM others WHERE id = 1")
+        running.wait_for("latest: public.things: ")
+        assert "a record is too large" in running.said[-1]
+        assert (
+            ", where id = 3; its other tables go on → raise log.latest.max_record_bytes, and max.message.bytes"
+            in (running.said[-1])
+        )
+        found = verdicts(verified(pipeline, spark))
+        assert found == {"lake": EQUAL, "search": EQUAL, "latest": {**EQUAL, "public.things": "stopped"}}
+        assert exit_code(pipeline) == PreconditionError.exit_code
+        bound(pipeline, topic, log.latest.max_record_bytes)
+        running.wait_for("latest: public.things goes on, copied again from the lake")
+        assert verified(pipeline, spark).equal
+    assert problems(pipeline) == []
+
+
+def bound(pipeline: Pipeline, topic: str, most: int) -> None:
+    with Admin(pipeline.settings.log) as admin:
+        admin.configure([Topic(topic, pipeline.settings.log.partitions, 1, {"max.message.bytes": str(most)})])

@@ -1,0 +1,75 @@
+"""Who was overtaken by another `cdc follow` ends with one line; the other one goes on, and all ends equal."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.core.errors import RefusedError
+from tests.commands import started
+from tests.pipelines import MakePipeline, Pipeline
+from tests.verbs import Following, booted, caught_up, verified
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(900)
+
+MADE = (
+    "CREATE TABLE things (id int PRIMARY KEY, n int)",
+    "INSERT INTO things SELECT n, 0 FROM generate_series(1, 9) n",
+)
+
+
+def elsewhere(pipeline: Pipeline) -> Pipeline:
+    """The same pipeline on another machine: its state folder is another one."""
+    folder = pipeline.config.parent / "elsewhere"
+    folder.mkdir()
+    text = pipeline.config.read_text()
+    lake = pipeline.settings.delta[1].path
+    assert "path: lake" in text
+    (folder / "cdc.yaml").write_text(text.replace("path: lake", f"path: {lake}"))
+    return replace(pipeline, config=folder / "cdc.yaml")
+
+
+def test_who_is_overtaken_ends(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, tables=("public.things",))
+    booted(pipeline, spark)
+    first = Following(pipeline, spark, tuple(pipeline.settings.followers))
+    first.start()
+    try:
+        pipeline.run("UPDATE things SET n = n + 1")
+        first.wait_for("lake: ")
+        with started(elsewhere(pipeline), "follow", "--follower", "latest") as second:
+            second.wait_for("following: latest")
+
+            def is_over() -> bool:
+                pipeline.run("UPDATE things SET n = n + 1")
+                return first.failure is not None or second.ended is not None
+
+            until(is_over, "one of them has ended", every=0.5)
+            assert second.ended is None, second.said
+            assert isinstance(first.failure, RefusedError)
+            assert str(first.failure).startswith("another `cdc follow` has taken over: it writes as cdc-")
+            assert not any("trying again" in line for line in first.said), first.said
+    finally:
+        first.end()
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal
+
+
+def test_a_lease_that_was_removed_is_missed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*MADE, tables=("public.things",))
+    booted(pipeline, spark)
+    running = Following(pipeline, spark, tuple(pipeline.settings.followers))
+    running.start()
+    try:
+        running.wait_for("following: ")
+        shutil.rmtree(Path(pipeline.settings.pipeline.state))
+        running.join()
+    finally:
+        running.end()
+    assert isinstance(running.failure, RefusedError)
+    assert "the lease of follower lake is lost: " in str(running.failure)
+    caught_up(pipeline, spark)
+    assert verified(pipeline, spark).equal

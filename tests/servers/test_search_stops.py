@@ -1,0 +1,240 @@
+"""What the cluster refuses: a table's matter stops that table alone, a block is said with its remedy and waited for."""
+
+import re
+from contextlib import suppress
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.columns.feed import FeedBatch
+from cdc.core.change import Row
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.table import Column, Kind, Table
+from sinks.search.client import reached
+from sinks.search.follower import SearchFollower
+from sinks.search.indexes import Indexes
+from sinks.search.layout import index_name, refusals_index
+from sinks.search.state import StateDocument
+from tests.contract.fed import changed, copy_of, keyed
+from tests.contract.followers import OTHERS, bookmark
+from tests.core.histories import THINGS
+from tests.servers.faulty_node import Faulty
+from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
+
+__all__ = ["follower", "name"]
+
+
+def refusing(url: str, index: str, field: str) -> None:
+    """Have the index refuse texts that are no numbers, as its owner does who adds a way to search them."""
+    kept = {"keyword": {"type": "keyword", "ignore_above": 1024}, "number": {"type": "integer"}}
+    mapping = {"properties": {field: {"type": "text", "fields": kept}}}
+    httpx.put(f"{url}/{index}/_mapping", json=mapping).raise_for_status()
+
+
+def test_a_refused_document_stops_its_table_alone(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    follower.prepare([OTHERS])
+    for table in (THINGS, OTHERS):
+        follower.load(table, copy_of(spark, table, ROWS), MARK)
+    refusing(search_url, index_name(name, THINGS.name), "big")
+    row: Row = {"id": 3, "small": 77, "big": "secret"}
+    both = {table.name: changed(table, {(3,): row}) for table in (THINGS, OTHERS)}
+    # killed when everything is written but the position: the batch comes again, and the table has no copy already
+    with patch.object(StateDocument, "store", side_effect=KeyboardInterrupt), suppress(KeyboardInterrupt):
+        follower.apply(FeedBatch(both), at(1))
+    killed = SearchFollower(spark, follower._settings, name, "search")
+    assert (killed.position(), killed.bookmarks()) == (None, {OTHERS.name: MARK})
+    again = SearchFollower(spark, follower._settings, name, "search")
+    again.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    refusing(search_url, index_name(name, THINGS.name), "big")
+    again.apply(FeedBatch(both), at(1))
+    told = r"public\.things: the index refused a document where id = 3: failed to parse field \[big\.number\]"
+    assert re.search(told, reason(again))
+    assert "secret" not in reason(again)
+    assert again.position() == at(1)
+    assert again.bookmarks() == {OTHERS.name: MARK}
+    assert keyed(again.rows(OTHERS), OTHERS)[3,] == row
+
+
+def test_a_table_that_was_stopped_goes_on_with_its_copy(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    refusing(search_url, index_name(name, THINGS.name), "big")
+    for offset in (1, 2):
+        # what it misses meanwhile is not applied to it, and comes with its copy
+        follower.apply(one(THINGS, 3, {"id": 3, "small": 77, "big": "secret"}), at(offset))
+    asking = SearchFollower(spark, follower._settings, name, "search")
+    assert asking.stopped().keys() == {THINGS.name}
+    less = {key: row for key, row in ROWS.items() if key != (3,)}
+    follower.load(THINGS, copy_of(spark, THINGS, less), bookmark(7))
+    assert (asking.bookmarks(), asking.stopped()) == ({THINGS.name: bookmark(7)}, {})
+    assert keyed(follower.rows(THINGS), THINGS) == less
+    index = refusals_index(name)
+    httpx.post(f"{search_url}/{index}/_refresh").raise_for_status()
+    assert hits(search_url, index, {"term": {"table": "public.things"}}) == 1
+
+
+def test_a_copy_that_is_refused_stops_its_table(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    refuse_all = {"index.mapping.depth.limit": 20, "index.blocks.write": False, "index.sort.field": "none"}
+    template = {"index_patterns": [f"{name}-public-things*"], "template": {"settings": refuse_all}}
+    httpx.put(f"{search_url}/_index_template/{name}", json=template).raise_for_status()
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    assert "public.things: OpenSearch refuses its index" in reason(follower)
+    httpx.delete(f"{search_url}/_index_template/{name}").raise_for_status()
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    assert follower.stopped() == {}
+
+
+def test_a_long_key_that_is_refused_is_named(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    table = Table(THINGS.name, (Column("id", Kind.TEXT), Column("text", Kind.TEXT)), ("id",))
+    follower.load(table, copy_of(spark, table, {}), MARK)
+    refusing(search_url, index_name(name, THINGS.name), "text")
+    news = changed(table, {("k" * 600,): {"id": "k" * 600, "text": "no number"}})
+    follower.apply(FeedBatch({table.name: news}), at(1))
+    assert f"where id = {'k' * 80}: " in reason(follower)
+
+
+UNFIT = {
+    "n.exact": "column n.exact would be a part of column n",
+    "n.": "columns n and n. would be one field",
+    "n.a.b": "column n.a.b would be a part of column n",
+    ".a": "no field .a, in which nothing stands between dots",
+    "a..b": "no field a..b, in which nothing stands between dots",
+    ".": "no field ., in which",
+    "_id": "keeps the name _id",
+    "_source.x": "keeps the name _source",
+    "_feature": "keeps the name _feature",
+    ".".join("abcdefghijklmnopqrstu"): "which has more than 19 dots",
+}
+FIT = ("a.b", "b.", " ", "_size", "n ", "*", ".".join("abcdefghijklmnopqrst"), "x.y", "x.z", 'q"', "b\\c")
+
+
+@pytest.mark.parametrize("odd", [*UNFIT, *FIT])
+def test_names_that_an_index_cannot_have_are_known_before(
+    spark: SparkSession, follower: SearchFollower, odd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule is OpenSearch's: a table that we refuse is refused there, and one that we do not is held."""
+    columns = (Column("id", Kind.INTEGER), Column("n", Kind.NUMERIC), Column(odd, Kind.TEXT))
+    table = Table(THINGS.name, columns, ("id",))
+    row: Row = {"id": 1, "n": "1.5", odd: "x"}
+    follower.load(table, copy_of(spark, table, {(1,): row}), MARK)
+    if odd in UNFIT:
+        assert UNFIT[odd] in reason(follower)
+        monkeypatch.setattr("sinks.search.layout._unfit_name", lambda names: None)
+        follower.load(table, copy_of(spark, table, {(1,): row}), MARK)
+        assert odd == "n." or "OpenSearch refuses its index" in reason(follower)
+    else:
+        assert keyed(follower.rows(table), table) == {(1,): row}
+
+
+def test_a_column_that_cannot_join_stops_its_table(spark: SparkSession, follower: SearchFollower) -> None:
+    follower.prepare([OTHERS])
+    for table in (THINGS, OTHERS):
+        follower.load(table, copy_of(spark, table, ROWS), MARK)
+    wider = Table(THINGS.name, (*THINGS.columns, Column("big.x", Kind.TEXT)), THINGS.key)
+    follower.prepare([wider, OTHERS])
+    assert "public.things: column big.x would be a part of column big" in reason(follower)
+    assert "leave_out" in reason(follower)
+    assert follower.bookmarks() == {OTHERS.name: MARK}
+
+
+BLOCKS = {
+    "index.blocks.write": r"index \S+ is blocked: index write .* → lift the block: PUT /\S+/_settings .*blocks\.write",
+    "index.blocks.read_only": r"is blocked: index read-only .* → lift the block: PUT .*index\.blocks\.read_only",
+    "index.blocks.read_only_allow_delete": "is read-only, since a disk is nearly full: .*flood-stage.* → make room",
+}
+
+
+def set_on(url: str, index: str, setting: str, value: object) -> None:
+    httpx.put(f"{url}/{index}/_settings", json={setting: value}).raise_for_status()
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_blocked_index_says_what_blocks_it(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str, block: str
+) -> None:
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    index = index_name(name, THINGS.name)
+    set_on(search_url, index, block, True)
+    with pytest.raises(PreconditionError, match=BLOCKS[block]):
+        follower.apply(one(THINGS, 1, written(1, "new")), at(1))
+    assert (follower.position(), follower.stopped()) == (None, {})
+    set_on(search_url, index, block, None)
+    follower.apply(one(THINGS, 1, written(1, "new")), at(1))
+    assert keyed(follower.rows(THINGS), THINGS)[1,] == written(1, "new")
+
+
+def test_a_closed_index_is_said_and_kept(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    index = index_name(name, THINGS.name)
+    httpx.post(f"{search_url}/{index}/_close").raise_for_status()
+    # it has not lost its rows
+    assert follower.bookmarks() == {THINGS.name: MARK}
+    with pytest.raises(PreconditionError, match=r"index \S+\.copy1 is closed → open it: POST /\S+\.copy1/_open"):
+        follower.apply(one(THINGS, 1, None), at(1))
+    httpx.post(f"{search_url}/{index}/_open").raise_for_status()
+    follower.apply(one(THINGS, 1, None), at(1))
+    assert follower.position() == at(1)
+    # one that is closed and has lost its name is no obstacle for the next copy
+    httpx.post(f"{search_url}/{index}/_close").raise_for_status()
+    httpx.post(
+        f"{search_url}/_aliases", json={"actions": [{"remove": {"index": f"{index}.copy1", "alias": index}}]}
+    ).raise_for_status()
+    assert follower.bookmarks() == {}
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    assert keyed(follower.rows(THINGS), THINGS) == ROWS
+
+
+def test_an_index_that_goes_under_a_batch_is_not_made_by_itself(
+    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
+) -> None:
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+    index = index_name(name, THINGS.name)
+    with reached(follower._cluster) as client:
+        there = follower._indexes.of_tables(client)
+        httpx.delete(f"{search_url}/{index}.copy1").raise_for_status()
+        with patch.object(Indexes, "of_tables", return_value=there):
+            follower.apply(one(THINGS, 1, written(1, "new")), at(1))
+    assert httpx.head(f"{search_url}/{index}").status_code == 404
+    assert [stop.is_lost for stop in follower.stopped().values()] == [True]
+
+
+ANSWERS = [
+    (401, {"error": {"type": "x"}}, "does not let anybody without a user name in → check username and password"),
+    (
+        403,
+        {"error": {"type": "security_exception", "reason": "no permissions for [indices:data/write/bulk]"}},
+        r"does not let user None do this: no permissions for \[indices:data/write/bulk\] → give the user",
+    ),
+    (
+        503,
+        {"error": {"type": "cluster_manager_not_discovered_exception", "reason": "none"}},
+        "has no cluster manager yet",
+    ),
+    (
+        403,
+        {"error": {"type": "cluster_block_exception", "reason": "blocked by: [FORBIDDEN/6/cluster read-only (api)];"}},
+        r"is blocked: cluster read-only .* → lift the block: PUT /_cluster/settings .*cluster\.blocks\.read_only",
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "answer", "told"), ANSWERS)
+def test_what_a_cluster_answers_is_one_line(
+    spark: SparkSession, search_url: str, name: str, status: int, answer: dict[str, Any], told: str
+) -> None:
+    with Faulty(search_url, lambda body: (status, answer)).listening() as url:
+        follower = started(spark, url, name, bulk_retry_seconds=1)
+        with pytest.raises((PreconditionError, UnreachableError), match=told):
+            follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
