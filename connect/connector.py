@@ -22,6 +22,7 @@ RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
+STREAM_PARAMETERS = "slot.stream.params"
 ALL_MESSAGES = ".*"
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
@@ -57,6 +58,12 @@ def configuration(
     `connection`: asked for the server's version and time-outs. The user's `overrides` win, and are of what promises do
     not rest on.
     """
+    # of a message that is passed over or sent on, Debezium confirms an LSN at which the log has no commit
+    slot = None if sends_messages(capture) else registration.slot
+
+    def beat(mark: str | None) -> str:
+        return heartbeat_query(source, registration.pipeline, mark, slot=slot).as_string(connection)
+
     own = [TableName(source.heartbeat_schema, name) for name in (HEARTBEAT, HISTORY)]
     return {
         "connector.class": CONNECTOR_CLASS,
@@ -82,9 +89,9 @@ def configuration(
         "lsn.flush.mode": "connector",
         # a slot whose tables are idle keeps the WAL of all others for ever; the query gives it something to confirm
         "heartbeat.interval.ms": str(source.heartbeat_seconds * 1000),
-        "heartbeat.action.query": heartbeat_query(source, registration.pipeline).as_string(connection),
+        "heartbeat.action.query": beat(None),
         # with every session that a task opens before it streams: the log then has where the slot stood at that moment
-        "database.initial.statements": heartbeat_query(source, registration.pipeline, START).as_string(connection),
+        "database.initial.statements": beat(START),
         **_events(registration),
         **_messages(capture),
         # as in our own sessions: the same text, and nothing that ends them, whatever the server or the role would have
@@ -175,7 +182,10 @@ def _bounds(captured: Captured) -> dict[str, str]:
 def _messages(capture: CaptureSettings) -> dict[str, str]:
     """By default a `pg_logical_emit_message` of any application is sent on, to a topic of its own: where that is not
     there, the producer waits for it for ever, and all tables with it."""
-    return {} if sends_messages(capture) else {EXCLUDED_MESSAGES: ALL_MESSAGES}
+    if sends_messages(capture):
+        return {}
+    # not even by the server: see what a beat says of the slot
+    return {EXCLUDED_MESSAGES: ALL_MESSAGES, STREAM_PARAMETERS: "messages=false"}
 
 
 def sends_messages(capture: CaptureSettings) -> bool:

@@ -29,8 +29,8 @@ _PREVIOUS: Final = "encode(sha256(convert_to(last.beat, 'UTF8')), 'hex')"
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """One version of the row. `slot`: where the slot was confirmed up to, as `16/B374D848`; `previous`: the digest of
-    the version before, None for the first."""
+    """One version of the row. `slot`: where the slot was confirmed up to, as `16/B374D848`, in what the connector
+    writes; `previous`: the digest of the version before, None for the first."""
 
     at: str = ""
     mark: str | None = None
@@ -66,15 +66,17 @@ def write_heartbeat(connection: Connection, source: SourceSettings, pipeline: st
     connection.execute(heartbeat_query(source, pipeline, mark))
 
 
-def heartbeat_query(source: SourceSettings, pipeline: str, mark: str | None = None) -> sql.Composed:
-    """The statement that writes a beat.
+def heartbeat_query(
+    source: SourceSettings, pipeline: str, mark: str | None = None, *, slot: str | None = None
+) -> sql.Composed:
+    """The statement that writes a beat, with where the `slot` stands if one is named.
 
     The connector runs it as well, so that a slot of idle tables moves (Debezium, "WAL disk space consumption"), and
     with every session that it opens: so the log has where the slot stood when the capture started.
     """
 
     def beat(previous: sql.SQL) -> sql.Composed:
-        return sql.SQL(_BEAT).format(mark=sql.Literal(mark), slot=sql.Literal(source.slot), previous=previous)
+        return sql.SQL(_BEAT).format(mark=sql.Literal(mark), slot=sql.Literal(slot), previous=previous)
 
     return sql.SQL(_NEXT).format(
         table=sql.Identifier(source.heartbeat_schema, HEARTBEAT),

@@ -48,6 +48,7 @@ DECIDED = frozenset(
         "skipped.operations",
         "slot.drop.on.stop",
         "slot.name",
+        "slot.stream.params",
         "snapshot.mode",
         "table.exclude.list",
         "table.include.list",

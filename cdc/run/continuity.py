@@ -17,6 +17,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture_chain import check_ahead, find_commit
 from connect import publication, registration, slot
+from connect.connector import sends_messages
 
 VISIBLE_SECONDS: Final = 10.0
 """How long a commit in the log may take to be seen: its markers reach the partitions one by one (KIP-98)."""
@@ -31,7 +32,7 @@ def check_continuity(settings: PipelineSettings, connection: Connection, positio
     found = slot.state(connection, settings.source.slot)
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)
-        if found and found.confirmed_lsn is not None:
+        if found and found.confirmed_lsn is not None and not sends_messages(settings.connect):
             _check_confirmed(settings, found.confirmed_lsn, position)
         check_ahead(settings.log, settings.source, settings.pipeline.name, position)
 

@@ -115,13 +115,18 @@ def cut_order_off(pipeline: Pipeline) -> None:
 
 def time_out_topic(pipeline: Pipeline, topic: str) -> None:
     """Retention takes everything that a topic has once the log has what is committed now."""
-    heard = pipeline.connection.execute("SELECT pg_current_wal_lsn()").fetchone()
-    until(lambda: slot_is(pipeline, f"confirmed_flush_lsn >= '{heard[0]}'" if heard else ""), "the log has it")
+    wait_for_capture(pipeline)
     admin = AdminClient({"bootstrap.servers": pipeline.settings.log.bootstrap})
     partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
     # -1: up to the high watermark
     for done in admin.delete_records([TopicPartition(topic, each, -1) for each in partitions]).values():
         done.result()
+
+
+def wait_for_capture(pipeline: Pipeline) -> None:
+    """Return when what is committed now is confirmed."""
+    heard = pipeline.connection.execute("SELECT pg_current_wal_lsn()").fetchone()
+    until(lambda: slot_is(pipeline, f"confirmed_flush_lsn >= '{heard[0]}'" if heard else ""), "the log has it")
 
 
 def slot_is_free(pipeline: Pipeline) -> bool:
@@ -163,6 +168,31 @@ def test_lost_history_is_told_and_recaptured(pipeline: Pipeline, spark: SparkSes
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
     assert not booted(pipeline, spark).changed
+    assert not problems(pipeline)
+
+
+@pytest.mark.parametrize("wanted", [False, True], ids=["left out", "wanted"])
+def test_messages_outside_of_transactions_are_no_gap(
+    make_pipeline: MakePipeline, spark: SparkSession, *, wanted: bool
+) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=TABLES)
+    if wanted:
+        pipeline.configure("connect:\n", 'connect:\n  overrides: {message.prefix.include.list: "app"}\n')
+    booted(pipeline, spark)
+    settings = pipeline.settings
+    pipeline.run(*CHANGES)
+    caught_up(pipeline, spark)
+    with ConnectClient(settings.connect.url) as client:
+        for _ in range(3):
+            pipeline.run("SELECT pg_logical_emit_message(false, 'app', 'hello') FROM generate_series(1, 100)")
+            wait_for_capture(pipeline)
+            halt(client, settings.connect.connector)
+            client.resume(settings.connect.connector)
+            until(lambda: not slot_is_free(pipeline), "the connector reads again")
+    pipeline.run("DELETE FROM things WHERE id = 9")
+    caught_up(pipeline, spark)
+    assert not booted(pipeline, spark).changed
+    assert verified(pipeline, spark).equal
     assert not problems(pipeline)
 
 
