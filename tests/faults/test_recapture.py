@@ -9,9 +9,12 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import CdcError, HistoryLostError
+from cdc.core.position import format_lsn
 from cdc.core.table import TableName
+from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
+from cdc.log.transactions import ends_in, log_bounds
 from cdc.run.pipeline import delta_follower
 from connect.connector import failure, halt
 from connect.rest import ConnectClient
@@ -171,21 +174,36 @@ def test_lost_history_is_told_and_recaptured(pipeline: Pipeline, spark: SparkSes
     assert not problems(pipeline)
 
 
-@pytest.mark.parametrize("wanted", [False, True], ids=["left out", "wanted"])
-def test_messages_outside_of_transactions_are_no_gap(
-    make_pipeline: MakePipeline, spark: SparkSession, *, wanted: bool
+def test_what_is_confirmed_is_a_commit_of_the_log_whatever_messages_come(
+    make_pipeline: MakePipeline, spark: SparkSession
 ) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=TABLES)
-    if wanted:
-        pipeline.configure("connect:\n", 'connect:\n  overrides: {message.prefix.include.list: "app"}\n')
+    pipeline.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     booted(pipeline, spark)
-    settings = pipeline.settings
+    settings, stands = pipeline.settings, set[str]()
+    query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
+    while len(stands) < 12:
+        pipeline.run("SELECT pg_logical_emit_message(false, 'app', 'hello')")
+        row = pipeline.connection.execute(query.encode(), (settings.source.slot,)).fetchone()
+        stands |= {row[0]} if row else set()
+    with Reader(settings.log) as reader:
+        topic = transaction_topic(settings.log.prefix)
+        position = delta_follower(settings).position()
+        assert position is not None
+        commits = {format_lsn(int(lsn)) for lsn in ends_in(reader, topic, 0, log_bounds(reader, topic)[1]).lsn}
+    assert stands <= commits | {format_lsn(position.lsn)}
+
+
+def test_wanted_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*SCHEMA, tables=TABLES)
+    pipeline.configure("connect:\n", 'connect:\n  overrides: {message.prefix.include.list: "app"}\n')
+    booted(pipeline, spark)
     pipeline.run(*CHANGES)
     caught_up(pipeline, spark)
+    settings = pipeline.settings
     with ConnectClient(settings.connect.url) as client:
         for _ in range(3):
             pipeline.run("SELECT pg_logical_emit_message(false, 'app', 'hello') FROM generate_series(1, 100)")
-            wait_for_capture(pipeline)
             halt(client, settings.connect.connector)
             client.resume(settings.connect.connector)
             until(lambda: not slot_is_free(pipeline), "the connector reads again")
