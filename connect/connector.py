@@ -22,9 +22,9 @@ RESTART_SECONDS = 10.0
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
-STREAM_PARAMETERS = "slot.stream.params"
 ALL_MESSAGES = ".*"
 OWN_TOPICS = "cdc.connect.OwnTopics"
+CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
 """In the same jar as the others, and of a kind that Connect does not list."""
 
 
@@ -58,8 +58,10 @@ def configuration(
     `connection`: asked for the server's version and time-outs. The user's `overrides` win, and are of what promises do
     not rest on.
     """
-    # of a message that is passed over or sent on, Debezium confirms an LSN at which the log has no commit
-    slot = None if sends_messages(capture) else registration.slot
+    # of a message outside of transactions, Debezium confirms an LSN of which the log would say nothing; and nobody
+    # reads the topic of those that are wanted
+    is_told = CONFIRMED_LSN in captured.plugins and not sends_messages(capture)
+    slot = registration.slot if is_told else None
 
     def beat(mark: str | None) -> str:
         return heartbeat_query(source, registration.pipeline, mark, slot=slot).as_string(connection)
@@ -100,6 +102,7 @@ def configuration(
         **_throughput(capture),
         **_bounds(captured),
         **_topics(captured),
+        **_transformations(captured),
         # KIP-618: records and offsets in one transaction; with it off, a kill -9 sends thousands of transactions again
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
@@ -182,10 +185,7 @@ def _bounds(captured: Captured) -> dict[str, str]:
 def _messages(capture: CaptureSettings) -> dict[str, str]:
     """By default a `pg_logical_emit_message` of any application is sent on, to a topic of its own: where that is not
     there, the producer waits for it for ever, and all tables with it."""
-    if sends_messages(capture):
-        return {}
-    # not even by the server: see what a beat says of the slot
-    return {EXCLUDED_MESSAGES: ALL_MESSAGES, STREAM_PARAMETERS: "messages=false"}
+    return {} if sends_messages(capture) else {EXCLUDED_MESSAGES: ALL_MESSAGES}
 
 
 def sends_messages(capture: CaptureSettings) -> bool:
@@ -196,6 +196,14 @@ def sends_messages(capture: CaptureSettings) -> bool:
 
 def _topics(captured: Captured) -> dict[str, str]:
     return {"topic.naming.strategy": OWN_TOPICS} if has_own_topics(captured.plugins) else {}
+
+
+def _transformations(captured: Captured) -> dict[str, str]:
+    return (
+        {"transforms": "confirmed", "transforms.confirmed.type": CONFIRMED_LSN}
+        if CONFIRMED_LSN in captured.plugins
+        else {}
+    )
 
 
 def has_own_topics(plugins: Set[str]) -> bool:

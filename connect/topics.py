@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
-from cdc.log.names import change_topic, check_apart, heartbeat_topics, message_topic, transaction_topic
+from cdc.log.names import change_topic, check_apart, debezium_heartbeat_topic, message_topic, transaction_topic
 from cdc.log.settings import FRAME_BYTES, LogSettings
 
 HOUR_MS = 3_600_000
@@ -29,13 +29,12 @@ def wanted(
     )
     # of the order of its changes nothing may be lost: it is read by itself, and a shape is the last one of its table
     shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _kept(log, retention))
-    # whoever follows the log reads them to see that it lacks nothing; Debezium's own nobody reads
-    beating = Topic(change_topic(log.prefix, beats), 1, log.replication_factor, _kept(log, retention))
+    # whoever follows the log reads both to see that it lacks nothing
+    beating = [change_topic(log.prefix, beats), debezium_heartbeat_topic(log.prefix)]
     return [
         ordering,
         shapes,
-        beating,
-        *(Topic(name, 1, log.replication_factor, _kept(log, HOUR_MS)) for name in heartbeat_topics(log.prefix)),
+        *(Topic(name, 1, log.replication_factor, _kept(log, retention)) for name in beating),
         *([Topic(message_topic(log.prefix), 1, log.replication_factor, _of_changes(log))] if messages else []),
         *of_tables(log, tables),
     ]

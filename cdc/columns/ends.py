@@ -32,7 +32,20 @@ class _Event(msgspec.Struct, gc=False):
     data_collections: list[_Collection] | None = None
 
 
+class _Confirming(msgspec.Struct, gc=False):
+    """What our transformation writes beside it (`cdc/local/plugin/ConfirmedLsn.java`)."""
+
+    lsn_commit: int | None = None
+
+
 _decode = msgspec.json.Decoder(_Event).decode
+_decode_confirming = msgspec.json.Decoder(_Confirming).decode
+
+
+def confirmed_by(value: bytes) -> Lsn | None:
+    """The LSN that Debezium confirms to the slot with a BEGIN, or a heartbeat of its own, if the message says it."""
+    lsn = _decode_confirming(value).lsn_commit
+    return None if lsn is None else Lsn(lsn)
 
 
 class UnreadableEvent(Exception):

@@ -68,8 +68,8 @@ def message_topic(prefix: str) -> str:
     return f"{prefix}.message"
 
 
-def heartbeat_topics(prefix: str) -> list[str]:
-    return [f"__debezium-heartbeat.{prefix}"]
+def debezium_heartbeat_topic(prefix: str) -> str:
+    return f"__debezium-heartbeat.{prefix}"
 
 
 def latest_topic(prefix: str, table: TableName) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from cdc.columns.ends import Ends, UnreadableEvent, joined, read_ends
+from cdc.columns.ends import Ends, UnreadableEvent, confirmed_by, joined, read_ends
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
@@ -88,6 +88,26 @@ def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> End
     Raises HistoryLostError when the topic no longer holds the first of them.
     """
     return EndsAbove(reader, topic, after, until.log_start).up_to(until.end_offset)
+
+
+def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> bool | None:
+    """Is there a commit at this LSN, or a transaction before which this LSN was confirmed?
+
+    None where BEGINs do not tell what was confirmed (`ConfirmedLsn.java`). Raises HistoryLostError when the topic no
+    longer holds what lay there.
+    """
+    is_told = None
+    behind = log_bounds(reader, topic, log_start)[1]
+    low = _before_first_above(reader, topic, Lsn(lsn - 1), behind, log_start)
+    for record in reader.read(topic, 0, log_start.in_topic(low), log_start.in_topic(behind)):
+        found = ends_of(topic, [record.offset], [record.value])
+        confirmed = confirmed_by(record.value or b"{}")
+        is_told = False if confirmed is not None else is_told
+        if confirmed == lsn or (len(found) and found.last.lsn == lsn):
+            return True
+        if len(found) and found.last.lsn > lsn:
+            break
+    return is_told
 
 
 class EndsAbove:

@@ -1,11 +1,10 @@
 """Is a commit missing between the source and the log? The chain of heartbeats says so, in the log's own order.
 
 A beat names the beat before it, and where the slot stood (`connect/heartbeat.py`). The log is whole up to a beat when
-the beat before it in the log is the one that it names, and when the slot stood at a commit of the log.
+the beat before it in the log is the one that it names, and when the slot stood where Debezium had confirmed it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,12 +15,12 @@ from cdc.columns.arrays import Integers
 from cdc.columns.changes import Changes, Op
 from cdc.columns.ends import Ends
 from cdc.core.errors import RECAPTURE, HistoryLostError
-from cdc.core.position import LogStart, Lsn, Offsets, Position, format_lsn
+from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.log.clients.reader import Reader
-from cdc.log.names import change_topic, transaction_topic
+from cdc.log.confirmed import ConfirmedLsns
+from cdc.log.names import change_topic
 from cdc.log.runs import RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.transactions import EndsAbove, log_bounds
 from connect.heartbeat import START, Beat, digest_of, heartbeat_table, read_beat
 from connect.settings import SourceSettings
 
@@ -36,25 +35,25 @@ class CapturedBeat:
     commit: Lsn
 
 
-IsCaptured = Callable[[Lsn], bool]
-"""Is there a commit at this LSN in the log, or does the capture begin there?"""
+IsConfirmed = Callable[[Lsn], bool]
+"""Can Debezium have confirmed this LSN, by what the log has?"""
 
 
 class CaptureChain:
     """Follows the heartbeats of one pipeline through the runs of one stream.
 
-    `verifiable_from`: beats that committed before this LSN are in the log no more, and are not asked for. `find_commit`
-    looks into the log for a commit that this stream has not seen itself.
+    `verifiable_from`: beats that committed before this LSN are in the log no more, and are not asked for.
+    `is_confirmed` looks into the log for what this stream has not seen itself.
     """
 
     def __init__(
-        self, reader: RunReader, source: SourceSettings, pipeline: str, verifiable_from: Lsn, find_commit: IsCaptured
+        self, reader: RunReader, source: SourceSettings, pipeline: str, verifiable_from: Lsn, is_confirmed: IsConfirmed
     ) -> None:
         self._reader = reader
         self._table = heartbeat_table(source)
         self._pipeline = pipeline
         self._verifiable_from = verifiable_from
-        self._find_commit = find_commit
+        self._is_confirmed = is_confirmed
         # behind a stretch that the log has no more, the first beat is taken as it comes
         self._is_taken_up = verifiable_from == 0
         self._commits = np.empty(0, np.int64)
@@ -77,18 +76,13 @@ class CaptureChain:
         beats = _beats(found.changes, found.ranks, self._pipeline, run)
         last = before.beat if self._is_taken_up else None
         self._is_taken_up = True
-        digest = check_beats(beats, last, lambda lsn: self._is_captured(lsn, before))
+        digest = check_beats(beats, last, self._is_captured)
         self._forget_confirmed(beats)
         return digest, read.next_offsets
 
-    def _is_captured(self, lsn: Lsn, position: Position) -> bool:
-        if lsn <= position.log_start.lsn:
-            return True
+    def _is_captured(self, lsn: Lsn) -> bool:
         at = int(np.searchsorted(self._commits, lsn))
-        if at < len(self._commits) and self._commits[at] == lsn:
-            return True
-        # what this stream has seen begins behind it, perhaps
-        return at == 0 and self._find_commit(lsn)
+        return (at < len(self._commits) and bool(self._commits[at] == lsn)) or self._is_confirmed(lsn)
 
     def _forget_confirmed(self, beats: Sequence[CapturedBeat]) -> None:
         """Slots only move on: what lies before the last one's place is not asked for again."""
@@ -97,26 +91,26 @@ class CaptureChain:
             self._commits = self._commits[np.searchsorted(self._commits, max(slots)) :]
 
 
-def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_captured: IsCaptured) -> str | None:
+def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_confirmed: IsConfirmed) -> str | None:
     """The digest of the last of these beats; `last` is that of the beat before them, None where it is not known.
 
-    Debezium confirms commits to the slot that are in the log, and nothing else. A slot that stood elsewhere was moved,
-    or the log lost what it had. Raises HistoryLostError where that was so, and where a beat is missing.
+    A slot that stood where Debezium has confirmed nothing was moved, or the log lost what it had. Raises
+    HistoryLostError where that was so, and where a beat is missing.
     """
     for each in beats:
         if digest_of(each.text) == last:
             # delivered twice
             continue
         if beat := read_beat(each.text):
-            _check_slot(beat, is_captured)
+            _check_slot(beat, is_confirmed)
             _check_previous(beat, each.commit, last)
         last = digest_of(each.text)
     return last
 
 
-def _check_slot(beat: Beat, is_captured: IsCaptured) -> None:
+def _check_slot(beat: Beat, is_confirmed: IsConfirmed) -> None:
     slot = beat.slot_lsn
-    if slot is not None and not is_captured(slot):
+    if slot is not None and not is_confirmed(slot):
         raise _moved(slot)
 
 
@@ -162,8 +156,9 @@ def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, positio
     beats = [*_own_beats(records, pipeline, position.lsn)]
     check_beats(beats, position.beat if first <= known else None, lambda lsn: True)
     starts = {beat.slot_lsn or 0 for each in beats if (beat := read_beat(each.text)) and beat.mark == START}
-    for lsn in sorted(lsn for lsn in starts if lsn > position.log_start.lsn):
-        if not find_commit(log, position.log_start, Lsn(lsn)):
+    confirmed = ConfirmedLsns(log, position.log_start)
+    for lsn in sorted(starts):
+        if not confirmed.include(Lsn(lsn)):
             raise _moved(Lsn(lsn))
 
 
@@ -192,16 +187,6 @@ def _own_beats(messages: Iterable[bytes], pipeline: str, applied: Lsn) -> Iterat
         if each.after is not None and each.after.pipeline == pipeline and each.source.lsn > applied:
             applied = Lsn(each.source.lsn)
             yield CapturedBeat(each.after.beat, applied)
-
-
-def find_commit(log: LogSettings, start: LogStart, lsn: Lsn, until: Position | None = None) -> bool:
-    """Is there a commit at this LSN in the log, up to a position? Nobody knows where the log begins behind it: yes."""
-    topic = transaction_topic(log.prefix)
-    with Reader(log) as reader, suppress(HistoryLostError):
-        last = until.end_offset if until else log_bounds(reader, topic, start)[1] - 1
-        found = EndsAbove(reader, topic, Lsn(lsn - 1), start).up_to(last)
-        return bool(len(found)) and int(found.lsn[0]) == lsn
-    return True
 
 
 def _beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:

@@ -13,9 +13,10 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.log.clients.reader import Reader
+from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
-from cdc.run.capture_chain import check_ahead, find_commit
+from cdc.run.capture_chain import check_ahead
 from connect import publication, registration, slot
 from connect.connector import sends_messages
 
@@ -53,9 +54,9 @@ def check_source(settings: PipelineSettings, connection: Connection) -> None:
 
 
 def _check_confirmed(settings: PipelineSettings, confirmed: Lsn, position: Position) -> None:
-    """The slot keeps nothing below what was confirmed, which is always a commit: the log has to have it."""
-    deadline = time.monotonic() + VISIBLE_SECONDS
-    while confirmed > position.log_start.lsn and not find_commit(settings.log, position.log_start, confirmed):
+    """The slot keeps nothing below what was confirmed: the log has to have it."""
+    deadline, known = time.monotonic() + VISIBLE_SECONDS, ConfirmedLsns(settings.log, position.log_start)
+    while not known.include(confirmed):
         if time.monotonic() > deadline:
             raise HistoryLostError(
                 f"slot {settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at that"

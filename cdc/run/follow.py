@@ -25,10 +25,11 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
+from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
 from cdc.run import left_behind
-from cdc.run.capture_chain import CaptureChain, find_commit, verifiable_from
+from cdc.run.capture_chain import CaptureChain, verifiable_from
 from cdc.run.capture_watch import CaptureWatch
 from cdc.run.collector import seldom
 from cdc.run.failures import SparkEndedError, check_spark
@@ -290,9 +291,8 @@ class _Following:
             raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
         with Reader(s.log) as log:
             since = verifiable_from(log, s.log.prefix, s.source, position)
-        return CaptureChain(
-            reader, s.source, s.pipeline.name, since, partial(find_commit, s.log, position.log_start, until=position)
-        )
+        confirmed = ConfirmedLsns(s.log, position.log_start)
+        return CaptureChain(reader, s.source, s.pipeline.name, since, confirmed.include)
 
     def _stand(self) -> list[Position] | None:
         """Where the followers behind the lake stand; None while one does not answer, since it may need any cut.

@@ -172,6 +172,10 @@ class Cuts:
     def _capture_id(self) -> str:
         return f"{self._lake.app_id}/capture"
 
+    def look(self) -> None:
+        """Let the next question look for what others have added."""
+        self._table.look()
+
     def price(self) -> Price:
         """What making cuts costs."""
         return self._table.price()

@@ -164,6 +164,7 @@ class DeltaFollower:
         self._intake.drop(letters)
 
     def position(self) -> Position | None:
+        self._cuts.look()
         cut = self._cuts.last()
         return cut.position if cut else None
 

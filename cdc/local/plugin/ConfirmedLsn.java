@@ -1,0 +1,70 @@
+package cdc.connect;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.data.Field;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaBuilder;
+import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.transforms.Transformation;
+
+/**
+ * Writes into Debezium's heartbeats and BEGINs which LSN their offset confirms to the slot, as {@code lsn_commit}.
+ *
+ * That is a commit's, which the log has as an END, or one of a message outside of transactions
+ * ({@code pg_logical_emit_message}), of which the log would say nothing. A transaction's changes confirm no more than
+ * its BEGIN does.
+ */
+public final class ConfirmedLsn implements Transformation<SourceRecord> {
+
+    private static final String CONFIRMED = "lsn_commit";
+    private static final String HEARTBEAT = "io.debezium.connector.common.Heartbeat";
+    private static final String TRANSACTION = "io.debezium.connector.common.TransactionMetadataValue";
+
+    private final Map<Schema, Schema> extended = new HashMap<>();
+
+    @Override
+    public SourceRecord apply(SourceRecord sent) {
+        Object confirmed = sent.sourceOffset() == null ? null : sent.sourceOffset().get(CONFIRMED);
+        if (!(confirmed instanceof Long) || !(sent.value() instanceof Struct) || !isExtended((Struct) sent.value())) {
+            return sent;
+        }
+        Struct value = extend((Struct) sent.value(), (Long) confirmed);
+        return sent.newRecord(
+                sent.topic(), sent.kafkaPartition(), sent.keySchema(), sent.key(), value.schema(), value, sent.timestamp());
+    }
+
+    private static boolean isExtended(Struct value) {
+        String name = value.schema().name();
+        return HEARTBEAT.equals(name) || TRANSACTION.equals(name) && "BEGIN".equals(value.getString("status"));
+    }
+
+    private Struct extend(Struct value, long confirmed) {
+        Struct written = new Struct(extended.computeIfAbsent(value.schema(), ConfirmedLsn::extend));
+        for (Field field : value.schema().fields()) {
+            written.put(field.name(), value.get(field));
+        }
+        return written.put(CONFIRMED, confirmed);
+    }
+
+    private static Schema extend(Schema schema) {
+        SchemaBuilder built = SchemaBuilder.struct().name(schema.name()).version(schema.version());
+        schema.fields().forEach(field -> built.field(field.name(), field.schema()));
+        return built.field(CONFIRMED, Schema.OPTIONAL_INT64_SCHEMA).build();
+    }
+
+    @Override
+    public ConfigDef config() {
+        return new ConfigDef();
+    }
+
+    @Override
+    public void configure(Map<String, ?> settings) {
+    }
+
+    @Override
+    public void close() {
+    }
+}

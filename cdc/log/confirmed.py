@@ -1,0 +1,63 @@
+"""What Debezium has confirmed to the slot, as far as the log says it.
+
+That is a commit's LSN, or that of a message outside of transactions (`pg_logical_emit_message`), of which the log has
+nothing but what our transformation writes (`cdc/local/plugin/ConfirmedLsn.java`).
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import numpy as np
+
+from cdc.columns.arrays import Integers
+from cdc.columns.ends import confirmed_by
+from cdc.core.errors import HistoryLostError
+from cdc.core.position import LogStart, Lsn
+from cdc.log.clients.reader import Reader
+from cdc.log.names import debezium_heartbeat_topic, transaction_topic
+from cdc.log.settings import LogSettings
+from cdc.log.transactions import has_confirmed
+
+
+class ConfirmedLsns:
+    """Whether an LSN can have been confirmed by the capture that begins at `start`; for one thread at a time."""
+
+    def __init__(self, log: LogSettings, start: LogStart) -> None:
+        self._log = log
+        self._start = start
+        self._beats = np.empty(0, np.int64)
+        self._first = self._offset = 0
+
+    def include(self, lsn: Lsn) -> bool:
+        """Is there a commit at this LSN in the log, or a message that was confirmed, or does the capture begin there?
+
+        Yes as well where nobody knows: what lay there is in the log no more, or Connect lacks our classes.
+        """
+        if lsn <= self._start.lsn or self._has_beat(lsn):
+            return True
+        with Reader(self._log) as reader, suppress(HistoryLostError):
+            found = has_confirmed(reader, transaction_topic(self._log.prefix), lsn, self._start)
+            if found is False:
+                self._read_beats(reader)
+                return self._has_beat(lsn) or self._has_forgotten(lsn)
+        return True
+
+    def _has_beat(self, lsn: Lsn) -> bool:
+        at = int(np.searchsorted(self._beats, lsn))
+        return at < len(self._beats) and int(self._beats[at]) == lsn
+
+    def _has_forgotten(self, lsn: Lsn) -> bool:
+        return self._first > 0 and not (len(self._beats) and int(self._beats[0]) <= lsn)
+
+    def _read_beats(self, reader: Reader) -> None:
+        topic = debezium_heartbeat_topic(self._log.prefix)
+        self._first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+        records = reader.read(topic, 0, max(self._first, self._offset), end)
+        self._beats = _with(self._beats, (record.value for record in records if record.value))
+        self._offset = end
+
+
+def _with(beats: Integers, values: Iterable[bytes]) -> Integers:
+    found = [lsn for value in values if (lsn := confirmed_by(value)) is not None]
+    # in order but for what was delivered again
+    return np.union1d(beats, np.array(found, np.int64))
