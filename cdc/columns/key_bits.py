@@ -4,7 +4,7 @@ The key's typed columns go in, never its text in the log: a copied row has no me
 into 16 bytes is those bytes, so that different keys are different bits. Others are BLAKE2b hashes (RFC 7693) of their
 columns' bytes: cryptographic, since keys are a user's data, and two keys that met would be one row.
 
-The bits are on disks: whoever changes them changes `FORMAT` in `sinks/lake/key_index.py` as well.
+The bits are on disks: whoever changes them changes `FORMAT` in `sinks/lake/index/key_index.py` as well.
 """
 
 import struct

@@ -16,7 +16,7 @@ from cdc.run.lease import attended
 from cdc.run.pipeline import delta_follower
 from cdc.run.selected import followed_names
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.stopped import Stop
+from sinks.lake.metadata.stopped_tables import Stop
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 120.0

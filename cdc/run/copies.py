@@ -21,7 +21,7 @@ from cdc.run.progress import SPARKS_ROWS, Bars
 from connect import catalog, connector, marker, slot, source
 from connect.registration import Registration
 from connect.rest import ConnectClient
-from sinks.lake.copied_files import CopiedFiles, CopyWriter, room_for_copy
+from sinks.lake.table.load import CopiedFiles, CopyWriter, room_for_copy
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.keeper import Kept, files, kept
 

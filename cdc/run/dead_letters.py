@@ -14,8 +14,8 @@ from cdc.core.table import TableName
 from cdc.run.lease import lease
 from cdc.run.pipeline import delta_follower
 from connect.connector import placeholder
-from sinks.lake.dead_letters import DeadLetter
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.metadata.dead_letters import DeadLetter
 
 MASK: Final = "…"
 

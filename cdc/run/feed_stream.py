@@ -10,9 +10,9 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.fill import TableFiller
 from cdc.run.lake_stream import Progress
-from sinks.lake.cuts import Cut
-from sinks.lake.feed import LakeFeed
-from sinks.lake.recent import RecentChanges
+from sinks.lake.feed.change_cache import RecentChanges
+from sinks.lake.feed.feed import LakeFeed
+from sinks.lake.metadata.cuts import Cut
 
 CUTS_A_BATCH = 100
 """So many cuts are applied as one, where what they changed is small."""

@@ -8,8 +8,8 @@ from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.errors import TableStoppedError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
-from sinks.lake.cuts import Cut
-from sinks.lake.feed import LakeFeed
+from sinks.lake.feed.feed import LakeFeed
+from sinks.lake.metadata.cuts import Cut
 
 RETRY_SECONDS = 30.0
 """Until a table that a follower cannot hold is copied again: somebody may have mended the cause."""

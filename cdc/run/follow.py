@@ -53,9 +53,9 @@ from cdc.run.streams import Query, Runner, Stream, Trouble
 from cdc.run.upkeep import kept_up
 from connect import heartbeat, source
 from connect.connector import placeholder
-from sinks.lake.feed import LakeFeed
+from sinks.lake.feed.change_cache import RecentChanges
+from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.recent import RecentChanges
 
 Say = Callable[[str], None]
 ENDING = (RefusedError, SparkEndedError)

@@ -26,9 +26,9 @@ from cdc.run.renewal import Renewal
 from cdc.run.schema_changes import SchemaChanges
 from cdc.run.stops import Stops
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.pace import Pace
+from sinks.lake.metadata.stopped_tables import Stop
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.stopped import Stop
+from sinks.lake.table.pace import Pace
 
 MESSAGES_A_CHANGE = 2
 """At most so many messages of the transaction topic for one change of a batch: a BEGIN and an END."""

@@ -16,7 +16,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
 from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost
 from cdc.log.settings import LogSettings
-from sinks.lake.large_batch import LargeBatch, Part, Plan, Wanted, parts
+from sinks.lake.apply.spark_batch import LargeBatch, Part, Plan, Wanted, parts
 
 POLL_SECONDS = 0.1
 

@@ -16,7 +16,7 @@ from cdc.run.selected import followed_names, joining
 from connect import source
 from connect.catalog import Examined
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.stopped import Stop
+from sinks.lake.metadata.stopped_tables import Stop
 
 
 def refusal_of(stop: Stop, now: Examined) -> PreconditionError:

@@ -14,12 +14,12 @@ from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.local.progress import SILENT, Progress
 from cdc.run import session
 from cdc.run.scratch import open_scratch
-from sinks.lake import s3a
-from sinks.lake.feed import LakeFeed
+from sinks.lake.feed.change_cache import RecentChanges
+from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
-from sinks.lake.recent import RecentChanges
 from sinks.lake.settings import DeltaSettings
+from sinks.lake.storage import spark_s3a as s3a
 from sinks.registry import Naming, fed_follower
 
 SUBMITTED = "CDC_SUBMITTED"

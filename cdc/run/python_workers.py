@@ -16,8 +16,8 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import cdc.log.messages
-import sinks.lake.large_batch
-import sinks.lake.live_rows
+import sinks.lake.apply.spark_batch
+import sinks.lake.delta.scan
 import sinks.latest.read
 import sinks.latest.write
 import sinks.search.read
@@ -31,8 +31,8 @@ IMPORTED = (
     pyspark.sql.pandas.serializers,
     pyspark.worker,
     cdc.log.messages,
-    sinks.lake.large_batch,
-    sinks.lake.live_rows,
+    sinks.lake.apply.spark_batch,
+    sinks.lake.delta.scan,
     sinks.latest.read,
     sinks.latest.write,
     sinks.search.read,

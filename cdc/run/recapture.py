@@ -35,8 +35,8 @@ from connect.catalog import TablesRefusedError
 from connect.heartbeat import heartbeat_table
 from connect.rest import ConnectClient
 from connect.schema_history import history_of
-from sinks.lake.copied_files import CopiedFiles
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.table.load import CopiedFiles
 
 Say = Callable[[str], None]
 

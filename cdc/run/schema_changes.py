@@ -18,7 +18,7 @@ from connect.schema_history import history_of
 from connect.settings import SourceSettings
 from connect.shape import Shape, read
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.stopped import Stop
+from sinks.lake.metadata.stopped_tables import Stop
 
 GONE = "it was dropped or renamed"
 

@@ -8,7 +8,7 @@ from cdc.core.schema_change import differences, widens
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
 from connect import catalog, publication, schema_history, source
-from sinks.lake.stopped import again
+from sinks.lake.metadata.stopped_tables import again
 
 
 def followed(settings: PipelineSettings) -> list[Table]:

@@ -31,9 +31,9 @@ from connect.capture_progress import Standstill, quiet_seconds, told_since
 from connect.connector_state import look_up, trouble
 from connect.rest import ConnectClient
 from connect.shape import shapes
-from sinks.lake.cuts import Cut, Cuts
-from sinks.lake.feed import LakeFeed
+from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.metadata.cuts import Cut, Cuts
 from sinks.latest.settings import LatestSettings
 
 EXACT_BELOW = 1_000_000

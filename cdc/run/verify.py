@@ -37,8 +37,8 @@ from cdc.run.schema_check import otherwise
 from cdc.run.selected import followed_names, held_names
 from connect import heartbeat, slot, source
 from connect.catalog import Examined
-from sinks.lake.feed import LakeFeed
-from sinks.lake.read import digest
+from sinks.lake.feed.digest import digest
+from sinks.lake.feed.feed import LakeFeed
 from snapshots.copy import SnapshotSource
 from snapshots.keeper import PAGE_BYTES, Kept, files, kept
 from snapshots.read import SourceRows, parts

@@ -12,23 +12,24 @@ from cdc.columns.ends import Ends
 from cdc.core.errors import CdcError, PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
-from sinks.lake import layout, upkeep
-from sinks.lake.copied_files import CopiedFiles, release, take_in
-from sinks.lake.cuts import Cut, Cuts, needed_since
-from sinks.lake.dead_letters import DeadLetter
-from sinks.lake.intake import Intake, Left
-from sinks.lake.large_batch import Wanted
+from sinks.lake import layout
+from sinks.lake.apply.apply import Intake, Left
+from sinks.lake.apply.replay import Replay
+from sinks.lake.apply.spark_batch import Wanted
+from sinks.lake.apply.tables import Standing, Standings
+from sinks.lake.delta.price import Price
+from sinks.lake.delta.retention import Retention
+from sinks.lake.feed.change_cache import RecentChanges
 from sinks.lake.layout import Lake
-from sinks.lake.live_table import LiveTable
-from sinks.lake.own_table import LOOK_SECONDS
-from sinks.lake.pace import Cost
-from sinks.lake.price import Price
-from sinks.lake.recent import RecentChanges
-from sinks.lake.replay import Replay
-from sinks.lake.retention import Retention
+from sinks.lake.metadata.cuts import Cut, Cuts, needed_since
+from sinks.lake.metadata.dead_letters import DeadLetter
+from sinks.lake.metadata.stopped_tables import Stop
+from sinks.lake.metadata.table import LOOK_SECONDS
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.standings import Standing, Standings
-from sinks.lake.stopped import Stop
+from sinks.lake.table import maintenance as upkeep
+from sinks.lake.table.load import CopiedFiles, release, take_in
+from sinks.lake.table.pace import Cost
+from sinks.lake.table.writer import LiveTable
 
 CUT = Cost(beside=6 * 1024, files=2)
 """What a cut writes: a file of one row, and a commit."""

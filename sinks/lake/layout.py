@@ -18,10 +18,10 @@ from cdc.columns.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
-from sinks.lake.delta_log import DeltaLog, LogDamagedError
-from sinks.lake.delta_state import Action, State, now_ms
+from sinks.lake.delta.log import DeltaLog, LogDamagedError
+from sinks.lake.delta.snapshot import Action, State, now_ms
 from sinks.lake.settings import S3Settings
-from sinks.lake.storage import Storage, storage_at
+from sinks.lake.storage.base import Storage, storage_at
 
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"

@@ -12,8 +12,8 @@ from cdc.columns.ends import of_values
 from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks.lake.cuts import Cuts
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import DeltaSettings
 from sinks.memory import ChangesInMemory
 from tests.columns.model_changes import as_columns

@@ -8,9 +8,9 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.core.position import Lsn, Position
-from sinks.lake import own_table
-from sinks.lake.cuts import Cut, Cuts
 from sinks.lake.layout import Lake
+from sinks.lake.metadata import table as own_table
+from sinks.lake.metadata.cuts import Cut, Cuts
 from tests.waiting import until
 
 

@@ -27,12 +27,12 @@ from cdc.run.renewal import Renewal
 from cdc.run.schema_changes import SchemaChanges
 from cdc.run.stops import Stops
 from connect.settings import SourceSettings
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.feed import LakeFeed
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.delta.scan import Share, live_rows
+from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.live_rows import Share, live_rows
+from sinks.lake.metadata.stopped_tables import Stop
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.stopped import Stop
 from tests.columns.debezium import PLACEHOLDER
 from tests.core.log_in_memory import LogInMemory, inserts, table
 from tests.lake.places import PlacedLake, in_folder

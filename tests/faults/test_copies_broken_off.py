@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
-from sinks.lake.copied_files import CopiedFiles
+from sinks.lake.table.load import CopiedFiles
 from snapshots.copy import copy_table
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, following, verified

@@ -11,7 +11,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from cdc.run.dead_letters import drop, letter_at, listed, replay, shown
-from sinks.lake.replay import AHEAD
+from sinks.lake.apply.replay import AHEAD
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, problems, verified
 

@@ -12,7 +12,7 @@ from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, listed
 from cdc.run.pipeline import lake_of
-from sinks.lake.feed import LakeFeed
+from sinks.lake.feed.feed import LakeFeed
 from tests.pipelines import MakePipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, following, verified
 

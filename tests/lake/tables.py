@@ -13,11 +13,12 @@ from cdc.core.change import Change, Key, Place, Row, Update
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
-from sinks.lake import layout, write
-from sinks.lake.copied_files import CopyWriter, take_in
-from sinks.lake.delta_state import Move
+from sinks.lake import layout
+from sinks.lake.delta.snapshot import Move
 from sinks.lake.layout import Lake
-from sinks.lake.live_table import LiveTable
+from sinks.lake.table import commit as write
+from sinks.lake.table.load import CopyWriter, take_in
+from sinks.lake.table.writer import LiveTable
 from tests.columns.model_changes import as_columns
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake

@@ -11,9 +11,9 @@ from cdc.core.change import Change, Key, Place, Row, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.feed import LakeFeed
+from sinks.lake.delta.scan import Share, live_rows
+from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.live_rows import Share, live_rows
 from sinks.lake.settings import DeltaSettings
 from tests.columns.model_changes import as_columns
 from tests.core.histories import THINGS

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from cdc.core.change import Delete, Insert, Place, Row, Truncate
 from cdc.core.errors import TableLostError
-from sinks.lake.live_table import LiveTable
+from sinks.lake.table.writer import LiveTable
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import apply, copied, opened, row, update

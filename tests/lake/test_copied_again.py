@@ -14,12 +14,12 @@ from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.copied_files import room_for_copy
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.feed import LakeFeed
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.delta.scan import Share, live_rows
+from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.live_rows import Share, live_rows
 from sinks.lake.settings import DeltaSettings
+from sinks.lake.table.load import room_for_copy
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import written
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from cdc.columns.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake import data_files, statistics
-from sinks.lake.copied_files import CopyWriter
-from sinks.lake.storage import Folder
+from sinks.lake.delta import data_files, statistics
+from sinks.lake.storage.base import Folder
+from sinks.lake.table.load import CopyWriter
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import copied
 

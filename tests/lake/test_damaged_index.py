@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cdc.core import model
 from cdc.core.change import Key, Row
-from sinks.lake import key_index
-from sinks.lake.key_index import KeyIndex
-from sinks.lake.run_files import BLOCK, DamagedRunError
+from sinks.lake.index import key_index
+from sinks.lake.index.key_index import KeyIndex
+from sinks.lake.index.run_files import BLOCK, DamagedRunError
 from tests.core.histories import THINGS
 from tests.lake.damage import Damage, damages, kept
 from tests.lake.places import PlacedLake, in_folder

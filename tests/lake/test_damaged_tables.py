@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from sinks.lake import checkpoint, upkeep
-from sinks.lake.checkpoint import due_checkpoint, write_checkpoint
-from sinks.lake.copied_files import room_for_copy
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.object_store import ObjectStore
-from sinks.lake.retention import Retention, forget
+from sinks.lake.delta import checkpoint
+from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.delta.retention import Retention, forget
+from sinks.lake.storage.object_store import ObjectStore
+from sinks.lake.table import maintenance as upkeep
+from sinks.lake.table.load import room_for_copy
 from tests.core.histories import THINGS
 from tests.lake.damage import Damage
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed

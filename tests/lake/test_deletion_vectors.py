@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from sinks.lake.deletion_vectors import Descriptor, VectorFile, _to_z85, framed, inline, pack, unpack
+from sinks.lake.delta.deletion_vectors import Descriptor, VectorFile, _to_z85, framed, inline, pack, unpack
 
 PROTOCOLS_EXAMPLE = Descriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
 """Delta protocol, "JSON Example 1"."""

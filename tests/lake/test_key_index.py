@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.columns.key_bits import KeyBits
-from sinks.lake import key_index, run_merge
-from sinks.lake.key_index import KeyIndex, Past
-from sinks.lake.key_runs import Places
+from sinks.lake.index import key_index, run_merge
+from sinks.lake.index.key_index import KeyIndex, Past
+from sinks.lake.index.sorted_runs import Places
 
 
 def bits(*keys: int) -> KeyBits:

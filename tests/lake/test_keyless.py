@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from cdc.columns.batch import TableEffect
 from cdc.columns.fold_rows import fold_rows
 from cdc.core.errors import DivergenceError
-from sinks.lake import write
-from sinks.lake.delta_state import Move
+from sinks.lake.delta.retention import Retention
+from sinks.lake.delta.snapshot import Move
 from sinks.lake.layout import Lake
-from sinks.lake.live_table import LiveTable
-from sinks.lake.retention import Retention
-from sinks.lake.upkeep import maintain
+from sinks.lake.table import commit as write
+from sinks.lake.table.maintenance import maintain
+from sinks.lake.table.writer import LiveTable
 from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
 from tests.lake.places import PlacedLake
 from tests.lake.tables import APP, copied, opened

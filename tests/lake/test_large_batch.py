@@ -15,10 +15,10 @@ from cdc.core.change import Change, Insert, Key, Place, Row
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch
-from sinks.lake import write
-from sinks.lake.delta_state import Move
-from sinks.lake.large_batch import LargeBatch, Part, Plan, Wanted, part_of
-from sinks.lake.live_table import LiveTable
+from sinks.lake.apply.spark_batch import LargeBatch, Part, Plan, Wanted, part_of
+from sinks.lake.delta.snapshot import Move
+from sinks.lake.table import commit as write
+from sinks.lake.table.writer import LiveTable
 from tests.columns.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.core.histories import THINGS, Sent, histories
 from tests.lake.places import in_folder

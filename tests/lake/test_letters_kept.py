@@ -5,8 +5,8 @@ from pathlib import Path
 from cdc.columns.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
-from sinks.lake.dead_letters import FOLDER, DeadLetter, DeadLetters
-from sinks.lake.own_table import TOGETHER_EVERY
+from sinks.lake.metadata.dead_letters import FOLDER, DeadLetter, DeadLetters
+from sinks.lake.metadata.table import TOGETHER_EVERY
 from tests.lake.places import in_folder
 
 NAME = TableName("public", "things")

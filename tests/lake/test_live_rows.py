@@ -16,10 +16,10 @@ from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.documents import documents_of
 from cdc.columns.names import Message
 from sinks.lake import layout
-from sinks.lake.deletion_vectors import VectorFile
-from sinks.lake.delta_state import DataFile
-from sinks.lake.live_rows import LEAST_SHARE_BYTES, LakeCopy, Share, live_rows, shared_out
-from sinks.lake.storage import Folder
+from sinks.lake.delta.deletion_vectors import VectorFile
+from sinks.lake.delta.scan import LEAST_SHARE_BYTES, LakeCopy, Share, live_rows, shared_out
+from sinks.lake.delta.snapshot import DataFile
+from sinks.lake.storage.base import Folder
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, placed
 from tests.lake.tables import apply, copied, opened, row, update

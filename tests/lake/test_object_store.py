@@ -9,10 +9,10 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from sinks.lake import s3_client
-from sinks.lake.object_store import ObjectStore
 from sinks.lake.settings import SCHEME, S3Settings
-from sinks.lake.storage import storage_at
+from sinks.lake.storage import s3_client
+from sinks.lake.storage.base import storage_at
+from sinks.lake.storage.object_store import ObjectStore
 from tests.core.histories import THINGS
 from tests.lake.disturbance import Disturbance, disturbed
 from tests.lake.places import PlacedLake, on_server

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
-from sinks.lake.delta_state import Action, State
-from sinks.lake.foreign import forbidden
+from sinks.lake.delta.other_writers import forbidden
+from sinks.lake.delta.snapshot import Action, State
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import read_by_delta_rs, row

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cdc.core.change import Delete, Place
-from sinks.lake import price
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.delta_state import now_ms
-from sinks.lake.price import Price
+from sinks.lake.delta import price
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.delta.price import Price
+from sinks.lake.delta.snapshot import now_ms
 from tests.core.histories import THINGS
 from tests.lake.places import in_folder
 from tests.lake.tables import apply, copied, opened, row, update

@@ -8,8 +8,8 @@ import pytest
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.feed import LakeFeed
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.feed.feed import LakeFeed
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables_at import OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact

@@ -11,10 +11,11 @@ from cdc.columns.digest import digest_of_copy
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind
-from sinks.lake import layout, read
-from sinks.lake.feed import LakeFeed
+from sinks.lake import layout
+from sinks.lake.delta.scan import LakeCopy
+from sinks.lake.feed.feed import LakeFeed
+from sinks.lake.feed import digest as read
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.live_rows import LakeCopy
 from sinks.lake.settings import DeltaSettings
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed

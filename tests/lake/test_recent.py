@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from cdc.columns.feed import FeedRows
-from sinks.lake.recent import ENTRY_BYTES, MOST_VERSIONS, RecentChanges
+from sinks.lake.feed.change_cache import ENTRY_BYTES, MOST_VERSIONS, RecentChanges
 
 
 def rows(count: int) -> FeedRows:

@@ -16,8 +16,8 @@ from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.position import Lsn
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.dead_letters import DeadLetter
-from sinks.lake.replay import LACKS, replay
+from sinks.lake.apply.replay import LACKS, replay
+from sinks.lake.metadata.dead_letters import DeadLetter
 from tests.columns.debezium import PLACEHOLDER, as_messages, messages
 from tests.columns.model_changes import applied, bits_of
 from tests.core.histories import THINGS, Sent, histories

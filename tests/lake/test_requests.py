@@ -12,11 +12,12 @@ from cdc.columns.batch import DecodedBatch, TableChanges
 from cdc.columns.ends import of_values
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.transaction import TransactionEnd
-from sinks.lake import checkpoint, own_table
+from sinks.lake.delta import checkpoint
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.own_table import OwnTable
+from sinks.lake.metadata import table as own_table
+from sinks.lake.metadata.table import OwnTable
+from sinks.lake.metadata.table_list import SCHEMA
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.table_list import SCHEMA
 from tests.columns.model_changes import as_columns
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, on_server

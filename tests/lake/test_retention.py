@@ -10,15 +10,15 @@ from pyspark.sql import SparkSession
 
 from cdc.core import model
 from cdc.core.change import Key, Row
-from sinks.lake import checkpoint, retention
-from sinks.lake.checkpoint import due_checkpoint, write_checkpoint
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.delta_state import Action, now_ms
-from sinks.lake.live_table import LiveTable
-from sinks.lake.retention import Retention, forget
-from sinks.lake.rewrite import rewritten
-from sinks.lake.tombstones import LIVED_MS, Tombstones
-from sinks.lake.upkeep import maintain
+from sinks.lake.delta import checkpoint, retention
+from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.delta.retention import Retention, forget
+from sinks.lake.delta.snapshot import Action, now_ms
+from sinks.lake.delta.tombstones import LIVED_MS, Tombstones
+from sinks.lake.table.compact import rewritten
+from sinks.lake.table.maintenance import maintain
+from sinks.lake.table.writer import LiveTable
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update

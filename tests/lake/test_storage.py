@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sinks.lake import data_files
-from sinks.lake.storage import Storage, storage_at
+from sinks.lake.delta import data_files
+from sinks.lake.storage.base import Storage, storage_at
 from tests.lake.places import PLACES, PlacedLake, placed
 from tests.object_store_fixture import SECRET
 

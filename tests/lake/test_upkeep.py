@@ -10,14 +10,15 @@ from pyspark.sql import SparkSession
 
 from cdc.core import model
 from cdc.core.change import Delete, Key, Place, Row
-from sinks.lake import checkpoint, retention, rewrite
-from sinks.lake.checkpoint import due_checkpoint, made, write_checkpoint
-from sinks.lake.delta_log import DeltaLog
-from sinks.lake.delta_state import DataFile
-from sinks.lake.live_table import LiveTable
-from sinks.lake.retention import Retention, forget, sweep
-from sinks.lake.rewrite import rewritten
-from sinks.lake.upkeep import KEPT, LARGEST_BYTES, MADE_BYTES, maintain, to_rewrite
+from sinks.lake.delta import checkpoint, retention
+from sinks.lake.delta.checkpoint import due_checkpoint, made, write_checkpoint
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.delta.retention import Retention, forget, sweep
+from sinks.lake.delta.snapshot import DataFile
+from sinks.lake.table import compact as rewrite
+from sinks.lake.table.compact import rewritten
+from sinks.lake.table.maintenance import KEPT, LARGEST_BYTES, MADE_BYTES, maintain, to_rewrite
+from sinks.lake.table.writer import LiveTable
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update

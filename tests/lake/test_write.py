@@ -15,9 +15,9 @@ from cdc.core import model
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from sinks.lake import layout
-from sinks.lake.delta_log import Conflict, DeltaLog
-from sinks.lake.live_table import LiveTable
-from sinks.lake.rewrite import rewritten
+from sinks.lake.delta.log import Conflict, DeltaLog
+from sinks.lake.table.compact import rewritten
+from sinks.lake.table.writer import LiveTable
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import APP, apply, by_key, copied, expected, opened, read_by_delta_rs, row, update

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 from cdc.run.pipeline import lake_of
-from sinks.lake.cuts import Cuts
+from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import SCHEME
 from tests.commands import cdc, started
 from tests.moments import Commits, kill, writes

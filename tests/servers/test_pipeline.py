@@ -18,7 +18,7 @@ from cdc.run.lease import lease
 from cdc.run.pipeline import fed_followers
 from cdc.run.status import Collector
 from cdc.run.verify import verify
-from sinks.lake.foreign import ENGINE
+from sinks.lake.delta.other_writers import ENGINE
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
 from tests.verbs import booted, caught_up, following, verified

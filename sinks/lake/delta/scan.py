@@ -1,0 +1,120 @@
+"""The rows of a table at a version, file by file: those that the files' deletion vectors leave."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.arrays import Integers
+from cdc.columns.arrow_types import arrow_schema, shaped
+from cdc.columns.table_copy import RowsTask
+from cdc.columns.tasks import in_tasks
+from cdc.core.table import Table
+from sinks.lake.delta import deletion_vectors
+from sinks.lake.delta.snapshot import DataFile
+from sinks.lake.storage.base import Storage
+
+PART_ROWS: Final = 50_000
+"""Rows of a row group that are in memory at a time."""
+SHARES_A_CORE: Final = 4
+"""So many tasks a core: one that is done early takes from what is left."""
+LEAST_SHARE_BYTES: Final = 1024 * 1024
+"""A file is not shared out in smaller parts, as it packs them: a task costs some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some neighbouring row groups of one file: its `number`th share of `count` equal ones."""
+
+    file: DataFile
+    number: int = 0
+    count: int = 1
+
+    def groups(self, all_groups: int) -> range:
+        return range(all_groups * self.number // self.count, all_groups * (self.number + 1) // self.count)
+
+
+def live_rows(
+    storage: Storage,
+    share: Share,
+    table: Table,
+    columns: Sequence[str] | None = None,
+    vector: BitMap | None = None,
+) -> Iterator[pa.Table]:
+    """The live rows of a share (the table's Arrow schema, or these columns of it), part by part in the file's order.
+
+    `vector`: the file's, where it is known and need not be read.
+    """
+    file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
+    groups = share.groups(file.num_row_groups)
+    if not groups:
+        return
+    names, whole = list(table.column_names if columns is None else columns), arrow_schema(table)
+    gone, schema = _gone(storage, share.file, vector), pa.schema([whole.field(name) for name in names])
+    start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
+    # group by group: they are bounded in bytes, and what was read of several would be kept until the last
+    batches = (file.iter_batches(PART_ROWS, [group], names) for group in groups)
+    for batch in chain.from_iterable(batches):
+        yield _without(shaped(pa.Table.from_batches([batch]), schema), gone, start)
+        start += len(batch)
+
+
+def _gone(storage: Storage, file: DataFile, vector: BitMap | None) -> Integers:
+    """The places in the file that its vector takes away, in order."""
+    if vector is None and file.vector:
+        vector = deletion_vectors.read(file.vector, storage)
+    return np.asarray(vector.to_array() if vector else [], np.int64)
+
+
+def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:
+    """Rows that begin at place `start` of their file, without those that are gone."""
+    first, last = np.searchsorted(gone, [start, start + rows.num_rows])
+    if first == last:
+        return rows
+    live = np.ones(rows.num_rows, np.bool_)
+    live[gone[first:last] - start] = False
+    return rows.filter(pa.array(live))
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCopy:
+    """A `Copy` of a table's files, which Spark's tasks read where they lie.
+
+    Not by Spark's own reader of Delta: its rows would pass from the JVM to Python, and the first of them come seconds
+    later.
+    """
+
+    spark: SparkSession
+    table: Table
+    storage: Storage
+    files: Sequence[DataFile]
+
+    def mapped(self, task: RowsTask, schema: str) -> DataFrame:
+        shares = shared_out(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
+        read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)
+        return in_tasks(self.spark, len(shares), read, schema)
+
+    @property
+    def row_count(self) -> int:
+        return sum(file.live_rows for file in self.files)
+
+
+def shared_out(files: Iterable[DataFile], tasks: int) -> list[Share]:
+    """The files in shares of at most one size: so many, and up to one more a file."""
+    files = [*files]
+    size = max(sum(file.size for file in files) // tasks, LEAST_SHARE_BYTES)
+    counts = [max(-(-file.size // size), 1) for file in files]
+    return [Share(file, n, count) for file, count in zip(files, counts, strict=True) for n in range(count)]
+
+
+def _read(
+    numbers: Iterable[int], shares: Sequence[Share], storage: Storage, table: Table, task: RowsTask
+) -> Iterable[pa.RecordBatch]:
+    return task(chain.from_iterable(live_rows(storage, shares[number], table) for number in numbers))
