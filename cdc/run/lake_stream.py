@@ -27,8 +27,8 @@ from cdc.run.schema_changes import SchemaChanges
 from cdc.run.stops import Stops
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
+from sinks.lake.pace import Pace
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.table.pace import Pace
 
 MESSAGES_A_CHANGE = 2
 """At most so many messages of the transaction topic for one change of a batch: a BEGIN and an END."""

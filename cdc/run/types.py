@@ -7,7 +7,7 @@ from typing import Final
 from cdc.columns.arrow_types import arrow_type
 from cdc.core.table import MONEY, Column, Kind
 from connect.types import KINDS
-from sinks.lake.layout import delta_type
+from sinks.lake.delta.schema import delta_type
 from sinks.search.layout import field_mapping
 
 EXACT: Final = "exact"

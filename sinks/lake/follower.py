@@ -25,10 +25,10 @@ from sinks.lake.metadata.cuts import Cut, Cuts, needed_since
 from sinks.lake.metadata.dead_letters import DeadLetter
 from sinks.lake.metadata.stopped_tables import Stop
 from sinks.lake.metadata.table import LOOK_SECONDS
+from sinks.lake.pace import Cost
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.table import maintenance as upkeep
 from sinks.lake.table.load import CopiedFiles, release, take_in
-from sinks.lake.table.pace import Cost
 from sinks.lake.table.writer import LiveTable
 
 CUT = Cost(beside=6 * 1024, files=2)

@@ -7,19 +7,15 @@ the rows.
 
 import json
 import string
-import uuid
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
 
 from cdc.columns.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
 from sinks.lake.delta.log import DeltaLog, LogDamagedError
-from sinks.lake.delta.snapshot import Action, State, now_ms
+from sinks.lake.delta.schema import create_actions
+from sinks.lake.delta.snapshot import Action, State
 from sinks.lake.settings import S3Settings
 from sinks.lake.storage.base import Storage, storage_at
 
@@ -28,21 +24,6 @@ SOURCE_PROPERTY = "cdc.source"
 SCHEMA_PROPERTY = "cdc.schema_lsn"
 OWN = "_cdc"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
-
-_NTZ = "timestampNtz"
-_DELTA_TYPES: Mapping[pa.DataType, str] = {
-    pa.bool_(): "boolean",
-    pa.int16(): "short",
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us"): "timestamp_ntz",
-    pa.timestamp("us", "UTC"): "timestamp",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,60 +108,7 @@ def widened(state: State, table: Table, lsn: Lsn) -> list[Action]:
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SCHEMA_PROPERTY: str(lsn)}
     properties = {**state.configuration, **own}
     features = state.protocol.get("writerFeatures", ())
-    return made(str(table.name), arrow_schema(table), properties, features, state.table_id)
-
-
-def made(
-    name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = (), id: str | None = None
-) -> list[Action]:
-    """The actions that make a table: the features that it declares are those that it needs, so that all can read it."""
-    ntz = [_NTZ] if any(_value_type(kind) == pa.timestamp("us") for kind in schema.types) else []
-    wanted = list(dict.fromkeys([*ntz, *features]))
-    # what readers must know stands in both lists ("Supported Features"); change data is the writers' matter
-    both = [feature for feature in wanted if feature in (_NTZ, "deletionVectors")]
-    writer_only = [feature for feature in wanted if feature not in both]
-    protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
-    if both or writer_only:
-        protocol = {"minReaderVersion": 3 if both else 1, "minWriterVersion": 7}
-        protocol |= {"readerFeatures": both} if both else {}
-        protocol |= {"writerFeatures": [*both, *writer_only]}
-    return [{"protocol": protocol}, described_as(name, schema, properties, id)]
-
-
-def described_as(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Action:
-    """The action that says what a table is."""
-    metadata = {
-        "id": id or str(uuid.uuid4()),
-        "name": name,
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(delta_schema(schema), ensure_ascii=False),
-        "partitionColumns": [],
-        "createdTime": now_ms(),
-        "configuration": dict(properties),
-    }
-    return {"metaData": metadata}
-
-
-def delta_schema(schema: pa.Schema) -> dict[str, Any]:
-    """The schema as the log has it (Delta protocol, "Schema Serialization Format")."""
-    fields = [
-        {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
-    ]
-    return {"type": "struct", "fields": fields}
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    """What a column's values are made of in the end."""
-    return kind.value_type if pa.types.is_list(kind) else kind
-
-
-def delta_type(kind: pa.DataType) -> str | dict[str, Any]:
-    """An Arrow type as the log names it."""
-    if pa.types.is_list(kind):
-        return {"type": "array", "elementType": delta_type(kind.value_type), "containsNull": True}
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    return _DELTA_TYPES[kind]
+    return create_actions(str(table.name), arrow_schema(table), properties, features, state.table_id)
 
 
 def folder_name(name: TableName) -> str:

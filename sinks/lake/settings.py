@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Settings, refused
-from sinks.lake.table.pace import Bounds
+from sinks.lake.pace import Bounds
 
 SCHEME: Final = "s3://"
 _ANY_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sinks.lake.pace import FAIR, FREE_BYTES_A_SECOND, Bounds, Cost, Pace, interval
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.table.pace import FAIR, FREE_BYTES_A_SECOND, Bounds, Cost, Pace, interval
 
 FOLDER, STORE = Bounds.of_folder(None), Bounds.of_object_store(None)
 VECTOR, ROW = 131_072, 79

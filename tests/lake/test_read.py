@@ -13,8 +13,8 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind
 from sinks.lake import layout
 from sinks.lake.delta.scan import LakeCopy
-from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.feed import digest as read
+from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
 from tests.core.histories import THINGS

@@ -22,9 +22,9 @@ from sinks.lake.layout import Lake
 from sinks.lake.metadata.dead_letters import MOST, DeadLetter, DeadLetters
 from sinks.lake.metadata.stopped_tables import Stop, again
 from sinks.lake.metadata.table import LOOK_SECONDS
+from sinks.lake.pace import Cost
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.table import commit as write
-from sinks.lake.table.pace import Cost
 from sinks.lake.table.writer import LiveTable
 
 Stopping = Callable[[Mapping[TableName, str], Collection[TableName]], Sequence[Stop]]

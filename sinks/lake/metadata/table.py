@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 
 from cdc.columns.arrow_types import shaped
 from cdc.core.errors import HistoryLostError, RefusedError
-from sinks.lake import layout
 from sinks.lake.delta import data_files
 from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint
 from sinks.lake.delta.damage import damage_of
 from sinks.lake.delta.log import Conflict, DeltaLog, LogDamagedError
 from sinks.lake.delta.price import Price
 from sinks.lake.delta.retention import Retention, forget
+from sinks.lake.delta.schema import create_actions, metadata_action
 from sinks.lake.delta.snapshot import Action, DataFile, Move, State, now_ms
 from sinks.lake.storage.base import Storage, at_once
 
@@ -53,11 +53,11 @@ class OwnTable:
         """Make the table if it is not there, or give it the columns that it lacks."""
         with self._lock:
             state = self.state()
-            wanted = layout.described_as(self._name, self._schema, {}, state.table_id if state else None)
+            wanted = metadata_action(self._name, self._schema, {}, state.table_id if state else None)
             if state is None:
                 self._storage.make()
                 log = DeltaLog(self._storage, State())
-                self._committed(log, [*layout.made(self._name, self._schema, {})], "CREATE TABLE")
+                self._committed(log, [*create_actions(self._name, self._schema, {})], "CREATE TABLE")
             elif state.metadata["schemaString"] != wanted["metaData"]["schemaString"]:
                 assert self._log is not None
                 self._committed(self._log, [wanted], "CHANGE COLUMNS")

@@ -18,7 +18,7 @@ from sinks.lake.delta import data_files
 from sinks.lake.delta.deletion_vectors import VectorFile
 from sinks.lake.delta.log import Conflict
 from sinks.lake.delta.snapshot import Action, DataFile, Move, now_ms, with_vector
-from sinks.lake.table.pace import FILE_BYTES, Cost
+from sinks.lake.pace import FILE_BYTES, Cost
 from sinks.lake.table.writer import CONFLICTS, LiveTable
 
 

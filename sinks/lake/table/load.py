@@ -18,6 +18,7 @@ from sinks.lake import layout
 from sinks.lake.delta import data_files, statistics
 from sinks.lake.delta.checkpoint_reader import LOG
 from sinks.lake.delta.log import Conflict, DeltaLog, cut_back
+from sinks.lake.delta.schema import create_actions, metadata_action
 from sinks.lake.delta.snapshot import Action, DataFile, State, now_ms, reached
 from sinks.lake.layout import SCHEMA_PROPERTY, SOURCE_PROPERTY, TABLE_PROPERTY, Lake
 from sinks.lake.storage.base import Storage
@@ -109,7 +110,7 @@ def release(lake: Lake, name: TableName) -> None:
         kept = {key: value for key, value in log.state.configuration.items() if key != SOURCE_PROPERTY}
         described = layout.described(log.state)
         assert described is not None
-        action = layout.described_as(str(name), arrow_schema(described), kept, log.state.table_id)
+        action = metadata_action(str(name), arrow_schema(described), kept, log.state.table_id)
         _committed(log, [action], "RELEASE", name)
 
 
@@ -125,14 +126,14 @@ def _description(table: Table, bookmark: Bookmark, log: DeltaLog | None, *, anew
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SOURCE_PROPERTY: json.dumps(source)}
     schema, name = arrow_schema(table), str(table.name)
     if log is None:
-        return layout.made(name, schema, PROPERTIES | own, FEATURES)
+        return create_actions(name, schema, PROPERTIES | own, FEATURES)
     properties = {**log.state.configuration, **own}
     if SOURCE_PROPERTY in log.state.configuration and not anew:
-        return [layout.described_as(name, schema, properties, log.state.table_id)]
+        return [metadata_action(name, schema, properties, log.state.table_id)]
     # it was released, or stopped, or its capture starts anew: by another id, whoever followed it knows that it is
     # another table, of other columns perhaps. The old one may have taken in a schema change behind the new one's LSN
     properties.pop(SCHEMA_PROPERTY, None)
-    return layout.made(name, schema, properties, [*FEATURES, *log.state.protocol.get("writerFeatures", ())])
+    return create_actions(name, schema, properties, [*FEATURES, *log.state.protocol.get("writerFeatures", ())])
 
 
 def _data_file(file: CopiedFile, now: int) -> DataFile:
