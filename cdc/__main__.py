@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-# read when pyarrow is imported first; see cdc/run/memory.py
+# read when pyarrow is imported first; see cdc/run/spark/arenas.py
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from cdc.cli import app, configuration, dead_letters, parts, pipeline, recapture, status, types

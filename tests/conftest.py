@@ -71,7 +71,7 @@ def _patience(item: pytest.Item) -> float:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from cdc.local.fetch.jars import fetch, spark_jars
-    from cdc.run.session import Launch, build
+    from cdc.run.spark.session import Launch, build
 
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     jars = [str(jar) for jar in (*spark_jars(), *fetch("s3a"))]

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 from cdc.cli.output import PlainBars, say
 from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
-from cdc.run.bootstrap import Outcome, bootstrap
-from cdc.run.follow import follow
+from cdc.run.copy.bootstrap import Outcome, bootstrap
+from cdc.run.copy.recapture import Outcome as Recaptured
+from cdc.run.copy.recapture import recapture
+from cdc.run.follow.follow import follow
 from cdc.run.pipeline import fed_followers
-from cdc.run.recapture import Outcome as Recaptured
-from cdc.run.recapture import recapture
-from cdc.run.report import Report
 from cdc.run.status import Collector
-from cdc.run.verify import verify
+from cdc.run.verify.report import Report
+from cdc.run.verify.verify import verify
 from tests.commands import LIMIT_SECONDS
 from tests.pipelines import Pipeline
 from tests.waiting import until

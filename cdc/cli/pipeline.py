@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cdc.config.settings import PipelineSettings
     from cdc.core.table import TableName
-    from cdc.run.report import Report
+    from cdc.run.verify.report import Report
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -42,8 +42,8 @@ def bootstrap(
     """
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
-    from cdc.run.bootstrap import bootstrap as run
-    from cdc.run.failures import failures_of
+    from cdc.run.copy.bootstrap import bootstrap as run
+    from cdc.run.spark.errors import failures_of
 
     tables = _named(settings, "--again", again or ())
     with output.progress() as bars, failures_of("the bootstrap"):
@@ -89,9 +89,9 @@ def follow(
     A part that goes away is waited for. Kill it at any time and start it again: nothing is lost or doubled.
     """
     settings = Invocation.of(context).settings
-    from cdc.run.failures import failures_of
-    from cdc.run.follow import follow as run
+    from cdc.run.follow.follow import follow as run
     from cdc.run.pipeline import chosen
+    from cdc.run.spark.errors import failures_of
 
     names = chosen(settings, follower or [])
     with failures_of("following"):
@@ -148,9 +148,9 @@ def verify(
     """
     settings = Invocation.of(context).settings
     from cdc.core.errors import DivergenceError, PreconditionError
-    from cdc.run.failures import failures_of
     from cdc.run.pipeline import chosen
-    from cdc.run.verify import verify as run
+    from cdc.run.spark.errors import failures_of
+    from cdc.run.verify.verify import verify as run
 
     names, tables = chosen(settings, follower or []), _named(settings, "--table", table or ())
     with failures_of("the comparison"):

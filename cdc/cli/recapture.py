@@ -27,10 +27,10 @@ def recapture(
     """
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
-    from cdc.run.failures import failures_of
+    from cdc.run.copy.recapture import plan_recapture
+    from cdc.run.copy.recapture import recapture as run
     from cdc.run.pipeline import spark_session
-    from cdc.run.recapture import plan_recapture
-    from cdc.run.recapture import recapture as run
+    from cdc.run.spark.errors import failures_of
 
     with failures_of("the recapture"):
         for line in plan_recapture(settings).lines():

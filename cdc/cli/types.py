@@ -23,8 +23,8 @@ def types(
 
     In the lake and in the index, and within which bounds its values are exact.
     """
-    from cdc.run.types import markdown
-    from cdc.run.types import types as known
+    from cdc.run.type_table import markdown
+    from cdc.run.type_table import types as known
 
     if json:
         output.as_json([asdict(row) for row in known()])

@@ -12,8 +12,8 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.local.progress import SILENT, Progress
-from cdc.run import session
 from cdc.run.scratch import open_scratch
+from cdc.run.spark import session
 from sinks.lake.feed.change_cache import RecentChanges
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower

@@ -19,12 +19,12 @@ from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in, log_bounds
-from cdc.run import left_behind
-from cdc.run.continuity import check_continuity
-from cdc.run.lag import Lag, Yardstick
+from cdc.run.capture.continuity import check_continuity
+from cdc.run.capture.lag import Lag, Yardstick
 from cdc.run.lease import problem_of
 from cdc.run.pipeline import delta_follower, lake_of
-from cdc.run.selected import followed_names, held_names
+from cdc.run.tables import problems as left_behind
+from cdc.run.tables.selection import followed_names, held_names
 from connect import readiness, slot, source
 from connect.capture_look import CaptureLook, observed
 from connect.capture_progress import Standstill, quiet_seconds, told_since

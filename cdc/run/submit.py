@@ -20,7 +20,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.local.fetch.jars import spark_jars, spark_packages
 from cdc.run.pipeline import SUBMITTED, lake_jars, spark_conf
-from cdc.run.session import FIXED
+from cdc.run.spark.session import FIXED
 
 PACKAGES = ("cdc", "connect", "sinks", "snapshots")
 ENTRY = Path("..", "__main__.py")

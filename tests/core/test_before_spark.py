@@ -10,9 +10,9 @@ from cdc.__main__ import main
 from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError, UnreachableError
-from cdc.run.follow import follow
+from cdc.run.follow.follow import follow
 from cdc.run.lease import attended, lease, problem_of
-from cdc.run.verify import verify
+from cdc.run.verify.verify import verify
 from tests.waiting import until
 
 Captured = pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn, format_lsn
-from cdc.run.capture_chain import CapturedBeat, check_beats
+from cdc.run.capture.heartbeat_chain import CapturedBeat, check_beats
 from connect.heartbeat import digest_of
 
 

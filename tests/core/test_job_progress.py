@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.errors import UnreachableError
-from cdc.run import job_progress
-from cdc.run.job_progress import _Telling, counted
+from cdc.run.spark import job_progress
+from cdc.run.spark.job_progress import _Telling, counted
 from tests.waiting import until
 
 COUNTS = st.integers(0, 50)

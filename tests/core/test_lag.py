@@ -8,7 +8,7 @@ from cdc.columns.ends import Ends, of_values
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
-from cdc.run.lag import Lag, Yardstick
+from cdc.run.capture.lag import Lag, Yardstick
 
 ORDERS = TableName("public", "orders")
 BEATS = {"cdc.heartbeat": 1}

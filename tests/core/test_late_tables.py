@@ -19,13 +19,13 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
-from cdc.run import lake_stream
-from cdc.run.capture_chain import CaptureChain
-from cdc.run.lake_stream import LakeStream, Readers, Watched
-from cdc.run.large_runs import LargeRunReader
-from cdc.run.renewal import Renewal
-from cdc.run.schema_changes import SchemaChanges
-from cdc.run.stops import Stops
+from cdc.run.capture.heartbeat_chain import CaptureChain
+from cdc.run.copy.resync import Renewal
+from cdc.run.follow import lake_stream
+from cdc.run.follow.lake_stream import LakeStream, Readers, Watched
+from cdc.run.follow.large_runs import LargeRunReader
+from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.stop_requests import Stops
 from connect.settings import SourceSettings
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.scan import Share, live_rows

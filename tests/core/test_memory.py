@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cdc.run.memory import bound_arenas, give_back
+from cdc.run.spark.arenas import bound_arenas, give_back
 
 
 def resident_bytes() -> int:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.run.renewal import Outcome, Renewal, rest_seconds
+from cdc.run.copy.resync import Outcome, Renewal, rest_seconds
 from tests.waiting import until
 
 UNFIT, SOUND = TableName("public", "unfit"), TableName("public", "sound")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.run.schema_check import difference
+from cdc.run.tables.schema_check import difference
 
 ID, TOTAL, NOTE = Column("id", Kind.INTEGER), Column("total", Kind.DECIMAL, 10, 2), Column("note", Kind.TEXT, number=3)
 TABLE = Table(TableName("public", "t"), (ID, TOTAL, NOTE), ("id",))

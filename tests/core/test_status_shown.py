@@ -5,7 +5,7 @@ import pytest
 from cdc.cli.status import _show
 from cdc.core.position import Lsn, Position
 from cdc.core.transaction import TransactionEnd
-from cdc.run.lag import Lag
+from cdc.run.capture.lag import Lag
 from cdc.run.status import FollowerState, Status
 
 AT = Position(1, 17796, Lsn(0xA6D96F0), 7)

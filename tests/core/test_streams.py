@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
-from cdc.run import streams
-from cdc.run.failures import SparkEndedError
-from cdc.run.streams import Runner, Trouble
+from cdc.run.follow import streams
+from cdc.run.follow.streams import Runner, Trouble
+from cdc.run.spark.errors import SparkEndedError
 
 BLOCKED = PreconditionError("an index is blocked", "lift the block")
 SILENT = UnreachableError("nobody answers", "is it running?")

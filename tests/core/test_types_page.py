@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cdc.run.types import markdown
+from cdc.run.type_table import markdown
 
 PAGE = Path(__file__).parents[2] / "cdc/columns/TYPES.md"
 

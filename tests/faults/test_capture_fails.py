@@ -55,7 +55,7 @@ def test_who_follows_the_index_alone_waits_for_whoever_mends_the_capture(
     booted(pipeline, spark)
     give_up(pipeline)
     Workload(pipeline.connection, random.Random(3)).write(20)
-    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.2)
     with following(pipeline, spark, "lake"):
         alone = Following(pipeline, spark, ["search"], until_caught_up=True)
         alone.start()

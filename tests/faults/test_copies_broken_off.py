@@ -48,7 +48,7 @@ def test_what_a_broken_try_took_in_is_not_copied_again(
             pipeline.run(IDLE_SESSIONS_END)
         return copy_table(session, source, table, *others)
 
-    monkeypatch.setattr("cdc.run.copies.copy_table", broken)
+    monkeypatch.setattr("cdc.run.copy.snapshot_copy.copy_table", broken)
     with following(pipeline, spark) as running:
         pipeline.run("BEGIN; ALTER TABLE first ADD e int DEFAULT 7; ALTER TABLE second ADD e int DEFAULT 7; COMMIT")
         running.wait_for("not copied again yet: the source went away")

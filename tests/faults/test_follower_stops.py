@@ -14,8 +14,8 @@ from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import latest_topic
 from cdc.run.pipeline import fed_followers
-from cdc.run.report import Report
 from cdc.run.status import Collector
+from cdc.run.verify.report import Report
 from connect.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
 from tests.pipelines import MakePipeline, Pipeline
@@ -39,8 +39,8 @@ REMEDY = "rename the column, or name the table under leave_out of this follower"
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are tried again and missed sooner than at a user's: they are small."""
-    monkeypatch.setattr("cdc.run.fill.RETRY_SECONDS", 1.0)
-    monkeypatch.setattr("cdc.run.fill.LOOK_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.run.copy.fill.RETRY_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.run.copy.fill.LOOK_SECONDS", 1.0)
 
 
 def exit_code(pipeline: Pipeline) -> int:

@@ -24,7 +24,7 @@ STARTING = """
 from pathlib import Path
 from cdc.local.fetch.jars import spark_jars
 from cdc.run.scratch import open_scratch
-from cdc.run.session import Launch, build
+from cdc.run.spark.session import Launch, build
 jars, scratch = [str(jar) for jar in spark_jars()], open_scratch(Path("."))
 launch = Launch("local[1]", "1g", jars, Path("spark.log"), scratch=scratch)
 spark = build("interrupted", launch, {})

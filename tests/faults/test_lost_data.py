@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc.cli.output import say
 from cdc.core.errors import HistoryLostError, PreconditionError
-from cdc.run.follow import follow
+from cdc.run.follow.follow import follow
 from sinks.search.settings import SearchSettings
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, following, problems, verified
@@ -43,7 +43,7 @@ def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
     pipeline.run("DELETE FROM things WHERE id < 5", "UPDATE things SET total = 7 WHERE id = 5")
     # killed when the follower's position is gone and nothing else was done
     with monkeypatch.context() as patched:
-        patched.setattr("cdc.run.fill.TableFiller.resume", killed)
+        patched.setattr("cdc.run.copy.fill.TableFiller.resume", killed)
         with pytest.raises(Killed):
             booted(pipeline, spark)
     assert list(booted(pipeline, spark).loaded) == ["search", "latest"]
@@ -63,7 +63,7 @@ def test_a_lake_that_is_no_more_is_missed(
     caught_up(pipeline, spark)
     shutil.rmtree(pipeline.settings.delta[1].path)
     # killed when the lake has its copy, before what follows it is filled
-    monkeypatch.setattr("cdc.run.bootstrap._load_fed", killed)
+    monkeypatch.setattr("cdc.run.copy.bootstrap._load_fed", killed)
     with pytest.raises(Killed):
         booted(pipeline, spark)
     with pytest.raises(HistoryLostError, match=r"no cut at offset.*`cdc bootstrap` fills it anew"):

@@ -64,8 +64,8 @@ def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, 
 def test_who_waits_for_a_part_gives_up_in_the_end(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.5)
-    monkeypatch.setattr("cdc.run.capture_watch.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("cdc.run.follow.capture_monitor.SILENT_SECONDS", 1.0)
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     with pipeline.servers.without(Part.CONNECT):

@@ -49,7 +49,7 @@ def test_what_a_publication_left_out_for_a_while_is_copied_again(
 def test_a_publication_that_leaves_changes_out_is_told_meanwhile(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.2)
     pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
     booted(pipeline, spark)
     name = pipeline.settings.source.publication

@@ -273,7 +273,11 @@ def test_a_recapture_that_was_broken_off_is_told_and_made_again(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drop_slot(pipeline)
-    for step in ("cdc.run.recapture._give_up_old_capture", "cdc.run.recapture._log_ends", "cdc.run.recapture._swapped"):
+    for step in (
+        "cdc.run.copy.recapture._give_up_old_capture",
+        "cdc.run.copy.recapture._log_ends",
+        "cdc.run.copy.recapture._swapped",
+    ):
         with monkeypatch.context() as patched:
             patched.setattr(step, kill)
             with pytest.raises(Killed):

@@ -13,8 +13,8 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.local.parts import Endpoints, Home, Part, down, up, wipe
-from cdc.run.history_check import check_history
 from cdc.run.pipeline import delta_follower
+from cdc.run.tables.history_check import check_history
 from connect import source
 from tests.waiting import until
 

@@ -14,7 +14,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, message_topic, transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.verify import verify
+from cdc.run.verify.verify import verify
 from connect import source
 from connect.connector_state import look_up
 from connect.rest import ConnectClient
@@ -38,7 +38,7 @@ MESSAGES = (
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch looks more often, and who waits gives up as soon as a standstill is sure."""
-    monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 1.0)
     monkeypatch.setattr("connect.capture_progress.STILL_FOR_GOOD_SECONDS", 1.0)
 
 

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError, UnreachableError
-from cdc.run.failures import failures_of
+from cdc.run.spark.errors import failures_of
 
 
 def unreachable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.run.acceptance import judged
-from cdc.run.report import Report
+from cdc.run.tables.preflight import judged
+from cdc.run.verify.report import Report
 from connect import source
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, verified

@@ -13,11 +13,11 @@ from cdc.cli.output import say
 from cdc.columns import digest as digests
 from cdc.columns.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.run.follow import follow
+from cdc.run.follow.follow import follow
 from cdc.run.lease import lease
 from cdc.run.pipeline import fed_followers
 from cdc.run.status import Collector
-from cdc.run.verify import verify
+from cdc.run.verify.verify import verify
 from sinks.lake.delta.other_writers import ENGINE
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
@@ -45,7 +45,7 @@ def test_every_kind_of_change_reaches_every_follower(
         work.write(100)
     caught_up(pipeline, spark)
     # every value has one form, whichever way it came: nothing is left to be brought together
-    with patch("cdc.run.verify.compare", side_effect=AssertionError("other digests")):
+    with patch("cdc.run.verify.verify.compare", side_effect=AssertionError("other digests")):
         report = verified(pipeline, spark)
     assert report.equal, report.as_json()
 
@@ -95,7 +95,7 @@ def sign_as_ours(table: Path, *versions: int) -> None:
 def test_rows_decide_where_digests_differ(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
-    with patch("cdc.run.verify.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
+    with patch("cdc.run.verify.verify.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
         found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, most=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None

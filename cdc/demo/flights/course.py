@@ -15,10 +15,10 @@ from cdc.demo.following import Following, followed
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
 from cdc.local.home import Home
-from cdc.run import bootstrap
+from cdc.run.copy import bootstrap
 from cdc.run.pipeline import spark_session
-from cdc.run.report import Report
-from cdc.run.verify import verify
+from cdc.run.verify.report import Report
+from cdc.run.verify.verify import verify
 
 PLAY: Final = Play("cdc-demo.yaml", "flights", data.NAMES, ".cdc/lake")
 PATIENCE_SECONDS: Final = 600.0

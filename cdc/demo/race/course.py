@@ -18,8 +18,8 @@ from cdc.demo.race.stores import Stores, apart, index_rows, make_index, make_tab
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
 from cdc.local.home import Home
-from cdc.run import bootstrap
-from cdc.run.follow import follow
+from cdc.run.copy import bootstrap
+from cdc.run.follow.follow import follow
 from cdc.run.pipeline import spark_session
 from sinks.search.layout import index_name
 from sinks.search.settings import SearchSettings

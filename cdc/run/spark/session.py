@@ -22,8 +22,8 @@ from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
-from cdc.run.failures import check_spark
-from cdc.run.loaded_classes import write_down
+from cdc.run.spark.cds_dump import write_down
+from cdc.run.spark.errors import check_spark
 
 FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -44,7 +44,7 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.python.daemon.module": "cdc.run.python_workers",
+    "spark.python.daemon.module": "cdc.run.spark.worker_daemon",
 }
 """Of a session on this machine alone, whose workers find our packages where we did."""
 

@@ -14,10 +14,10 @@ from cdc.core.counted import counted
 from cdc.core.errors import PreconditionError, TableRewritten
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
-from cdc.run.failures import failures_of
-from cdc.run.job_progress import watched
 from cdc.run.pipeline import lake_of
 from cdc.run.progress import SPARKS_ROWS, Bars
+from cdc.run.spark.errors import failures_of
+from cdc.run.spark.job_progress import watched
 from connect import catalog, connector, marker, slot, source
 from connect.registration import Registration
 from connect.rest import ConnectClient

@@ -28,29 +28,29 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
-from cdc.run import left_behind
-from cdc.run.capture_chain import CaptureChain, verifiable_from
-from cdc.run.capture_watch import CaptureWatch
-from cdc.run.collector import seldom
-from cdc.run.failures import SparkEndedError, check_spark
-from cdc.run.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream, Heard
-from cdc.run.fill import TableFiller
-from cdc.run.history_check import check_history, check_log
-from cdc.run.lake_stream import LakeStream, Progress, Readers, Watched
-from cdc.run.large_runs import LargeRunReader
+from cdc.run.capture.heartbeat_chain import CaptureChain, verifiable_from
+from cdc.run.copy.fill import TableFiller
+from cdc.run.copy.resync import Outcome, Renewal, copy_again, renewed
+from cdc.run.follow.capture_monitor import CaptureWatch
+from cdc.run.follow.feed_stream import ASKED_SECONDS, RUNG_SECONDS, FeedStream, Heard
+from cdc.run.follow.lake_stream import LakeStream, Progress, Readers, Watched
+from cdc.run.follow.large_runs import LargeRunReader
+from cdc.run.follow.maintenance import kept_up
+from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.stop_requests import Stops
+from cdc.run.follow.streams import Query, Runner, Stream, Trouble
 from cdc.run.lease import Lease, lease
-from cdc.run.memory import bound_arenas
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.progress import SaidBars
-from cdc.run.renewal import Outcome, Renewal, copy_again, renewed
-from cdc.run.schema_changes import SchemaChanges
-from cdc.run.schema_check import otherwise_chosen, unseen
 from cdc.run.scratch import open_scratch
-from cdc.run.selected import came
 from cdc.run.shutdown import StopEvent, stopped_by_signals
-from cdc.run.stops import Stops
-from cdc.run.streams import Query, Runner, Stream, Trouble
-from cdc.run.upkeep import kept_up
+from cdc.run.spark.arenas import bound_arenas
+from cdc.run.spark.errors import SparkEndedError, check_spark
+from cdc.run.spark.gc_tuning import seldom
+from cdc.run.tables import problems as left_behind
+from cdc.run.tables.history_check import check_history, check_log
+from cdc.run.tables.schema_check import otherwise_chosen, unseen
+from cdc.run.tables.selection import came
 from connect import heartbeat, source
 from connect.connector import placeholder
 from sinks.lake.feed.change_cache import RecentChanges

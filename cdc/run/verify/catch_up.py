@@ -14,7 +14,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_in, log_bounds
 from cdc.run.lease import attended
 from cdc.run.pipeline import delta_follower
-from cdc.run.selected import followed_names
+from cdc.run.tables.selection import followed_names
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
 

@@ -8,8 +8,8 @@ from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
-from cdc.run.fill import TableFiller
-from cdc.run.lake_stream import Progress
+from cdc.run.copy.fill import TableFiller
+from cdc.run.follow.lake_stream import Progress
 from sinks.lake.feed.change_cache import RecentChanges
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.metadata.cuts import Cut

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
-from cdc.run.failures import SparkEndedError, ours
+from cdc.run.spark.errors import SparkEndedError, ours
 
 RETRIES_SECONDS = 600.0
 """How long a stream is tried again that stumbles each time within LONGEST_WAIT_SECONDS."""

@@ -8,9 +8,9 @@ from functools import partial
 
 from cdc.core.errors import CdcError
 from cdc.core.position import Position
-from cdc.run.beside import beside
-from cdc.run.failures import ours
-from cdc.run.memory import give_back
+from cdc.run.background import beside
+from cdc.run.spark.arenas import give_back
+from cdc.run.spark.errors import ours
 from sinks.lake.follower import DeltaFollower
 
 EVERY_SECONDS = 5.0

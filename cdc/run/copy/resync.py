@@ -19,14 +19,14 @@ from cdc.core.errors import CdcError
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
-from cdc.run.acceptance import judged, passed_by
-from cdc.run.beside import beside
-from cdc.run.copies import NOTHING, Copied, Work, later_copy, start_capture, started_over
-from cdc.run.failures import ours
+from cdc.run.background import beside
+from cdc.run.copy.snapshot_copy import NOTHING, Copied, Work, later_copy, start_capture, started_over
 from cdc.run.lease import lease
 from cdc.run.pipeline import delta_follower
 from cdc.run.progress import Bars
-from cdc.run.selected import followed_names, joining
+from cdc.run.spark.errors import ours
+from cdc.run.tables.preflight import judged, passed_by
+from cdc.run.tables.selection import followed_names, joining
 from connect import connector, heartbeat, publication, registration, schema_history, source, topics
 from connect.rest import ConnectClient
 from sinks.lake.follower import DeltaFollower

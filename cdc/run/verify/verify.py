@@ -25,16 +25,16 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
-from cdc.run import left_behind
-from cdc.run.acceptance import as_one, examined
-from cdc.run.arrival import check_attended, wait, wait_for_tables
-from cdc.run.capture_check import CaptureCheck
-from cdc.run.failures import failures_of
-from cdc.run.history_check import check_copied
+from cdc.run.capture.progress_check import CaptureCheck
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
-from cdc.run.report import Report, Verdict
-from cdc.run.schema_check import otherwise
-from cdc.run.selected import followed_names, held_names
+from cdc.run.spark.errors import failures_of
+from cdc.run.tables import problems as left_behind
+from cdc.run.tables.history_check import check_copied
+from cdc.run.tables.preflight import as_one, examined
+from cdc.run.tables.schema_check import otherwise
+from cdc.run.tables.selection import followed_names, held_names
+from cdc.run.verify.catch_up import check_attended, wait, wait_for_tables
+from cdc.run.verify.report import Report, Verdict
 from connect import heartbeat, slot, source
 from connect.catalog import Examined
 from sinks.lake.feed.digest import digest

@@ -19,12 +19,12 @@ from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transactions import check_position, ends_between
-from cdc.run import left_behind
-from cdc.run.capture_chain import CaptureChain
-from cdc.run.large_runs import LargeRunReader, ReadLargeRun
-from cdc.run.renewal import Renewal
-from cdc.run.schema_changes import SchemaChanges
-from cdc.run.stops import Stops
+from cdc.run.capture.heartbeat_chain import CaptureChain
+from cdc.run.copy.resync import Renewal
+from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun
+from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.stop_requests import Stops
+from cdc.run.tables import problems as left_behind
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
 from sinks.lake.pace import Pace

@@ -16,7 +16,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
-from cdc.run.capture_chain import check_ahead
+from cdc.run.capture.heartbeat_chain import check_ahead
 from connect import publication, registration, slot
 from connect.connector import sends_messages
 

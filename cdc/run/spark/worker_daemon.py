@@ -24,7 +24,7 @@ import sinks.search.read
 import sinks.search.write
 import snapshots.copy
 import snapshots.read
-from cdc.run.collector import seldom
+from cdc.run.spark.gc_tuning import seldom
 
 IMPORTED = (
     pandas,  # pyarrow asks for it, the first time that it is given a list

@@ -22,17 +22,17 @@ from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
-from cdc.run import left_behind
-from cdc.run.acceptance import accepted, passed_by
-from cdc.run.copies import NOTHING, Copied, Work, first_copy, later_copy, start_capture, started_over
-from cdc.run.fill import TableFiller, is_of_another_lake, lacking
-from cdc.run.history_check import check_history
-from cdc.run.job_progress import counted
+from cdc.run.copy.fill import TableFiller, is_of_another_lake, lacking
+from cdc.run.copy.snapshot_copy import NOTHING, Copied, Work, first_copy, later_copy, start_capture, started_over
 from cdc.run.lease import lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.progress import SPARKS_ROWS, Bars
-from cdc.run.schema_check import otherwise_chosen
-from cdc.run.selected import in_source
+from cdc.run.spark.job_progress import counted
+from cdc.run.tables import problems as left_behind
+from cdc.run.tables.history_check import check_history
+from cdc.run.tables.preflight import accepted, passed_by
+from cdc.run.tables.schema_check import otherwise_chosen
+from cdc.run.tables.selection import in_source
 from connect import connector, publication, readiness, registration, schema_history, slot, source, topics
 from connect.catalog import TablesRefusedError
 from connect.heartbeat import HEARTBEAT

@@ -18,12 +18,12 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.continuity import check_source
+from cdc.run.capture.continuity import check_source
+from cdc.run.copy.resync import Renewal
+from cdc.run.follow.stop_requests import Stops
 from cdc.run.lease import attended
-from cdc.run.renewal import Renewal
-from cdc.run.schema_check import changed, followed, unseen
-from cdc.run.selected import came
-from cdc.run.stops import Stops
+from cdc.run.tables.schema_check import changed, followed, unseen
+from cdc.run.tables.selection import came
 from connect import publication, source
 from connect.capture_look import CaptureLook
 from connect.capture_progress import SILENT_SECONDS, CaptureTrouble, Standstill

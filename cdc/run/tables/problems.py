@@ -9,10 +9,10 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.counted import counted
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.table import TableName
-from cdc.run.acceptance import as_one, examined
 from cdc.run.lease import attended
 from cdc.run.pipeline import delta_follower
-from cdc.run.selected import followed_names, joining
+from cdc.run.tables.preflight import as_one, examined
+from cdc.run.tables.selection import followed_names, joining
 from connect import source
 from connect.catalog import Examined
 from sinks.lake.follower import DeltaFollower

@@ -22,14 +22,14 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
-from cdc.run import copies
-from cdc.run.acceptance import as_one
-from cdc.run.bootstrap import accept_tables, prepare_capture
-from cdc.run.copies import Copied, Work
+from cdc.run.copy import snapshot_copy as copies
+from cdc.run.copy.bootstrap import accept_tables, prepare_capture
+from cdc.run.copy.snapshot_copy import Copied, Work
 from cdc.run.lease import lease
 from cdc.run.pipeline import delta_follower
 from cdc.run.progress import Bars
-from cdc.run.selected import in_source
+from cdc.run.tables.preflight import as_one
+from cdc.run.tables.selection import in_source
 from connect import connector, slot, source, topics
 from connect.catalog import TablesRefusedError
 from connect.heartbeat import heartbeat_table

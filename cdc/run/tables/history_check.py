@@ -8,7 +8,7 @@ from cdc.core.position import Bookmark, Position
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
-from cdc.run.continuity import check_continuity
+from cdc.run.capture.continuity import check_continuity
 from cdc.run.pipeline import delta_follower
 from connect import source
 
