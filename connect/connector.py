@@ -158,7 +158,7 @@ def _events(registration: Registration) -> dict[str, str]:
 
 
 def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
-    """What Debezium cannot hold whole comes as the text that Postgres writes (`cdc/local/plugin/PostgresText.java`)."""
+    """What Debezium cannot hold whole comes as the text that Postgres writes (`connect/plugin/PostgresText.java`)."""
     listed = sorted(f"{table.schema}.{table.table}\t{column}" for table, columns in texts.items() for column in columns)
     return {
         "converters": "exact",

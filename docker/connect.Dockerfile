@@ -7,9 +7,9 @@ FROM quay.io/debezium/connect:${DEBEZIUM_VERSION} AS debezium
 FROM eclipse-temurin:21-jdk AS converter
 COPY --from=debezium /kafka/libs /jars/kafka
 COPY --from=debezium /kafka/connect/debezium-connector-postgres /jars/debezium
-COPY cdc/local/plugin/*.java /source/
+COPY connect/plugin/*.java /source/
 # named as services: Connect looks at nothing else (KIP-898)
-COPY cdc/local/plugin/META-INF /classes/META-INF
+COPY connect/plugin/META-INF /classes/META-INF
 RUN javac --release 17 -proc:none -cp '/jars/kafka/*:/jars/debezium/*' -d /classes /source/*.java \
     && jar --create --file /cdc-connect.jar -C /classes .
 

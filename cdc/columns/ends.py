@@ -33,7 +33,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Confirming(msgspec.Struct, gc=False):
-    """What our transformation writes beside it (`cdc/local/plugin/ConfirmedLsn.java`)."""
+    """What our transformation writes beside it (`connect/plugin/ConfirmedLsn.java`)."""
 
     lsn_commit: int | None = None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder
 from cdc.local.fetch.jars import fetch
-from cdc.local.plugin.jar import converter
+from cdc.local.plugin_jar import converter
 from cdc.local.progress import SILENT, Progress
 from cdc.local.servers.java import find_java
 

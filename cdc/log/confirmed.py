@@ -1,7 +1,7 @@
 """What Debezium has confirmed to the slot, as far as the log says it.
 
 That is a commit's LSN, or that of a message outside of transactions (`pg_logical_emit_message`), of which the log has
-nothing but what our transformation writes (`cdc/local/plugin/ConfirmedLsn.java`).
+nothing but what our transformation writes (`connect/plugin/ConfirmedLsn.java`).
 """
 
 from collections.abc import Iterable

@@ -23,7 +23,7 @@ def is_plain(table: TableName) -> bool:
 
 
 def change_topic(prefix: str, table: TableName) -> str:
-    """Where every change of a table goes (`cdc/local/plugin/OwnTopics.java`, which has to say the same)."""
+    """Where every change of a table goes (`connect/plugin/OwnTopics.java`, which has to say the same)."""
     return f"{prefix}.{_unique(table)}"
 
 

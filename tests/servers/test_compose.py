@@ -18,9 +18,9 @@ from ruamel.yaml import YAML
 
 from cdc.config.file import load, read
 from cdc.core.errors import ConfigurationError
+from cdc.local import plugin_jar as jar
 from cdc.local.endpoints import Endpoints
 from cdc.local.home import Home
-from cdc.local.plugin import jar
 from cdc.local.servers import connect_worker, kafka_broker
 from cdc.local.servers.connect_worker import worker_settings
 from cdc.local.servers.kafka_broker import broker_settings

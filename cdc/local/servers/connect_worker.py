@@ -7,7 +7,7 @@ from typing import Final
 import httpx
 
 from cdc.local.endpoints import Endpoints, Part
-from cdc.local.plugin.jar import converter
+from cdc.local.plugin_jar import converter
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
 from cdc.local.servers.java import find_java

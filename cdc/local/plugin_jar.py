@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,9 @@ from filelock import FileLock
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import open_folder
 
-SOURCES: Final = tuple(sorted(Path(__file__).parent.glob("*.java")))
-SERVICES: Final = tuple(sorted(Path(__file__).parent.glob("META-INF/services/*")))
+PLUGIN: Final = Path(str(files("connect"))) / "plugin"
+SOURCES: Final = tuple(sorted(PLUGIN.glob("*.java")))
+SERVICES: Final = tuple(sorted(PLUGIN.glob("META-INF/services/*")))
 """What is named in these files of a jar, Connect finds without looking through all classes (KIP-898)."""
 RELEASE: Final = "17"
 JARS: Final = "connect"
@@ -59,7 +61,7 @@ def _compile(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], c
 
 def _packed(classes: Path, jar: Path) -> Path:
     content = {file.relative_to(classes): file.read_bytes() for file in sorted(classes.rglob("*.class"))}
-    services = {file.relative_to(Path(__file__).parent): file.read_bytes() for file in SERVICES}
+    services = {file.relative_to(PLUGIN): file.read_bytes() for file in SERVICES}
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, held in {**content, **services}.items():
             # one date for all: the same classes are the same bytes, whenever they were compiled
