@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from cdc.columns.tasks import in_tasks
+from cdc.columns.spark_tasks import in_tasks
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
 from snapshots import rows

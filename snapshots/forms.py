@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from psycopg import sql
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.arrow_types import LONGEST_WHOLE, arrow_type
-from cdc.columns.moments import LAST_MICROSECOND, TOO_LATE
-from cdc.columns.postgres_text import from_text, nearest_doubles
-from cdc.columns.unfit import Unfit
+from cdc.columns.values.arrow_types import LONGEST_WHOLE, arrow_type
+from cdc.columns.values.postgres_text import from_text, nearest_doubles
+from cdc.columns.values.timestamps import LAST_MICROSECOND, TOO_LATE
+from cdc.columns.values.unsupported import Unfit
 from cdc.core.table import MONEY, NUMERIC, Column, Kind
 from snapshots.block import Field, Uneven
 

@@ -8,9 +8,9 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.spark_types import row_type
+from cdc.columns.spark_tasks import in_tasks
 from cdc.columns.table_copy import RowsTask
-from cdc.columns.tasks import in_tasks
+from cdc.columns.values.spark_types import row_type
 from cdc.core.table import Table
 from snapshots.copy import CopyTask, SnapshotSource, copy_tasks
 from snapshots.ranges import Pages

@@ -13,8 +13,8 @@ import uvloop
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.unfit import Unfit
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.values.unsupported import Unfit
 from cdc.core.errors import PreconditionError, TableRewritten
 from cdc.core.table import Column, Table, may_be_text
 from snapshots.block import Field, Rows

@@ -14,7 +14,7 @@ from psycopg import sql
 from cdc.config.file import load
 from cdc.config.init import template
 from cdc.config.settings import PipelineSettings
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
 from tests.servers_fixture import Servers
 from tests.waiting import until
 

@@ -88,7 +88,7 @@ def _writes(hourly: Mapping[str, int] | None) -> str:
 
 
 def _age(seconds: float | None) -> str:
-    from connect.capture_progress import lasting
+    from connect.capture.progress import lasting
 
     return "" if seconds is None else f", newest commit {lasting(seconds)} ago"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.digest import Digest
-from cdc.columns.key_bits import KeyBits, joined, key_bits
+from cdc.columns.rows.digest import Digest
+from cdc.columns.rows.key_fingerprints import KeyBits, joined, key_bits
 from cdc.columns.table_copy import Copy
 from cdc.core.errors import TableStoppedError
 from cdc.core.follower import Follower

@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from cdc.columns.arrays import Integers
-from cdc.columns.ends import confirmed_by
+from cdc.columns.netting.transactions import confirmed_by
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import LogStart, Lsn
 from cdc.log.clients.reader import Reader

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cdc.columns.changes import Messages
+from cdc.columns.netting.changes import Messages
 from cdc.core.position import Offsets
 from cdc.log.clients.reader import Reader
 from cdc.log.settings import LogSettings

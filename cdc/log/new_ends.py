@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from cdc.columns.ends import Ends, joined
+from cdc.columns.netting.transactions import Ends, joined
 from cdc.core.position import FIRST_LOG, Position
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from cdc.columns.arrays import Integers
-from cdc.columns.batch import DecodedBatch, Ranks, TableChanges
-from cdc.columns.changes import Decoded, Messages, RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.ends import Ends
+from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
+from cdc.columns.netting.changes import Decoded, Messages, RefusedMessage
+from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import RECAPTURE, TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets
 from cdc.core.table import Table, TableName

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from psycopg import Connection, sql
 
-from cdc.columns.ends import Ends, of_values
 from cdc.columns.feed import FedFollower
+from cdc.columns.netting.transactions import Ends, of_values
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position, format_lsn
@@ -25,12 +25,14 @@ from cdc.run.lease import problem_of
 from cdc.run.pipeline import delta_follower, lake_of
 from cdc.run.tables import problems as left_behind
 from cdc.run.tables.selection import followed_names, held_names
-from connect import readiness, slot, source
-from connect.capture_look import CaptureLook, observed
-from connect.capture_progress import Standstill, quiet_seconds, told_since
-from connect.connector_state import look_up, trouble
-from connect.rest import ConnectClient
-from connect.shape import shapes
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector_state import look_up, trouble
+from connect.capture.observation import CaptureLook, observed
+from connect.capture.progress import Standstill, quiet_seconds, told_since
+from connect.source import connection as source
+from connect.source import preflight as readiness
+from connect.source import slot
+from connect.source.relation import shapes
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.cuts import Cut, Cuts

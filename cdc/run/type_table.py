@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cdc.columns.arrow_types import arrow_type
+from cdc.columns.values.arrow_types import arrow_type
 from cdc.core.table import MONEY, Column, Kind
-from connect.types import KINDS
+from connect.source.column_types import KINDS
 from sinks.lake.delta.schema import delta_type
 from sinks.search.layout import field_mapping
 

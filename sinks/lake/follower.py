@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cdc.columns.batch import ChangeBatch
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.ends import Ends
+from cdc.columns.netting.batch import ChangeBatch
+from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import CdcError, PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName

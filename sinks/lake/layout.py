@@ -9,7 +9,7 @@ import json
 import string
 from dataclasses import dataclass
 
-from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.columns.digest import Digest
-from cdc.columns.documents import describe_key, documents, documents_of, key_documents, portions, rows_of
 from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.columns.names import Message
+from cdc.columns.rows.digest import Digest
+from cdc.columns.rows.documents import describe_key, documents, documents_of, key_documents, portions, rows_of
 from cdc.columns.table_copy import Copy
 from cdc.core.errors import (
     HistoryLostError,

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.columns import digest as digests
-from cdc.columns.digest import Digest
 from cdc.columns.names import Message
-from cdc.columns.tasks import in_tasks
+from cdc.columns.rows import digest as digests
+from cdc.columns.rows.digest import Digest
+from cdc.columns.spark_tasks import in_tasks
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
 from cdc.log import spark_options

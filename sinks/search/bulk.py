@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.documents import documents, key_documents, portions
 from cdc.columns.feed import FeedRows
+from cdc.columns.rows.documents import documents, key_documents, portions
 from cdc.core.table import Table
 
 ID_BYTES: Final = 512

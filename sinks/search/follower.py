@@ -9,9 +9,9 @@ from typing import TypeVar
 from opensearchpy import OpenSearch
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.digest import Digest
-from cdc.columns.documents import rows_of
 from cdc.columns.feed import FeedBatch, FeedRows, required
+from cdc.columns.rows.digest import Digest
+from cdc.columns.rows.documents import rows_of
 from cdc.columns.table_copy import Copy
 from cdc.core.counted import counted
 from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, RefusedError, TableStoppedError

@@ -47,7 +47,7 @@ _MAPPINGS: Mapping[Kind, Mapping[str, Any]] = {
     Kind.TIMESTAMPTZ: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
     Kind.OID: {"type": "long"},
 }
-"""How each kind can be searched; the document itself always holds the value as `cdc.columns.documents` wrote it.
+"""How each kind can be searched; the document itself always holds the value as `cdc.columns.rows.documents` wrote it.
 
 Numerics are strings in the document. They are ordered as doubles (a scaled_float ends at 18 digits) and found exactly
 under `.exact`. NaN, infinities and years beyond four digits are kept but not found (`ignore_malformed`): a value that

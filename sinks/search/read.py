@@ -12,10 +12,10 @@ from opensearchpy import OpenSearch
 from opensearchpy.serializer import JSONSerializer
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns import digest as digests
-from cdc.columns.digest import Digest, digest_of
 from cdc.columns.names import Message
-from cdc.columns.tasks import in_tasks
+from cdc.columns.rows import digest as digests
+from cdc.columns.rows.digest import Digest, digest_of
+from cdc.columns.spark_tasks import in_tasks
 from sinks.search.client import Cluster, reached, unreachable
 
 PAGE: Final = 1000

@@ -18,7 +18,7 @@ import pyarrow as pa
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import TransportError
 
-from cdc.columns.documents import describe_key
+from cdc.columns.rows.documents import describe_key
 from cdc.columns.table_copy import Copy
 from cdc.core import errors
 from cdc.core.errors import CdcError, RefusedError, UnreachableError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cdc.columns.changes import Messages
+from cdc.columns.netting.changes import Messages
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, SentRow, Truncate, Update
 from cdc.core.table import Table
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.changes import Changes, Op
-from cdc.columns.fold import Net
-from cdc.columns.key_bits import KeyBits, key_bits
+from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.netting.net_changes import Net
+from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Row, Truncate, Update
 from cdc.core.table import Table
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.changes import Decoded, Op
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.key_bits import key_bits
+from cdc.columns.netting.changes import Decoded, Op
+from cdc.columns.rows.key_fingerprints import key_bits
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.columns.debezium import as_messages
 

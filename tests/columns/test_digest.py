@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.digest import Digest, digest_of
+from cdc.columns.rows.digest import Digest, digest_of
 
 ROWS = st.lists(st.binary(max_size=6), max_size=30)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc.columns.fold import fold
+from cdc.columns.netting.net_changes import fold
 from cdc.core.change import Change, Key, Row
 from cdc.core.model import apply
 from tests.columns.model_changes import applied, as_columns

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc.columns.changes import Changes, Messages
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.fold_rows import fold_rows
-from cdc.columns.row_bits import row_bits
+from cdc.columns.netting.changes import Changes, Messages
+from cdc.columns.netting.net_keyless import fold_rows
+from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.core.table import Column, Kind, Table, TableName
 
 LOGS = Table(TableName("public", "logs"), (Column("a", Kind.INTEGER), Column("b", Kind.TEXT)), ())

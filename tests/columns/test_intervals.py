@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.intervals import iso
+from cdc.columns.values.intervals import iso
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.arrow_types import arrow_type
-from cdc.columns.key_bits import key_bits
+from cdc.columns.rows.key_fingerprints import key_bits
+from cdc.columns.values.arrow_types import arrow_type
 from cdc.core.table import Column, Kind
 
 WHOLE = {Kind.SMALLINT: 15, Kind.INTEGER: 31, Kind.BIGINT: 63}

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from cdc.columns.fold import fold
+from cdc.columns.netting.net_changes import fold
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
 from cdc.core.model import apply
 from cdc.core.table import Column, Kind, Table, TableName

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.documents import documents
-from cdc.columns.postgres_text import elements, from_text, nearest_doubles
-from cdc.columns.unfit import Unfit
+from cdc.columns.rows.documents import documents
+from cdc.columns.values.postgres_text import elements, from_text, nearest_doubles
+from cdc.columns.values.unsupported import Unfit
 from cdc.core.table import Column, Kind, Table, TableName
 
 texts = st.one_of(st.none(), st.text(), st.sampled_from(["NULL", "null", "", " ", "{}", '"', "\\", ",", "a,b", "{a}"]))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.moments import time_of_day
-from cdc.columns.unfit import Unfit
-from cdc.columns.wire import wire
+from cdc.columns.values.debezium_values import wire
+from cdc.columns.values.timestamps import time_of_day
+from cdc.columns.values.unsupported import Unfit
 from cdc.core.table import Column, Kind
 
 

@@ -7,8 +7,8 @@ from unittest.mock import patch
 import numpy as np
 from pyspark.sql import SparkSession
 
-from cdc.columns.batch import DecodedBatch, TableChanges
-from cdc.columns.ends import of_values
+from cdc.columns.netting.batch import DecodedBatch, TableChanges
+from cdc.columns.netting.transactions import of_values
 from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from cdc.columns.changes import Messages
+from cdc.columns.netting.changes import Messages
 from cdc.core.change import Insert, Place
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.columns.debezium import as_messages, messages

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn, format_lsn
 from cdc.run.capture.heartbeat_chain import CapturedBeat, check_beats
-from connect.heartbeat import digest_of
+from connect.source.heartbeat import digest_of
 
 
 def chain(commits: list[int], confirmed: list[int]) -> list[CapturedBeat]:

@@ -7,7 +7,7 @@ import pytest
 
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.position import Lsn
-from connect.capture_progress import Quiet, Sight, Standstill, has_moved, lasting, quiet_seconds, told_since
+from connect.capture.progress import Quiet, Sight, Standstill, has_moved, lasting, quiet_seconds, told_since
 
 BEAT = Lsn(500)
 QUIET = 30.0

@@ -12,7 +12,7 @@ from cdc.__main__ import main
 from cdc.cli import app
 from cdc.cli.invocation import Invocation
 from cdc.core import errors
-from connect.catalog import TablesRefusedError
+from connect.source.catalog import TablesRefusedError
 
 Captured = pytest.CaptureFixture[str]
 

@@ -7,8 +7,8 @@ import pytest
 
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, trusted
-from connect.connector import CONNECTOR_CLASS
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector import CONNECTOR_CLASS
 from tests.core.https_server import Answers, authority_file, https, known_by_nobody
 
 __all__ = ["https"]

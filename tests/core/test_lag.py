@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cdc.columns.ends import Ends, of_values
+from cdc.columns.netting.transactions import Ends, of_values
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd

@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 import pytest
 from pydantic import SecretStr
 
-from cdc.columns.ends import Ends, joined, of_values
+from cdc.columns.netting.transactions import Ends, joined, of_values
 from cdc.core.change import Row
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.digest import digest_of
+from cdc.columns.rows.digest import digest_of
 from cdc.log.clients.reader import Record
 from sinks.latest.read import newest_values
 

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from cdc.columns.changes import Messages
-from cdc.columns.ends import Ends, of_values
+from cdc.columns.netting.changes import Messages
+from cdc.columns.netting.transactions import Ends, of_values
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.ends import Ends, UnreadableEvent, cut_runs, joined, of_values, read_ends, unapplied
+from cdc.columns.netting.transactions import Ends, UnreadableEvent, cut_runs, joined, of_values, read_ends, unapplied
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.transaction import TransactionEnd
 

@@ -11,7 +11,7 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
 from tests.verbs import Following, booted, caught_up, following, recapture_all, verified

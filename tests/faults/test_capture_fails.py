@@ -7,8 +7,8 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError, PreconditionError
-from connect.connector import failure
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector import failure
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ORDERS, SCHEMA, Workload
 from tests.verbs import Following, booted, caught_up, following, problems, verified

@@ -8,8 +8,8 @@ from psycopg import sql
 
 from cdc.__main__ import main
 from cdc.log.clients.topics import Admin, Topic
-from connect.registration import registered
-from connect.source import connected
+from connect.source.connection import connected
+from connect.source.registration import registered
 from tests.commands import started
 from tests.pipelines import MakePipeline, Pipeline
 from tests.ports import free_port

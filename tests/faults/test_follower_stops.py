@@ -16,7 +16,7 @@ from cdc.log.names import latest_topic
 from cdc.run.pipeline import fed_followers
 from cdc.run.status import Collector
 from cdc.run.verify.report import Report
-from connect.catalog import TablesRefusedError
+from connect.source.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, following, problems, verified

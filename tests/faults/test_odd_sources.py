@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from cdc.__main__ import main
 from cdc.config.init import TemplateValues, template
 from cdc.local.parts import Home, Part, down, up
-from connect import replication, sessions, source
+from connect.source import connection as source
+from connect.source import replication, sessions
 from snapshots import rows
 from tests.commands import cdc
 from tests.pipelines import MakePipeline, Pipeline

@@ -7,7 +7,7 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
-from cdc.columns.compare import Comparison
+from cdc.columns.rows.compare import Comparison
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, listed

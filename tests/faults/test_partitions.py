@@ -3,8 +3,9 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from connect import catalog, source
-from connect.catalog import TablesRefusedError
+from connect.source import catalog
+from connect.source import connection as source
+from connect.source.catalog import TablesRefusedError
 from tests.faults.test_schema_evolution import differing, ids
 from tests.pipelines import MakePipeline
 from tests.verbs import booted, caught_up, following, verified

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from cdc.columns.ends import confirmed_by
+from cdc.columns.netting.transactions import confirmed_by
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
@@ -18,8 +18,8 @@ from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic, debezium_heartbeat_topic, transaction_topic
 from cdc.log.transactions import ends_in, log_bounds
 from cdc.run.pipeline import delta_follower
-from connect.connector import failure, halt
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector import failure, halt
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import Following, booted, caught_up, following, problems, recapture_all, verified
 from tests.waiting import until

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower, lake_of
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
 from sinks.lake import layout
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers_fixture import Servers

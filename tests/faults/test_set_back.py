@@ -13,8 +13,8 @@ from cdc.local.endpoints import Part
 from cdc.local.home import Home
 from cdc.local.parts import down, up
 from cdc.log.names import transaction_topic
-from connect.connector import halt
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector import halt
 from tests.pipelines import Pipeline
 from tests.servers_fixture import Servers
 from tests.verbs import booted, caught_up, problems, recapture_all, verified

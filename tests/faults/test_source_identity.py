@@ -15,7 +15,7 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.local.parts import Endpoints, Home, Part, down, up, wipe
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.history_check import check_history
-from connect import source
+from connect.source import connection as source
 from tests.waiting import until
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))

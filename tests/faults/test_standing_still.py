@@ -15,9 +15,9 @@ from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, message_topic, transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.verify.verify import verify
-from connect import source
-from connect.connector_state import look_up
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector_state import look_up
+from connect.source import connection as source
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
 from tests.verbs import Following, booted, caught_up, following, problems, verified
@@ -39,7 +39,7 @@ MESSAGES = (
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch looks more often, and who waits gives up as soon as a standstill is sure."""
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 1.0)
-    monkeypatch.setattr("connect.capture_progress.STILL_FOR_GOOD_SECONDS", 1.0)
+    monkeypatch.setattr("connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ def test_a_pipeline_from_before_is_mended_by_bootstrap(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr("connect.connector.sends_messages", lambda _: True)
-        before.setattr("connect.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
+        before.setattr("connect.capture.connector.sends_messages", lambda _: True)
+        before.setattr("connect.capture.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
         booted(pipeline, spark)
     pipeline.run(MESSAGES[0])
     Workload(pipeline.connection, random.Random(4)).write(5)

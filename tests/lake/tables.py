@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.batch import TableEffect
-from cdc.columns.fold import fold
+from cdc.columns.netting.batch import TableEffect
+from cdc.columns.netting.net_changes import fold
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.change import Change, Key, Place, Row, Update
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.batch import DecodedBatch, TableChanges
-from cdc.columns.ends import of_values
+from cdc.columns.netting.batch import DecodedBatch, TableChanges
+from cdc.columns.netting.transactions import of_values
 from cdc.core.change import Change, Key, Place, Row, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cdc.columns.batch import DecodedBatch
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.ends import of_values
+from cdc.columns.netting.batch import DecodedBatch
+from cdc.columns.netting.transactions import of_values
 from cdc.core.change import Row
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position

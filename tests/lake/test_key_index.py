@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc.columns.key_bits import KeyBits
+from cdc.columns.rows.key_fingerprints import KeyBits
 from sinks.lake.index import key_index, run_merge
 from sinks.lake.index.key_index import KeyIndex, Past
 from sinks.lake.index.sorted_runs import Places

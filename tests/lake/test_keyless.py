@@ -12,8 +12,8 @@ from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc.columns.batch import TableEffect
-from cdc.columns.fold_rows import fold_rows
+from cdc.columns.netting.batch import TableEffect
+from cdc.columns.netting.net_keyless import fold_rows
 from cdc.core.errors import DivergenceError
 from sinks.lake.delta.retention import Retention
 from sinks.lake.delta.snapshot import Move

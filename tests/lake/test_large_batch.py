@@ -6,10 +6,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc.columns.batch import Ranks, TableChanges, TableEffect
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.ends import Ends, of_values
-from cdc.columns.fold import fold
+from cdc.columns.netting.batch import Ranks, TableChanges, TableEffect
+from cdc.columns.netting.net_changes import fold
+from cdc.columns.netting.transactions import Ends, of_values
 from cdc.core import model
 from cdc.core.change import Change, Insert, Key, Place, Row
 from cdc.core.position import Lsn

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cdc.columns.changes import RefusedMessage
+from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
 from sinks.lake.metadata.dead_letters import FOLDER, DeadLetter, DeadLetters

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 from pyspark.sql import SparkSession
 
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.documents import documents_of
 from cdc.columns.names import Message
+from cdc.columns.rows.documents import documents_of
+from cdc.columns.values.arrow_types import arrow_schema
 from sinks.lake import layout
 from sinks.lake.delta.deletion_vectors import VectorFile
 from sinks.lake.delta.scan import LEAST_SHARE_BYTES, LakeCopy, Share, live_rows, shared_out

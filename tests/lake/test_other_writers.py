@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from cdc.columns.arrow_types import arrow_schema
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
 from sinks.lake.delta.other_writers import forbidden
 from sinks.lake.delta.snapshot import Action, State

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.columns import digest as digests
-from cdc.columns.digest import digest_of_copy
+from cdc.columns.rows import digest as digests
+from cdc.columns.rows.digest import digest_of_copy
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind

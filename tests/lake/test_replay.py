@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cdc.columns.batch import DecodedBatch, Ranks, TableChanges
-from cdc.columns.changes import Messages, RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.ends import Ends, of_values
-from cdc.columns.fold import Net
-from cdc.columns.holding import Held
+from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
+from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.changes import Messages, RefusedMessage
+from cdc.columns.netting.net_changes import Net
+from cdc.columns.netting.transactions import Ends, of_values
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.position import Lsn
 from cdc.core.refusal import Refusal

@@ -8,8 +8,8 @@ import numpy as np
 import obstore
 import pytest
 
-from cdc.columns.batch import DecodedBatch, TableChanges
-from cdc.columns.ends import of_values
+from cdc.columns.netting.batch import DecodedBatch, TableChanges
+from cdc.columns.netting.transactions import of_values
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.transaction import TransactionEnd
 from sinks.lake.delta import checkpoint

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
-from connect.catalog import TablesRefusedError
+from connect.source.catalog import TablesRefusedError
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, following, verified
 

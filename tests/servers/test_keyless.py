@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from cdc.run.tables.preflight import judged
 from cdc.run.verify.report import Report
-from connect import source
+from connect.source import connection as source
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, verified
 

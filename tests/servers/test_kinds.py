@@ -10,10 +10,11 @@ from deltalake import DeltaTable, QueryBuilder
 from psycopg import sql
 from pyspark.sql import SparkSession
 
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.documents import documents
+from cdc.columns.rows.documents import documents
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table, TableName
-from connect import catalog, source
+from connect.source import catalog
+from connect.source import connection as source
 from sinks.lake.layout import folder_name
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.kinds import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import IncompleteError
 from cdc.run.pipeline import delta_follower, fed_followers
 from cdc.run.status import Collector
-from connect.catalog import TablesRefusedError
+from connect.source.catalog import TablesRefusedError
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, following, problems, verified
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.cli.output import say
-from cdc.columns import digest as digests
-from cdc.columns.digest import Digest
+from cdc.columns.rows import digest as digests
+from cdc.columns.rows.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.run.follow.follow import follow
 from cdc.run.lease import lease

@@ -6,10 +6,10 @@ import pytest
 from psycopg import Connection, sql
 
 from cdc.core.table import TableName
-from connect import publication, registration, schema_history
-from connect.registration import Registration
 from connect.settings import SourceSettings
-from connect.shape import read
+from connect.source import publication, registration, schema_history
+from connect.source.registration import Registration
+from connect.source.relation import read
 from tests.pipelines import MakePipeline
 
 MADE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "CREATE TABLE others (id int PRIMARY KEY)")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from cdc.columns.digest import digest_of_copy
 from cdc.columns.feed import FeedBatch
+from cdc.columns.rows.digest import digest_of_copy
 from cdc.columns.table_copy import Copy, FrameCopy
 from cdc.core.change import Key, Row
 from cdc.core.errors import RefusedError, UnreachableError

@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import PreconditionError
-from connect.connector import failure
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector import failure
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, problems, verified
 from tests.waiting import until

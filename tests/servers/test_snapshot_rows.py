@@ -13,7 +13,8 @@ from psycopg import sql
 
 from cdc.core.errors import TableRewritten
 from cdc.core.table import Column, Kind, Table, TableName
-from connect import catalog, source
+from connect.source import catalog
+from connect.source import connection as source
 from snapshots import rows
 from snapshots.ranges import page_ranges
 from tests.pipelines import MakePipeline, Pipeline

@@ -8,10 +8,11 @@ import psycopg
 import pytest
 
 from cdc.core.errors import PreconditionError, UnreachableError
-from connect import readiness, registration, slot
-from connect.registration import Registration
 from connect.settings import SourceSettings
-from connect.source import connect, connected
+from connect.source import preflight as readiness
+from connect.source import registration, slot
+from connect.source.connection import connect, connected
+from connect.source.registration import Registration
 from tests.pipelines import MakePipeline, Pipeline
 from tests.waiting import until
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from cdc.columns.changes import Decoded, Messages, RefusedMessage
 from cdc.columns.decoding.envelope import UNFIT, Form, Message, Refused, Source, Transaction, integers
 from cdc.columns.decoding.keyed import Keyed
 from cdc.columns.decoding.keyless import Keyless
 from cdc.columns.decoding.rows import Rows
+from cdc.columns.netting.changes import Decoded, Messages, RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import Table
 

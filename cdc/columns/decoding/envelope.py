@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers
-from cdc.columns.changes import Changes, Messages, Op
-from cdc.columns.key_bits import KeyBits, empty
+from cdc.columns.netting.changes import Changes, Messages, Op
+from cdc.columns.rows.key_fingerprints import KeyBits, empty
 
 OPS: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
 UNFIT: Final = (ValueError, OverflowError, TypeError, pa.ArrowException)

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.arrays import Mask
-from cdc.columns.changes import Changes, Messages, Op
 from cdc.columns.decoding.envelope import (
     OPS,
     Message,
@@ -22,7 +21,8 @@ from cdc.columns.decoding.envelope import (
     values_of,
 )
 from cdc.columns.decoding.rows import Rows
-from cdc.columns.key_bits import KeyBits, key_bits
+from cdc.columns.netting.changes import Changes, Messages, Op
+from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
 
 
 class Keyed:

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Mask
-from cdc.columns.changes import Changes, Messages
 from cdc.columns.decoding.envelope import (
     OPS,
     Message,
@@ -19,8 +18,9 @@ from cdc.columns.decoding.envelope import (
     values_of,
 )
 from cdc.columns.decoding.rows import Rows
-from cdc.columns.key_bits import KeyBits
-from cdc.columns.row_bits import row_bits
+from cdc.columns.netting.changes import Changes, Messages
+from cdc.columns.rows.key_fingerprints import KeyBits
+from cdc.columns.rows.row_fingerprints import row_bits
 
 _ROWS: Final = {"c": (True, False), "u": (True, True), "d": (False, True), "t": (False, False)}
 """By operation: whether a row comes, and whether one goes."""

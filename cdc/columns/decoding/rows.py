@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Mask
-from cdc.columns.arrow_types import arrow_schema
 from cdc.columns.decoding.envelope import UNFIT, Refused, values_of
-from cdc.columns.unfit import Unfit
-from cdc.columns.wire import wire
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.values.debezium_values import wire
+from cdc.columns.values.unsupported import Unfit
 from cdc.core.table import NUMERIC, Column, Kind, Table, may_be_text
 
 _OUT_OF_LINE: Final = frozenset(

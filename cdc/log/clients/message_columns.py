@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import Message
 
-from cdc.columns.changes import Messages
+from cdc.columns.netting.changes import Messages
 
 OLD_KEY_HEADER: Final = "__debezium.oldkey"
 NEW_KEY_HEADER: Final = "__debezium.newkey"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from cdc.columns.changes import Messages
+from cdc.columns.netting.changes import Messages
 from cdc.core.errors import UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.message_columns import messages_of

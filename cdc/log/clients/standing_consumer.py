@@ -8,7 +8,7 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from cdc.columns.changes import Messages
+from cdc.columns.netting.changes import Messages
 from cdc.core.errors import RECAPTURE, TopicLostError, UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.message_columns import messages_of

@@ -17,8 +17,8 @@ from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture.heartbeat_chain import check_ahead
-from connect import publication, registration, slot
-from connect.connector import sends_messages
+from connect.capture.connector import sends_messages
+from connect.source import publication, registration, slot
 
 VISIBLE_SECONDS: Final = 10.0
 """How long a commit in the log may take to be seen: its markers reach the partitions one by one (KIP-98)."""

@@ -1,7 +1,7 @@
 """Is a commit missing between the source and the log? The chain of heartbeats says so, in the log's own order.
 
-A beat names the beat before it, and where the slot stood (`connect/heartbeat.py`). The log is whole up to a beat when
-the beat before it in the log is the one that it names, and when the slot stood where Debezium had confirmed it.
+A beat names the beat before it, and where the slot stood (`connect/source/heartbeat.py`). The log is whole up to a beat
+when the beat before it in the log is the one that it names, and when the slot stood where Debezium had confirmed it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from cdc.columns.arrays import Integers
-from cdc.columns.changes import Changes, Op
-from cdc.columns.ends import Ends
+from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.log.clients.reader import Reader
@@ -21,8 +21,8 @@ from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic
 from cdc.log.runs import RunReader
 from cdc.log.settings import LogSettings
-from connect.heartbeat import START, Beat, digest_of, heartbeat_table, read_beat
 from connect.settings import SourceSettings
+from connect.source.heartbeat import START, Beat, digest_of, heartbeat_table, read_beat
 
 NEVER: Final = Lsn(2**63 - 1)
 

@@ -8,9 +8,9 @@ from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
-from connect.capture_look import CaptureLook
-from connect.connector_state import ConnectorState, look_up, trouble
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector_state import ConnectorState, look_up, trouble
+from connect.capture.observation import CaptureLook
 
 LOOK_SECONDS: Final = 3.0
 """Between two looks: most waits are over before the first."""

@@ -33,12 +33,15 @@ from cdc.run.tables.history_check import check_history
 from cdc.run.tables.preflight import accepted, passed_by
 from cdc.run.tables.schema_check import otherwise_chosen
 from cdc.run.tables.selection import in_source
-from connect import connector, publication, readiness, registration, schema_history, slot, source, topics
-from connect.catalog import TablesRefusedError
-from connect.heartbeat import HEARTBEAT
-from connect.registration import Registration
-from connect.rest import ConnectClient
+from connect.capture import connector, topics
+from connect.capture.connect_client import ConnectClient
 from connect.settings import SourceSettings
+from connect.source import connection as source
+from connect.source import preflight as readiness
+from connect.source import publication, registration, schema_history, slot
+from connect.source.catalog import TablesRefusedError
+from connect.source.heartbeat import HEARTBEAT
+from connect.source.registration import Registration
 from sinks.lake.follower import DeltaFollower
 
 

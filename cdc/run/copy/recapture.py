@@ -30,11 +30,13 @@ from cdc.run.pipeline import delta_follower
 from cdc.run.progress import Bars
 from cdc.run.tables.preflight import as_one
 from cdc.run.tables.selection import in_source
-from connect import connector, slot, source, topics
-from connect.catalog import TablesRefusedError
-from connect.heartbeat import heartbeat_table
-from connect.rest import ConnectClient
-from connect.schema_history import history_of
+from connect.capture import connector, topics
+from connect.capture.connect_client import ConnectClient
+from connect.source import connection as source
+from connect.source import slot
+from connect.source.catalog import TablesRefusedError
+from connect.source.heartbeat import heartbeat_table
+from connect.source.schema_history import history_of
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.table.load import CopiedFiles
 

@@ -27,8 +27,10 @@ from cdc.run.progress import Bars
 from cdc.run.spark.errors import ours
 from cdc.run.tables.preflight import judged, passed_by
 from cdc.run.tables.selection import followed_names, joining
-from connect import connector, heartbeat, publication, registration, schema_history, source, topics
-from connect.rest import ConnectClient
+from connect.capture import connector, topics
+from connect.capture.connect_client import ConnectClient
+from connect.source import connection as source
+from connect.source import heartbeat, publication, registration, schema_history
 from sinks.lake.follower import DeltaFollower
 
 LAST_COPY_SECONDS = 60.0

@@ -18,9 +18,12 @@ from cdc.run.pipeline import lake_of
 from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.spark.errors import failures_of
 from cdc.run.spark.job_progress import watched
-from connect import catalog, connector, marker, slot, source
-from connect.registration import Registration
-from connect.rest import ConnectClient
+from connect.capture import connector
+from connect.capture import probe as marker
+from connect.capture.connect_client import ConnectClient
+from connect.source import catalog, slot
+from connect.source import connection as source
+from connect.source.registration import Registration
 from sinks.lake.table.load import CopiedFiles, CopyWriter, room_for_copy
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.keeper import Kept, files, kept

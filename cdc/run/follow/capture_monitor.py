@@ -24,11 +24,12 @@ from cdc.run.follow.stop_requests import Stops
 from cdc.run.lease import attended
 from cdc.run.tables.schema_check import changed, followed, unseen
 from cdc.run.tables.selection import came
-from connect import publication, source
-from connect.capture_look import CaptureLook
-from connect.capture_progress import SILENT_SECONDS, CaptureTrouble, Standstill
-from connect.connector_state import ConnectorState, look_up, trouble
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector_state import ConnectorState, look_up, trouble
+from connect.capture.observation import CaptureLook
+from connect.capture.progress import SILENT_SECONDS, CaptureTrouble, Standstill
+from connect.source import connection as source
+from connect.source import publication
 
 MENDING_SECONDS: Final = 60.0
 """How long whoever follows the lake in another process may take to begin a copy that starts the capture again."""

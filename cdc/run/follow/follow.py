@@ -51,8 +51,9 @@ from cdc.run.tables import problems as left_behind
 from cdc.run.tables.history_check import check_history, check_log
 from cdc.run.tables.schema_check import otherwise_chosen, unseen
 from cdc.run.tables.selection import came
-from connect import heartbeat, source
-from connect.connector import placeholder
+from connect.capture.connector import placeholder
+from connect.source import connection as source
+from connect.source import heartbeat
 from sinks.lake.feed.change_cache import RecentChanges
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns import ends as columns
-from cdc.columns.ends import Ends, cut_runs, unapplied
+from cdc.columns.netting import transactions as columns
+from cdc.columns.netting.transactions import Ends, cut_runs, unapplied
 from cdc.core.errors import HistoryLostError, TopicLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from cdc.columns.batch import ChangeBatch, DecodedBatch, Ranks, TableEffect
-from cdc.columns.changes import RefusedMessage
-from cdc.columns.ends import Ends
-from cdc.columns.holding import Held
+from cdc.columns.netting.batch import ChangeBatch, DecodedBatch, Ranks, TableEffect
+from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.changes import RefusedMessage
+from cdc.columns.netting.transactions import Ends
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader

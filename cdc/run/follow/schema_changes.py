@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cdc.columns.changes import Changes, Op
-from cdc.columns.ends import Ends
+from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Lsn, Offsets
 from cdc.core.schema_change import REWRITTEN, Altered, Policy, SameShape, SchemaChange, Widened, differences, judged
 from cdc.core.table import Table, TableName
 from cdc.log.runs import RunReader
-from connect.catalog import described
-from connect.schema_history import history_of
 from connect.settings import SourceSettings
-from connect.shape import Shape, read
+from connect.source.catalog import described
+from connect.source.relation import Shape, read
+from connect.source.schema_history import history_of
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
 

@@ -10,7 +10,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.pipeline import delta_follower
-from connect import source
+from connect.source import connection as source
 
 
 def check_copied(settings: PipelineSettings) -> Position:

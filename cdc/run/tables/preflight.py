@@ -12,9 +12,11 @@ from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, is_plain, latest_topic, sharing
 from cdc.run.pipeline import delta_follower
-from connect import catalog, connector, readiness
-from connect.catalog import Examined, TablesRefusedError
-from connect.types import is_sent_whole
+from connect.capture import connector
+from connect.source import catalog
+from connect.source import preflight as readiness
+from connect.source.catalog import Examined, TablesRefusedError
+from connect.source.column_types import is_sent_whole
 from sinks import registry
 
 _PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"

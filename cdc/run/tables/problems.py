@@ -13,8 +13,8 @@ from cdc.run.lease import attended
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.preflight import as_one, examined
 from cdc.run.tables.selection import followed_names, joining
-from connect import source
-from connect.catalog import Examined
+from connect.source import connection as source
+from connect.source.catalog import Examined
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
 

@@ -7,7 +7,8 @@ from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.schema_change import differences, widens
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
-from connect import catalog, publication, schema_history, source
+from connect.source import catalog, publication, schema_history
+from connect.source import connection as source
 from sinks.lake.metadata.stopped_tables import again
 
 

@@ -8,7 +8,8 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
-from connect import catalog, source
+from connect.source import catalog
+from connect.source import connection as source
 from sinks.lake.follower import DeltaFollower
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cdc.columns.compare import Comparison
+from cdc.columns.rows.compare import Comparison
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName

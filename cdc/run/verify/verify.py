@@ -15,9 +15,9 @@ from threading import Lock
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns import digest as digests
-from cdc.columns.compare import Comparison, Side, compare, side
-from cdc.columns.digest import Digest, digest_of_copy, digest_of_rows
+from cdc.columns.rows import digest as digests
+from cdc.columns.rows.compare import Comparison, Side, compare, side
+from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, TableStoppedError
 from cdc.core.position import Lsn, Position, format_lsn
@@ -35,8 +35,9 @@ from cdc.run.tables.schema_check import otherwise
 from cdc.run.tables.selection import followed_names, held_names
 from cdc.run.verify.catch_up import check_attended, wait, wait_for_tables
 from cdc.run.verify.report import Report, Verdict
-from connect import heartbeat, slot, source
-from connect.catalog import Examined
+from connect.source import connection as source
+from connect.source import heartbeat, slot
+from connect.source.catalog import Examined
 from sinks.lake.feed.digest import digest
 from sinks.lake.feed.feed import LakeFeed
 from snapshots.copy import SnapshotSource

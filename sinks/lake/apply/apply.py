@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from cdc.columns.batch import ChangeBatch, Ranks
-from cdc.columns.changes import RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.holding import Held
+from cdc.columns.netting.batch import ChangeBatch, Ranks
+from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.counted import counted
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG

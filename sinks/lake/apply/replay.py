@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cdc.columns.batch import TableEffect
-from cdc.columns.changes import Decoded, Messages, Op
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.fold import Net, fold
+from cdc.columns.netting.batch import TableEffect
+from cdc.columns.netting.changes import Decoded, Messages, Op
+from cdc.columns.netting.net_changes import Net, fold
 from cdc.core.table import Table
 from sinks.lake.metadata.dead_letters import DeadLetter
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cdc.columns.arrays import Integers
-from cdc.columns.batch import Ranks, TableEffect, WrittenRows
-from cdc.columns.changes import Changes, Messages, RefusedMessage
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.ends import Ends
-from cdc.columns.fold import Net, fold, nothing
-from cdc.columns.holding import Held
-from cdc.columns.tasks import in_tasks
+from cdc.columns.netting.batch import Ranks, TableEffect, WrittenRows
+from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.changes import Changes, Messages, RefusedMessage
+from cdc.columns.netting.net_changes import Net, fold, nothing
+from cdc.columns.netting.transactions import Ends
+from cdc.columns.spark_tasks import in_tasks
 from cdc.core.table import Table, TableName
 from cdc.log.messages import Stretch
 from sinks.lake.delta import data_files, statistics

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.arrow_types import LONGEST_WHOLE
+from cdc.columns.values.arrow_types import LONGEST_WHOLE
 from sinks.lake.delta import statistics
 from sinks.lake.delta.snapshot import DataFile, now_ms
 from sinks.lake.storage.base import Storage

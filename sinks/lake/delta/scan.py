@@ -13,9 +13,9 @@ from pyroaring import BitMap
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrays import Integers
-from cdc.columns.arrow_types import arrow_schema, shaped
+from cdc.columns.spark_tasks import in_tasks
 from cdc.columns.table_copy import RowsTask
-from cdc.columns.tasks import in_tasks
+from cdc.columns.values.arrow_types import arrow_schema, shaped
 from cdc.core.table import Table
 from sinks.lake.delta import deletion_vectors
 from sinks.lake.delta.snapshot import DataFile

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
-from cdc.columns import digest as digests
-from cdc.columns.arrow_types import arrow_schema, shaped
-from cdc.columns.digest import Digest, digest_of_copy, digest_of_rows
+from cdc.columns.rows import digest as digests
+from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.columns.table_copy import FrameCopy
+from cdc.columns.values.arrow_types import arrow_schema, shaped
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
 from sinks.lake.feed.feed import LakeFeed

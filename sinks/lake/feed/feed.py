@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.arrow_types import arrow_schema, shaped
 from cdc.columns.feed import FeedRows, newest, required
+from cdc.columns.values.arrow_types import arrow_schema, shaped
 from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from cdc.columns.key_bits import KeyBits, joined
+from cdc.columns.rows.key_fingerprints import KeyBits, joined
 from sinks.lake.index.run_files import DamagedRunError, open_run, put
 from sinks.lake.index.run_merge import merged, written
 from sinks.lake.index.sorted_runs import NO_HITS, ROW_BITS, Hits, Live, Run, SortedRun, sorted_run

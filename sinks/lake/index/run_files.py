@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from cdc.columns.arrays import Integers
-from cdc.columns.key_bits import KeyBits, Words
+from cdc.columns.rows.key_fingerprints import KeyBits, Words
 from sinks.lake.index.sorted_runs import Hits, Run, spread, together
 
 BLOCK: Final = 16

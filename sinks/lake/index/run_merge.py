@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from cdc.columns.key_bits import joined
+from cdc.columns.rows.key_fingerprints import joined
 from sinks.lake.index.run_files import write_run
 from sinks.lake.index.sorted_runs import Live, Run, SortedRun, sorted_run
 

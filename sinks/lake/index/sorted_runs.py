@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.key_bits import KeyBits, Words
+from cdc.columns.rows.key_fingerprints import KeyBits, Words
 
 Places = npt.NDArray[np.uint64]
 """File number and row, 32 bits each."""
@@ -84,7 +84,7 @@ class Run:
         asked = np.arange(len(keys))
         found: list[tuple[Integers, Places]] = []
         # entries with one upper half stand side by side, and each turn looks at the next of them: few turns, as only
-        # a key's dead rows and hardly any others share a half (`cdc.columns.key_bits`)
+        # a key's dead rows and hardly any others share a half (`cdc.columns.rows.key_fingerprints`)
         for _ in range(FEW):
             if not len(asked):
                 break

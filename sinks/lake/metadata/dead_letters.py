@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.changes import RefusedMessage
-from cdc.columns.holding import Held
+from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
 from sinks.lake.layout import Lake

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdc.columns.arrow_types import shaped
+from cdc.columns.values.arrow_types import shaped
 from cdc.core.errors import HistoryLostError, RefusedError
 from sinks.lake.delta import data_files
 from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.batch import TableEffect, WrittenRows
 from cdc.columns.feed import FeedRows
-from cdc.columns.fold import Net
-from cdc.columns.key_bits import KeyBits, joined
+from cdc.columns.netting.batch import TableEffect, WrittenRows
+from cdc.columns.netting.net_changes import Net
+from cdc.columns.rows.key_fingerprints import KeyBits, joined
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.core.table import Table
 from sinks.lake.delta import data_files

@@ -8,9 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.key_bits import KeyBits, empty, joined
-from cdc.columns.row_bits import row_bits
+from cdc.columns.rows.key_fingerprints import KeyBits, empty, joined
+from cdc.columns.rows.row_fingerprints import row_bits
+from cdc.columns.values.arrow_types import arrow_schema
 from sinks.lake.delta import data_files
 from sinks.lake.delta.damage import parts_of
 from sinks.lake.delta.deletion_vectors import VectorFile

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.arrow_types import arrow_schema, shaped
-from cdc.columns.key_bits import KeyBits
-from cdc.columns.row_bits import bits_from, row_bits
+from cdc.columns.rows.key_fingerprints import KeyBits
+from cdc.columns.rows.row_fingerprints import bits_from, row_bits
+from cdc.columns.values.arrow_types import arrow_schema, shaped
 from cdc.core.counted import counted
 from cdc.core.errors import CdcError, DivergenceError, PreconditionError, RefusedError, TableLostError
 from cdc.core.position import Lsn

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from cdc.columns.digest import digest_of_copy
 from cdc.columns.feed import FeedBatch
+from cdc.columns.rows.digest import digest_of_copy
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName

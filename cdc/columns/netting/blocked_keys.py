@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from cdc.columns.changes import Decoded, Messages, RefusedMessage
+from cdc.columns.netting.changes import Decoded, Messages, RefusedMessage
 from cdc.core.refusal import Refusal
 
 WAITS = "waits behind an earlier message of its key"

@@ -1,6 +1,6 @@
 """Looks at the capture from both ends, the source's slot and the log, to find out whether it stands still.
 
-What it finds is judged by `capture_progress.py`.
+What it finds is judged by `progress.py`.
 """
 
 import time
@@ -19,8 +19,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
 from cdc.log.transactions import last_end
-from connect import publication, source
-from connect.capture_progress import (
+from connect.capture.progress import (
     OBSERVED_SECONDS,
     CaptureTrouble,
     Quiet,
@@ -30,8 +29,10 @@ from connect.capture_progress import (
     quiet_seconds,
     told_since,
 )
-from connect.heartbeat import HEARTBEAT, write_heartbeat
 from connect.settings import SourceSettings
+from connect.source import connection as source
+from connect.source import publication
+from connect.source.heartbeat import HEARTBEAT, write_heartbeat
 
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000

@@ -19,9 +19,9 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
-from connect import replication
 from connect.settings import SourceSettings
-from connect.source import connect, connected
+from connect.source import replication
+from connect.source.connection import connect, connected
 
 DROP_SECONDS: Final = 60.0
 

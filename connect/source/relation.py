@@ -7,7 +7,7 @@ import msgspec
 from psycopg import Connection
 
 from cdc.core.table import TableName
-from connect.types import PgType
+from connect.source.column_types import PgType
 
 # In `key`, those of INCLUDE, which stand behind the others in indkey, are left out. System columns have numbers below
 # 1, and dropped ones stay in the catalog. Of a partitioned table only the parts have rows that a default may stand in.

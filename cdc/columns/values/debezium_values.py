@@ -12,11 +12,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.arrow_types import arrow_type
-from cdc.columns.geometric_types import as_postgres
-from cdc.columns.moments import LAST_MICROSECOND, MICROS_A_SECOND, SECONDS_A_DAY, TOO_LATE, days_of, time_of_day
-from cdc.columns.postgres_text import from_text, nearest_doubles
-from cdc.columns.unfit import Unfit
+from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.values.geometric_types import as_postgres
+from cdc.columns.values.postgres_text import from_text, nearest_doubles
+from cdc.columns.values.timestamps import (
+    LAST_MICROSECOND,
+    MICROS_A_SECOND,
+    SECONDS_A_DAY,
+    TOO_LATE,
+    days_of,
+    time_of_day,
+)
+from cdc.columns.values.unsupported import Unfit
 from cdc.core.table import NUMERIC, Column, Kind
 
 POSTGRES_DAYS = (-2_440_953, 2_145_042_905)

@@ -17,11 +17,11 @@ from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from connect import notes
-from connect.notes import filled
-from connect.registration import HISTORY
 from connect.settings import SourceSettings
-from connect.shape import read, shapes
+from connect.source import event_triggers as notes
+from connect.source.event_triggers import filled
+from connect.source.registration import HISTORY
+from connect.source.relation import read, shapes
 
 NOTE_SECONDS: Final = 60.0
 """How long is waited for tables that somebody has locked."""

@@ -11,9 +11,9 @@ from psycopg.conninfo import make_conninfo
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.history import History, left_at
 from cdc.core.position import Lsn, parse_lsn
-from connect import replication
-from connect.sessions import later_settings, startup_options
 from connect.settings import SourceSettings
+from connect.source import replication
+from connect.source.sessions import later_settings, startup_options
 
 
 def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:

@@ -4,9 +4,9 @@ from typing import Final
 
 from psycopg import sql
 
-from connect.registration import HISTORY, PIPELINES
 from connect.settings import SourceSettings
-from connect.shape import SHAPES
+from connect.source.registration import HISTORY, PIPELINES
+from connect.source.relation import SHAPES
 
 FILES_TABLE: Final = "files"
 """The table of which file each table is in, by which a rewrite is found where no event trigger tells of it."""

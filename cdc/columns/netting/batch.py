@@ -7,12 +7,12 @@ from typing import Protocol
 import numpy as np
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.changes import Changes, Decoded, Messages, RefusedMessage
-from cdc.columns.ends import Ends
-from cdc.columns.fold import Net, fold
-from cdc.columns.fold_rows import fold_rows
-from cdc.columns.holding import Held, parted
-from cdc.columns.key_bits import KeyBits
+from cdc.columns.netting.blocked_keys import Held, parted
+from cdc.columns.netting.changes import Changes, Decoded, Messages, RefusedMessage
+from cdc.columns.netting.net_changes import Net, fold
+from cdc.columns.netting.net_keyless import fold_rows
+from cdc.columns.netting.transactions import Ends
+from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.core.table import Table, TableName
 
 

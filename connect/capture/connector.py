@@ -10,12 +10,12 @@ from psycopg import Connection
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
-from connect.connector_state import look_up
-from connect.heartbeat import HEARTBEAT, START, heartbeat_query
-from connect.registration import HISTORY, Registration
-from connect.rest import ConnectClient
-from connect.sessions import sender_options, startup_options
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector_state import look_up
 from connect.settings import CaptureSettings, SourceSettings
+from connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
+from connect.source.registration import HISTORY, Registration
+from connect.source.sessions import sender_options, startup_options
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0

@@ -1,7 +1,7 @@
 """Values as Postgres writes them in, Arrow columns out: arrays, and what Debezium would send with less in it.
 
 The copy and the stream both come by here, so that one value is the same by either way. Sessions write dates in ISO
-form, intervals in Postgres's own, money by the locale C and bytes as hex (`connect.source`, `connect.connector`).
+form, intervals in Postgres's own, money by the locale C and bytes as hex (`connect/source/sessions.py`).
 """
 
 import re
@@ -12,9 +12,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns import intervals, moments
-from cdc.columns.arrow_types import arrow_type
-from cdc.columns.unfit import Unfit
+from cdc.columns.values import intervals
+from cdc.columns.values import timestamps as moments
+from cdc.columns.values.arrow_types import arrow_type
+from cdc.columns.values.unsupported import Unfit
 from cdc.core.table import Column, Kind
 
 Texts = Sequence[str | None]

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from cdc.columns.documents import documents, portions
+from cdc.columns.rows.documents import documents, portions
 from cdc.columns.table_copy import Copy
 from cdc.core.table import Table
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cdc.core.errors import RECAPTURE, PreconditionError
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
 
 _IDLE: Final = ("PAUSED", "STOPPED")
 """Somebody asked for these (KIP-875): a connector does not leave them by itself."""

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc.columns.names import quoted
-from cdc.columns.row_bits import bits_from
+from cdc.columns.rows.row_fingerprints import bits_from
 from cdc.core.table import Table
 
 MISSING, EXTRA, DIFFERING, TWICE = "missing", "extra", "differing", "twice"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.key_bits import KeyBits, joined
+from cdc.columns.rows.key_fingerprints import KeyBits, joined
 from cdc.core.refusal import Refusal
 
 
@@ -64,7 +64,7 @@ class Changes:
     CREATE's row had before. `moves_on`: a DELETE whose row goes on under another key.
 
     Of a table without a key, `keys` are the bits of the row that comes, `former` those of the row that goes, which
-    `key_columns` hold, all of its columns (`cdc.columns.row_bits`).
+    `key_columns` hold, all of its columns (`cdc.columns.rows.row_fingerprints`).
     """
 
     tx_id: Integers

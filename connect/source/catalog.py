@@ -10,9 +10,9 @@ from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
-from connect import types
 from connect.choices import NO_CHOICES, Choices, ChosenType
-from connect.shape import Leaf, Shape, shapes
+from connect.source import column_types as types
+from connect.source.relation import Leaf, Shape, shapes
 
 # No schema with a dot: `schema.table` would name another table.
 _TABLES = """

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc.columns.moments import time_of_day
 from cdc.columns.names import Message, within
-from cdc.columns.spark_types import row_type
 from cdc.columns.table_copy import Copy
+from cdc.columns.values.spark_types import row_type
+from cdc.columns.values.timestamps import time_of_day
 from cdc.core.table import Column, Kind, Table
 
 # json.dumps escapes these, and with ensure_ascii=False no others

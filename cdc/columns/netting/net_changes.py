@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.arrow_types import arrow_schema
-from cdc.columns.changes import Changes, Op
-from cdc.columns.key_bits import KeyBits, empty, joined
+from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.rows.key_fingerprints import KeyBits, empty, joined
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 
 NOWHERE = -1

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.arrow_types import LONGEST_WHOLE
+from cdc.columns.values.arrow_types import LONGEST_WHOLE
 from cdc.core.table import Column, Kind
 
 Words = npt.NDArray[np.uint64]

@@ -8,7 +8,7 @@ from psycopg import Connection, sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from connect.settings import SourceSettings
-from connect.shape import Shape
+from connect.source.relation import Shape
 
 SENDERS: Final = 2
 

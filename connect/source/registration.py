@@ -10,8 +10,8 @@ import psycopg
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
-from connect.heartbeat import HEARTBEAT
 from connect.settings import SourceSettings
+from connect.source.heartbeat import HEARTBEAT
 
 PIPELINES = "pipeline"
 HISTORY = "shapes"

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from cdc.columns.unfit import Unfit
+from cdc.columns.values.unsupported import Unfit
 
 MICROS_A_SECOND: Final = 1_000_000
 SECONDS_A_DAY: Final = 86_400

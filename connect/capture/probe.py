@@ -11,11 +11,11 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
-from connect.capture_look import CaptureLook
-from connect.connector_state import is_fenced, look_up, trouble
-from connect.heartbeat import HEARTBEAT, read_beat, write_heartbeat
-from connect.rest import ConnectClient
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector_state import is_fenced, look_up, trouble
+from connect.capture.observation import CaptureLook
 from connect.settings import SourceSettings
+from connect.source.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0

@@ -7,9 +7,9 @@ of several equal rows it is, nobody says, and it makes no difference.
 import numpy as np
 
 from cdc.columns.arrays import Integers
-from cdc.columns.changes import Changes, Op
-from cdc.columns.fold import Net, in_order
-from cdc.columns.key_bits import joined
+from cdc.columns.netting.changes import Changes, Op
+from cdc.columns.netting.net_changes import Net, in_order
+from cdc.columns.rows.key_fingerprints import joined
 
 
 def fold_rows(changes: Changes, ranks: Integers) -> Net:

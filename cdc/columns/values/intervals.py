@@ -6,7 +6,7 @@ Months, days and microseconds are apart, as in Postgres: a month is no number of
 import re
 from typing import Final
 
-from cdc.columns.unfit import Unfit
+from cdc.columns.values.unsupported import Unfit
 
 _FIELD: Final = re.compile(r"([+-]?\d+)(?:\.(\d+))? (year|mon|day|hour|min|sec)s?\b")
 _CLOCK: Final = re.compile(r"([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?$")

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.digest import hashed
-from cdc.columns.documents import documents, portions
-from cdc.columns.key_bits import KeyBits, empty, joined, key_bits
+from cdc.columns.rows.digest import hashed
+from cdc.columns.rows.documents import documents, portions
+from cdc.columns.rows.key_fingerprints import KeyBits, empty, joined, key_bits
 from cdc.core.table import Table
 
 
