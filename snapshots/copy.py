@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 from cdc.columns.spark_tasks import in_tasks
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
-from snapshots import rows
+from snapshots import copy_reader as rows
 from snapshots.ranges import PageRange, Pages, page_ranges
 
 Job = Callable[[], list[Row]]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from cdc.local.parts import Home, down, wipe
 from cdc.local.servers.java import BRIEF
+from cdc.local.services import Home, down, wipe
 from tests.cluster_fixture import cluster
 from tests.object_store_fixture import s3_server
 from tests.pipelines import make_pipeline

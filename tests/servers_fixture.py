@@ -92,8 +92,8 @@ def docker_answers() -> bool:
 
 
 def processes(folder: Path) -> Iterator[Servers]:
-    from cdc.local.home import Home
-    from cdc.local.parts import down, up, wipe
+    from cdc.local.services import down, up, wipe
+    from cdc.local.state_dir import Home
 
     home = Home(folder / ".cdc")
     found = up(home)

@@ -6,7 +6,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
-from cdc.core.counted import counted
+from cdc.core.plural import counted
 
 if TYPE_CHECKING:
     from cdc.run.dead_letters import Replayed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cdc.core.errors import CdcError
 
 if TYPE_CHECKING:
-    from cdc.local.home import Home
+    from cdc.local.state_dir import Home
 
 CONFIGURATIONS = "cdc*.yaml"
 """The configurations beside a state folder, those of the demos included."""

@@ -45,8 +45,8 @@ class TemplateValues:
 
 def local_values(path: Path) -> TemplateValues:
     """The values of the parts that `cdc up` started beside `path`; raises PreconditionError if it never did."""
-    from cdc.local.home import Home
-    from cdc.local.parts import endpoints
+    from cdc.local.services import endpoints
+    from cdc.local.state_dir import Home
 
     found = endpoints(Home((path.parent / SCHEMA_FILE.parent).absolute()))
     return TemplateValues(

@@ -12,9 +12,9 @@ from cdc.config import init
 from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import UnreachableError
-from cdc.local import parts
+from cdc.local import services as parts
 from cdc.local.endpoints import Endpoints
-from cdc.local.home import Home
+from cdc.local.state_dir import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Stage:
 
 
 def parts_up(home: Home) -> Endpoints:
-    """Bring every local part up, and tell how; raises as `cdc.local.parts.up` does."""
+    """Bring every local part up, and tell how; raises as `cdc.local.services.up` does."""
     with downloads_shown() as progress:
         return parts.up(home, None, progress)
 

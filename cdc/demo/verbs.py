@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
-from cdc.cli.parts import local_home
+from cdc.cli.services import local_home
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same writes.")]
@@ -39,7 +39,7 @@ def demo(
     from cdc.demo.flights.course import play
     from cdc.demo.flights.where import to_look
     from cdc.demo.steps import note
-    from cdc.local import parts
+    from cdc.local import services as parts
 
     home = local_home(context)
     outcome = play(home, changes, seed)

@@ -6,9 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from cdc.local.home import Home
 from cdc.local.state.passwords import Password, password
 from cdc.local.state.ports import LOOPBACK
+from cdc.local.state_dir import Home
 
 SUPERUSER: Final = "postgres"
 

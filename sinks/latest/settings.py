@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from sinks.fed_settings import FedSettings
+from sinks.derived_settings import FedSettings
 
 
 class LatestSettings(FedSettings):

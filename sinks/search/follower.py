@@ -13,8 +13,8 @@ from cdc.columns.feed import FeedBatch, FeedRows, required
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import rows_of
 from cdc.columns.table_copy import Copy
-from cdc.core.counted import counted
 from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, RefusedError, TableStoppedError
+from cdc.core.plural import counted
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import widens
 from cdc.core.table import Table, TableName

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from sinks.fed_settings import FedSettings
+from sinks.derived_settings import FedSettings
 
 
 class SearchSettings(FedSettings):

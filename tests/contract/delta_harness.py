@@ -15,9 +15,9 @@ from cdc.core.table import Table, TableName
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import DeltaSettings
-from sinks.memory import ChangesInMemory
 from tests.columns.model_changes import as_columns
 from tests.contract.followers import TABLES, Crash
+from tests.contract.memory import ChangesInMemory
 from tests.lake.places import PlacedLake
 from tests.lake.tables import written
 

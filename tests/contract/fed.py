@@ -16,8 +16,8 @@ from cdc.core.model import apply
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
-from sinks.memory import ChangesInMemory
 from tests.contract.followers import TABLES
+from tests.contract.memory import ChangesInMemory
 
 
 @dataclass(frozen=True, slots=True)

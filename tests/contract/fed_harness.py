@@ -8,8 +8,8 @@ from cdc.columns.feed import FedFollower
 from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks.memory import ChangesInMemory
 from tests.contract.fed import Lake, keyed
+from tests.contract.memory import ChangesInMemory
 
 
 class FedHarness:

@@ -7,7 +7,7 @@ from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.transaction import TransactionEnd
-from sinks.memory import ChangesInMemory, MemoryFollower
+from tests.contract.memory import ChangesInMemory, MemoryFollower
 from tests.core.histories import THINGS, Sent
 
 SYSTEM = 4711

@@ -9,9 +9,9 @@ from cdc.core.position import Position
 from cdc.log.settings import LogSettings
 from sinks.latest import state
 from sinks.latest.follower import LatestFollower
-from sinks.memory import ChangesInMemory
 from tests.contract.fed_harness import FedHarness
 from tests.contract.followers import TABLES, Crash
+from tests.contract.memory import ChangesInMemory
 
 
 class LatestHarness(FedHarness):

@@ -14,9 +14,9 @@ from cdc.core.errors import RefusedError
 from cdc.core.model import apply
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.memory import ChangesInMemory
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import TABLES, batch_of, bookmark, end
+from tests.contract.memory import ChangesInMemory
 from tests.core.histories import Sent
 from tests.lake.places import PLACES, PlacedLake, placed
 

@@ -6,7 +6,7 @@ import pytest
 
 from cdc.__main__ import main
 from cdc.cli.kept import lakes
-from cdc.local.home import Home
+from cdc.local.state_dir import Home
 
 Captured = pytest.CaptureFixture[str]
 

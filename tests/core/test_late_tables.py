@@ -16,9 +16,9 @@ from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.new_ends import NewEnds
 from cdc.log.runs import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
+from cdc.log.transaction_reader import NewEnds
 from cdc.run.capture.heartbeat_chain import CaptureChain
 from cdc.run.copy.resync import Renewal
 from cdc.run.follow import lake_stream

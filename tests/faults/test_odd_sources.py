@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
 from cdc.config.init import TemplateValues, template
-from cdc.local.parts import Home, Part, down, up
+from cdc.local.services import Home, Part, down, up
 from connect.source import connection as source
 from connect.source import replication, sessions
-from snapshots import rows
+from snapshots import copy_reader as rows
 from tests.commands import cdc
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, following, verified

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from cdc.config.init import TemplateValues, template
 from cdc.core.errors import HistoryLostError
 from cdc.local.endpoints import Part
-from cdc.local.home import Home
-from cdc.local.parts import down, up
+from cdc.local.services import down, up
+from cdc.local.state_dir import Home
 from cdc.log.names import transaction_topic
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import halt

@@ -12,7 +12,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.local.parts import Endpoints, Home, Part, down, up, wipe
+from cdc.local.services import Endpoints, Home, Part, down, up, wipe
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.history_check import check_history
 from connect.source import connection as source

@@ -7,7 +7,7 @@ import pytest
 
 from cdc.__main__ import main
 from cdc.config.init import TemplateValues, template
-from cdc.local.parts import Home, Part, down, up
+from cdc.local.services import Home, Part, down, up
 
 
 def test_wal_level_replica(

@@ -20,13 +20,13 @@ from cdc.config.file import load, read
 from cdc.core.errors import ConfigurationError
 from cdc.local import plugin_jar as jar
 from cdc.local.endpoints import Endpoints
-from cdc.local.home import Home
+from cdc.local.launch_context import Site
 from cdc.local.servers import connect_worker, kafka_broker
 from cdc.local.servers.connect_worker import worker_settings
 from cdc.local.servers.kafka_broker import broker_settings
 from cdc.local.servers.opensearch_node import node_settings
-from cdc.local.site import Site
 from cdc.local.state.passwords import Password
+from cdc.local.state_dir import Home
 from connect.capture.connector import CONNECTOR_CLASS
 from tests.servers_fixture import PORTS, own_stack
 

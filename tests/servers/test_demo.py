@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdc.local.parts import Home, down, wipe
+from cdc.local.services import Home, down, wipe
 
 RACE = ("demo", "race", "--json", "--pairs", "200", "--seed", "11")
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import typer
 
 from cdc.__main__ import VERBS
 from cdc.cli.app import build
-from cdc.local.parts import Home, down, endpoints, wipe
+from cdc.local.services import Home, down, endpoints, wipe
 from tests.commands import LIMIT_SECONDS, ROOT
 
 README = (ROOT / "README.md").read_text()

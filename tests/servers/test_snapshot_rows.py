@@ -15,7 +15,7 @@ from cdc.core.errors import TableRewritten
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.source import catalog
 from connect.source import connection as source
-from snapshots import rows
+from snapshots import copy_reader as rows
 from snapshots.ranges import page_ranges
 from tests.pipelines import MakePipeline, Pipeline
 from tests.waiting import until

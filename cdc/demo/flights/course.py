@@ -14,7 +14,7 @@ from cdc.demo.flights.traffic import Written
 from cdc.demo.following import Following, followed
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
-from cdc.local.home import Home
+from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
 from cdc.run.pipeline import spark_session
 from cdc.run.verify.report import Report

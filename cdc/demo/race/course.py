@@ -17,7 +17,7 @@ from cdc.demo.race.schedule import Schedule, schedule
 from cdc.demo.race.stores import Stores, apart, index_rows, make_index, make_table, reported, table_rows
 from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
-from cdc.local.home import Home
+from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
 from cdc.run.follow.follow import follow
 from cdc.run.pipeline import spark_session

@@ -13,9 +13,9 @@ from typing import Final
 import psutil
 
 from cdc.core.errors import PreconditionError
-from cdc.local.home import Home
 from cdc.local.running.class_archive import ClassArchive
 from cdc.local.state.files import write
+from cdc.local.state_dir import Home
 
 _LONGEST_LOG: Final = 20_000_000
 # the start time is counted from the boot time, which moves a little when the clock is corrected

@@ -7,11 +7,11 @@ from typing import Final
 import httpx
 
 from cdc.local.endpoints import Endpoints, Part
+from cdc.local.launch_context import Site
 from cdc.local.plugin_jar import converter
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
 from cdc.local.servers.java import find_java
-from cdc.local.site import Site
 from cdc.local.state.files import write_properties
 from cdc.local.state.ports import LOOPBACK
 

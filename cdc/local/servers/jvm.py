@@ -6,11 +6,11 @@ from typing import Final
 
 from cdc.local.endpoints import Part
 from cdc.local.fetch.cache import open_folder
-from cdc.local.home import Home
+from cdc.local.launch_context import Site
 from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.running.processes import Launch
 from cdc.local.servers.java import LATE_COMPILER, find_java
-from cdc.local.site import Site
+from cdc.local.state_dir import Home
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from cdc.local.endpoints import Endpoints, Part
+from cdc.local.launch_context import Site
 from cdc.local.running.failures import failed
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
 from cdc.local.servers.java import find_java
-from cdc.local.site import Site
 from cdc.local.state.files import write_properties
 from cdc.local.state.ports import LOOPBACK
 

@@ -6,9 +6,9 @@ from typing import Final
 import httpx
 
 from cdc.local.endpoints import Endpoints, Part
+from cdc.local.launch_context import Site
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
-from cdc.local.site import Site
 from cdc.local.state.files import write
 from cdc.local.state.ports import LOOPBACK
 

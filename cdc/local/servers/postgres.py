@@ -18,13 +18,13 @@ from filelock import FileLock
 from cdc.core.errors import PreconditionError
 from cdc.local.endpoints import SUPERUSER, Endpoints, Part
 from cdc.local.fetch.cache import CACHE_VARIABLE, open_folder
-from cdc.local.home import Home
+from cdc.local.launch_context import Site
 from cdc.local.running.failures import failed
 from cdc.local.running.processes import Launch, User
-from cdc.local.site import Site
 from cdc.local.state.files import write
 from cdc.local.state.passwords import password
 from cdc.local.state.ports import LOOPBACK
+from cdc.local.state_dir import Home
 
 PORTS: Final = (Part.POSTGRES,)
 FILES: Final = ("postgres",)

@@ -9,9 +9,9 @@ from typing import Final
 
 from filelock import FileLock
 
-from cdc.local.home import Home
 from cdc.local.state import ports
 from cdc.local.state.files import write
+from cdc.local.state_dir import Home
 
 CHOOSING_SECONDS: Final = 10.0
 """Longer than it takes to choose."""

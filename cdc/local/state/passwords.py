@@ -4,8 +4,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc.local.home import Home
 from cdc.local.state.files import write, write_properties
+from cdc.local.state_dir import Home
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Final
 import psutil
 
 from cdc.core.errors import PreconditionError
-from cdc.local.home import Home
 from cdc.local.state.files import write
+from cdc.local.state_dir import Home
 
 LOOPBACK: Final = "127.0.0.1"
 # Below the ephemeral range, so that no outgoing connection of anybody takes one while a part is stopped.

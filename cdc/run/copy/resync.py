@@ -14,8 +14,8 @@ from psycopg import OperationalError
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.counted import counted
 from cdc.core.errors import CdcError
+from cdc.core.plural import counted
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin

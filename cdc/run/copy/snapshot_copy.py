@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.feed import required
 from cdc.config.settings import PipelineSettings
-from cdc.core.counted import counted
 from cdc.core.errors import PreconditionError, TableRewritten
+from cdc.core.plural import counted
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
@@ -26,7 +26,7 @@ from connect.source import connection as source
 from connect.source.registration import Registration
 from sinks.lake.table.load import CopiedFiles, CopyWriter, room_for_copy
 from snapshots.copy import SnapshotSource, copy_table
-from snapshots.keeper import Kept, files, kept
+from snapshots.shared_snapshot import Kept, files, kept
 
 STARTS = 5
 """How often a copy starts over when a table is rewritten under it."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.counted import counted
 from cdc.core.errors import (
     CdcError,
     HistoryLostError,
@@ -21,13 +20,14 @@ from cdc.core.errors import (
     RefusedError,
     UnreachableError,
 )
+from cdc.core.plural import counted
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
-from cdc.log.new_ends import NewEnds
 from cdc.log.runs import RunReader
+from cdc.log.transaction_reader import NewEnds
 from cdc.run.capture.heartbeat_chain import CaptureChain, verifiable_from
 from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import Outcome, Renewal, copy_again, renewed

@@ -14,10 +14,10 @@ from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.new_ends import NewEnds
 from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
+from cdc.log.transaction_reader import NewEnds
 from cdc.log.transactions import check_position, ends_between
 from cdc.run.capture.heartbeat_chain import CaptureChain
 from cdc.run.copy.resync import Renewal

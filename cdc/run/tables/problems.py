@@ -6,8 +6,8 @@ import psycopg
 
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
-from cdc.core.counted import counted
 from cdc.core.errors import CdcError, PreconditionError
+from cdc.core.plural import counted
 from cdc.core.table import TableName
 from cdc.run.lease import attended
 from cdc.run.pipeline import delta_follower

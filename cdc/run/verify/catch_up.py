@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.counted import counted
 from cdc.core.errors import PreconditionError
+from cdc.core.plural import counted
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader

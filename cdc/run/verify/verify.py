@@ -41,8 +41,8 @@ from connect.source.catalog import Examined
 from sinks.lake.feed.digest import digest
 from sinks.lake.feed.feed import LakeFeed
 from snapshots.copy import SnapshotSource
-from snapshots.keeper import PAGE_BYTES, Kept, files, kept
 from snapshots.read import SourceRows, parts
+from snapshots.shared_snapshot import PAGE_BYTES, Kept, files, kept
 
 TABLES_AT_ONCE = 4
 """Most of a small table's time is Spark's way into it."""

@@ -10,8 +10,8 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import ChangeBatch, Ranks
 from cdc.columns.netting.blocked_keys import Held
 from cdc.columns.netting.changes import RefusedMessage
-from cdc.core.counted import counted
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
+from cdc.core.plural import counted
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
 from sinks.lake.apply.replay import Replay, replay

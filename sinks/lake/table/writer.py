@@ -15,8 +15,8 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.rows.row_fingerprints import bits_from, row_bits
 from cdc.columns.values.arrow_types import arrow_schema, shaped
-from cdc.core.counted import counted
 from cdc.core.errors import CdcError, DivergenceError, PreconditionError, RefusedError, TableLostError
+from cdc.core.plural import counted
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from sinks.lake import layout

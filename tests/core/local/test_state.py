@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import ConfigurationError, PreconditionError
-from cdc.local.home import Home
 from cdc.local.running import failures
 from cdc.local.state import neighbours, passwords, ports
+from cdc.local.state_dir import Home
 
 
 @pytest.fixture

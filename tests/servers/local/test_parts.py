@@ -16,11 +16,11 @@ import pytest
 
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
-from cdc.local.parts import Endpoints, Home, Part, Status, down, endpoints, status, up, wipe
+from cdc.local.services import Endpoints, Home, Part, Status, down, endpoints, status, up, wipe
 from cdc.local.state import ports
 
 POSTGRES = {Part.POSTGRES}
-UP = "import sys, pathlib; from cdc.local.parts import *; up(Home(pathlib.Path(sys.argv[1])), {Part.POSTGRES})"
+UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Part.POSTGRES})"
 
 
 def _removed(home: Home) -> None:

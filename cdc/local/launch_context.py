@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc.local.home import Home
+from cdc.local.state_dir import Home
 
 
 @dataclass(frozen=True, slots=True)

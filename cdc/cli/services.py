@@ -11,8 +11,8 @@ from cdc.cli import output
 from cdc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from cdc.local.home import Home
-    from cdc.local.parts import Part
+    from cdc.local.services import Part
+    from cdc.local.state_dir import Home
 
 Only = Annotated[list[str] | None, typer.Option("--only", help="postgres, kafka, connect or search; repeat for more.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def local_home(context: typer.Context) -> "Home":
     """The hidden folder of the local parts: beside the configuration file."""
-    from cdc.local.home import Home
+    from cdc.local.state_dir import Home
 
     return Home((Invocation.of(context).config.parent / STATE).absolute())
 
@@ -40,7 +40,7 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
     Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, as processes of yours, without Docker.
     """
     from cdc.cli.fetch_progress import downloads_shown
-    from cdc.local import parts as local
+    from cdc.local import services as local
 
     with downloads_shown() as progress:
         found = local.up(local_home(context), _chosen(only), progress)
@@ -69,7 +69,7 @@ def down(
     Their data stays, unless it is to be wiped; the lakes stay even then, and are named.
     """
     from cdc.cli.kept import lakes
-    from cdc.local import parts as local
+    from cdc.local import services as local
 
     home = local_home(context)
     kept = [_shown(lake) for lake in lakes(home, Invocation.of(context).config)] if wipe else []
@@ -96,7 +96,7 @@ def _tell_kept(lakes: list[str]) -> None:
 
 def parts(context: typer.Context, json: Json = False) -> None:
     """Show what the local parts do: process, port, memory, log."""
-    from cdc.local import parts as local
+    from cdc.local import services as local
 
     found = local.status(local_home(context))
     if json:
@@ -125,7 +125,7 @@ def plugin(
 
 def _chosen(only: list[str] | None) -> "list[Part] | None":
     from cdc.core.errors import ConfigurationError
-    from cdc.local.parts import Part
+    from cdc.local.services import Part
 
     unknown = [name for name in only or () if name not in list(Part)]
     if unknown:

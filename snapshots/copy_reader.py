@@ -17,8 +17,8 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.columns.values.unsupported import Unfit
 from cdc.core.errors import PreconditionError, TableRewritten
 from cdc.core.table import Column, Table, may_be_text
-from snapshots.block import Field, Rows
-from snapshots.forms import form
+from snapshots.binary_copy import Field, Rows
+from snapshots.copy_types import form
 from snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"

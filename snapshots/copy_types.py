@@ -16,7 +16,7 @@ from cdc.columns.values.postgres_text import from_text, nearest_doubles
 from cdc.columns.values.timestamps import LAST_MICROSECOND, TOO_LATE
 from cdc.columns.values.unsupported import Unfit
 from cdc.core.table import MONEY, NUMERIC, Column, Kind
-from snapshots.block import Field, Uneven
+from snapshots.binary_copy import Field, Uneven
 
 EPOCH_DAYS: Final = 10_957
 """Postgres counts from 2000, Arrow from 1970."""

@@ -14,14 +14,14 @@ from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.endpoints import Endpoints, Part, Status, endpoints_at
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.jars import fetch
-from cdc.local.home import Home
+from cdc.local.launch_context import Site
 from cdc.local.progress import SILENT, Progress
 from cdc.local.running import processes
 from cdc.local.running.processes import Launch
 from cdc.local.running.startup import Candidate, start
 from cdc.local.servers import connect_worker, kafka_broker, opensearch_node, postgres
-from cdc.local.site import Site
 from cdc.local.state import neighbours, passwords, ports
+from cdc.local.state_dir import Home
 
 __all__ = ["Endpoints", "Home", "Part", "Status", "down", "endpoints", "status", "up", "wipe"]
 
