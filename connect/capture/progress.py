@@ -1,4 +1,4 @@
-"""Does the capture move while the source does? The rule, without I/O; `capture_look.py` asks the parts.
+"""Does the capture move while the source does? The rule, without I/O; `observation.py` asks the parts.
 
 The connector writes a heartbeat every `source.heartbeat_seconds`, which it then captures: that the log has had no new
 commit for longer has a reason. Nothing may move for a while although all is well, so a row is written then; only when

@@ -1,6 +1,6 @@
 """Can the capture go on from what the lake has? What was lost between source and log is told before it is built upon.
 
-The stream finds gaps by itself, in the log's own order (`capture_chain.py`); here the parts are asked how they stand.
+The stream finds gaps by itself, in the log's own order (`heartbeat_chain.py`); here the parts are asked how they stand.
 """
 
 import time
