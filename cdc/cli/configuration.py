@@ -7,11 +7,10 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
+from cdc.cli.options import Json
 
 VERSIONS = ("cdc-toolkit", "pyspark", "delta-spark", "deltalake", "pyarrow")
 """Distributions whose versions tell most about a failure."""
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:

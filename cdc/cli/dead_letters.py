@@ -6,14 +6,13 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
+from cdc.cli.options import Json, OnlyTables, Yes
 from cdc.core.plural import counted
 
 if TYPE_CHECKING:
     from cdc.run.dead_letters import Replayed
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Values = Annotated[bool, typer.Option("--values", help="Show keys and values, which are masked otherwise.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Places = Annotated[list[str], typer.Argument(help="As `list` names them: topic[partition]@offset.")]
 
 
@@ -69,7 +68,7 @@ def show(
 
 def replay(
     context: typer.Context,
-    table: Annotated[list[str] | None, typer.Option("--table", "-t", help="Only this one; repeat.")] = None,
+    table: OnlyTables = None,
     json: Json = False,
 ) -> None:
     """Apply what can be read by now.

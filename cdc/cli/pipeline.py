@@ -6,6 +6,7 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
+from cdc.cli.options import Json, OnlyFollowers, OnlyTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from cdc.config.settings import PipelineSettings
     from cdc.core.table import TableName
     from cdc.run.verify.report import Report
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +78,7 @@ def _named(settings: "PipelineSettings", option: str, names: "Sequence[str]") ->
 
 def follow(
     context: typer.Context,
-    follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
+    follower: OnlyFollowers = None,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop when the followers have what the source has now.")
     ] = False,
@@ -101,7 +100,7 @@ def follow(
 def submit(
     context: typer.Context,
     master: Annotated[str | None, typer.Option(help="The cluster; spark.master where left out.")] = None,
-    follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
+    follower: OnlyFollowers = None,
     until_caught_up: Annotated[bool, typer.Option("--until-caught-up", help="As `cdc follow` has it.")] = False,
     packages: Annotated[
         bool, typer.Option("--packages", help="Let the cluster resolve the jars instead of shipping ours.")
@@ -133,8 +132,8 @@ def submit(
 
 def verify(
     context: typer.Context,
-    follower: Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")] = None,
-    table: Annotated[list[str] | None, typer.Option("--table", "-t", help="Only this one; repeat.")] = None,
+    follower: OnlyFollowers = None,
+    table: OnlyTables = None,
     wait: Annotated[
         float | None,
         typer.Option(help="Seconds to wait for followers to reach the source; else 120, if they are followed here."),

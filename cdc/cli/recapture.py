@@ -1,13 +1,10 @@
 """`cdc recapture`: start the capture anew, under the same name, when something between source and log was lost."""
 
-from typing import Annotated
-
 import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from cdc.cli.options import Json, Yes
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 def recapture(
     context: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Start the capture anew, when history was lost.

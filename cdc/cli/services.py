@@ -1,6 +1,5 @@
 """`cdc up`, `cdc down`, `cdc parts`: the real parts as local processes."""
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,13 +8,13 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
+from cdc.cli.options import Json, Yes
 
 if TYPE_CHECKING:
     from cdc.local.services import Part
     from cdc.local.state_dir import Home
 
 Only = Annotated[list[str] | None, typer.Option("--only", help="postgres, kafka, connect or search; repeat for more.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 STATE = ".cdc"
 
 
@@ -62,36 +61,25 @@ def down(
     context: typer.Context,
     only: Only = None,
     wipe: Annotated[bool, typer.Option("--wipe", help="Remove their data as well; lakes stay.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Stop the local parts; no process of them is left.
 
-    Their data stays, unless it is to be wiped; the lakes stay even then, and are named.
+    Their data stays unless --wipe is given. Lakes stay in either case.
     """
-    from cdc.cli.kept import lakes
     from cdc.local import services as local
 
     home = local_home(context)
-    kept = [_shown(lake) for lake in lakes(home, Invocation.of(context).config)] if wipe else []
     if wipe:
-        stays = f" (not the lakes: {', '.join(kept)})" if kept else ""
-        output.confirm(f"remove all data of the local parts in {_short(home.path)}{stays}?", yes=yes)
+        output.confirm(f"remove all data of the local parts in {_short(home.path)} (lakes stay)?", yes=yes)
     stopped = local.down(home, _chosen(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     if wipe:
         local.wipe(home)
-        output.say(f"removed the data, ports, passwords and logs of the local parts in {_short(home.path)}")
-        _tell_kept(kept)
-
-
-def _tell_kept(lakes: list[str]) -> None:
-    """Say what is left, and what to do about it."""
-    from cdc.local.fetch.cache import cache_folder
-
-    for lake in lakes:
-        remove = "delete what lies there" if "://" in lake else f"rm -r {shlex.quote(lake)}"
-        output.say(f"kept the lake {lake} → {remove}, if it was copied from the Postgres that is gone now")
-    output.say(f"kept the configurations, and the downloads in {cache_folder()}")
+        output.say(
+            f"removed the data, ports, passwords and logs of the local parts in {_short(home.path)};"
+            " lakes, configurations and downloads stay"
+        )
 
 
 def parts(context: typer.Context, json: Json = False) -> None:
@@ -131,10 +119,6 @@ def _chosen(only: list[str] | None) -> "list[Part] | None":
     if unknown:
         raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Part)}")
     return [Part(name) for name in only] if only else None
-
-
-def _shown(lake: str) -> str:
-    return lake if "://" in lake else _short(Path(lake))
 
 
 def _short(path: Path) -> str:

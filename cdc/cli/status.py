@@ -7,12 +7,12 @@ import typer
 
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
+from cdc.cli.options import Json
 
 if TYPE_CHECKING:
     from cdc.run.status import FollowerState, Status
 
 NOT_COUNTED = "not counted"
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def register(app: typer.Typer) -> None:

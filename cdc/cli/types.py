@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from cdc.cli.options import Json
 
 
 def register(app: typer.Typer) -> None:

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from cdc.cli import output
+from cdc.cli.options import Json
 from cdc.cli.services import local_home
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same writes.")]
 
 

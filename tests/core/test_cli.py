@@ -239,3 +239,16 @@ def test_a_reader_may_leave_early() -> None:
 
 def python_path() -> dict[str, str]:
     return {"PYTHONPATH": ":".join(filter(None, [str(Path(app.__file__).parents[2]), *sys.path]))}
+
+
+def test_wipe_leaves_lakes(folder: Path, capsys: Captured) -> None:
+    log = folder / ".cdc/lake/public/orders/_delta_log"
+    log.mkdir(parents=True)
+    assert main(["down", "--wipe", "--yes"]) == 0
+    assert log.is_dir()
+    assert "lakes, configurations and downloads stay" in capsys.readouterr().err
+
+
+def test_wipe_asks_first(capsys: Captured) -> None:
+    assert main(["down", "--wipe"]) == 8
+    assert "remove all data of the local parts in .cdc (lakes stay)?" in capsys.readouterr().err

@@ -1,0 +1,10 @@
+"""Options that several verbs share, so that they read the same in every `--help`."""
+
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+OnlyFollowers = Annotated[list[str] | None, typer.Option("--follower", "-f", help="Only this one; repeat.")]
+OnlyTables = Annotated[list[str] | None, typer.Option("--table", "-t", help="Only this one; repeat.")]
