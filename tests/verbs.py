@@ -11,12 +11,11 @@ from pyspark.sql import SparkSession
 from cdc.cli.output import PlainBars, say
 from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
-from cdc.run.copy.bootstrap import Outcome, bootstrap
-from cdc.run.copy.recapture import Outcome as Recaptured
-from cdc.run.copy.recapture import recapture
+from cdc.run.copy.bootstrap import BootstrapResult, bootstrap
+from cdc.run.copy.recapture import RecaptureResult, recapture
 from cdc.run.follow.follow import follow
 from cdc.run.pipeline import fed_followers
-from cdc.run.status import Collector
+from cdc.run.status import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify
 from tests.commands import LIMIT_SECONDS
@@ -24,12 +23,12 @@ from tests.pipelines import Pipeline
 from tests.waiting import until
 
 
-def booted(pipeline: Pipeline, spark: SparkSession, *again: str) -> Outcome:
+def booted(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:
     names = [TableName.parse(name) for name in again]
     return bootstrap(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0), names)
 
 
-def recapture_all(pipeline: Pipeline, spark: SparkSession) -> Recaptured:
+def recapture_all(pipeline: Pipeline, spark: SparkSession) -> RecaptureResult:
     """Start the capture anew, and copy all tables again."""
     return recapture(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0))
 
@@ -49,7 +48,7 @@ def caught_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str
 def problems(pipeline: Pipeline) -> list[str]:
     """What `status` finds wrong."""
     settings = pipeline.settings
-    found = Collector(settings, lambda: fed_followers(None, settings)).collect()
+    found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
     return [str(problem) for problem in found.problems]
 
 

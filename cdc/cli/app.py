@@ -30,15 +30,15 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     # the option is read before parsing, so that it also holds for what fails in parsing
     debug = "--debug" in arguments
     try:
-        with _ended_like_interrupted():
+        with _interrupt_on_sigterm():
             code = _invoke(arguments, verbs)
         # a closed pipe is met here at the latest; Python's own flush, at the end of the process, only complains of it
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        return _reader_gone()
+        return _end_quietly()
     except KeyboardInterrupt:
-        return _interrupted()
+        return _report_interrupt()
     except Exception as error:  # noqa: BLE001
         if debug:
             traceback.print_exception(error)
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
 
 
 @contextmanager
-def _ended_like_interrupted() -> Iterator[None]:
+def _interrupt_on_sigterm() -> Iterator[None]:
     """SIGTERM raises what Ctrl-C raises: Python would end at once, and leave what it has started."""
     # handlers can be set in Python's main thread only
     if threading.current_thread() is not threading.main_thread():
@@ -71,7 +71,7 @@ def build(verbs: Iterable[Register]) -> typer.Typer:
 def report(error: Exception) -> int:
     """Print what went wrong, one line a problem, and return the exit code."""
     if isinstance(error, CdcError):
-        return _report_ours(error)
+        return _report_cdc_error(error)
     if isinstance(error, typer.TyperException):
         output.say(f"error: {_one_line(error.format_message())} → {_help_for(error)}")
         return USAGE
@@ -84,7 +84,7 @@ def report(error: Exception) -> int:
     return UNEXPECTED
 
 
-def _report_ours(error: CdcError) -> int:
+def _report_cdc_error(error: CdcError) -> int:
     for line in error.lines:
         output.say(f"error: {_one_line(line)}")
     if error.offer:
@@ -103,7 +103,7 @@ def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
         raise
     # what typer makes of Ctrl-C
     if code == INTERRUPTED:
-        return _interrupted()
+        return _report_interrupt()
     return code if isinstance(code, int) else OK
 
 
@@ -130,9 +130,9 @@ def _global_options(
 
 
 def _print_version() -> None:
-    from cdc.cli.configuration import installed
+    from cdc.cli.configuration import read_version
 
-    output.data(f"cdc {installed('cdc-toolkit')}")
+    output.data(f"cdc {read_version('cdc-toolkit')}")
 
 
 def _help_for(error: typer.TyperException) -> str:
@@ -140,12 +140,12 @@ def _help_for(error: typer.TyperException) -> str:
     return f"run `{context.command_path if context else 'cdc'} --help`"
 
 
-def _interrupted() -> int:
+def _report_interrupt() -> int:
     output.say("interrupted")
     return INTERRUPTED
 
 
-def _reader_gone() -> int:
+def _end_quietly() -> int:
     """Whoever read our output has seen enough; what Python still flushes at its end goes nowhere.
 
     (Python manual, signal, "Note on SIGPIPE")

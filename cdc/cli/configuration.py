@@ -72,7 +72,7 @@ def schema() -> None:
 
 def version(json: Json = False) -> None:
     """Print the versions of the toolkit and of what it stands on."""
-    versions = {"python": python_version(), **{name: installed(name) for name in VERSIONS}}
+    versions = {"python": python_version(), **{name: read_version(name) for name in VERSIONS}}
     if json:
         output.as_json(versions)
     else:
@@ -85,7 +85,7 @@ def python_version() -> str:
     return platform.python_version()
 
 
-def installed(distribution: str) -> str:
+def read_version(distribution: str) -> str:
     """The version of an installed distribution, without importing it; `not installed` where it is not."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as version_of

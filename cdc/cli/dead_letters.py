@@ -10,7 +10,7 @@ from cdc.cli.options import Json, OnlyTables, Yes
 from cdc.core.plural import counted
 
 if TYPE_CHECKING:
-    from cdc.run.dead_letters import Replayed
+    from cdc.run.dead_letters import ReplayResult
 
 Values = Annotated[bool, typer.Option("--values", help="Show keys and values, which are masked otherwise.")]
 Places = Annotated[list[str], typer.Argument(help="As `list` names them: topic[partition]@offset.")]
@@ -19,25 +19,30 @@ Places = Annotated[list[str], typer.Argument(help="As `list` names them: topic[p
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     verbs = typer.Typer(no_args_is_help=True, help="Messages that could not be applied.")
-    verbs.command("list")(listed)
+    verbs.command("list")(list_keys)
     verbs.command("show")(show)
     verbs.command("replay")(replay)
     verbs.command("drop")(drop)
     app.add_typer(verbs, name="dead-letters")
 
 
-def listed(context: typer.Context, json: Json = False, values: Values = False) -> None:
+def list_keys(context: typer.Context, json: Json = False, values: Values = False) -> None:
     """List the keys that are held, and why."""
     settings = Invocation.of(context).settings
-    from cdc.run.dead_letters import listed as found
-    from cdc.run.dead_letters import shown
+    from cdc.run.dead_letters import list_held_keys, render_text
 
-    held = found(settings)
+    held = list_held_keys(settings)
     if json:
         output.as_json([each.as_json(values=values) for each in held])
         return
     rows = [
-        (str(each.table), shown(each.key, values=values) or "(none)", len(each.places), each.places[0], each.reason)
+        (
+            str(each.table),
+            render_text(each.key, values=values) or "(none)",
+            len(each.places),
+            each.places[0],
+            each.reason,
+        )
         for each in held
     ]
     output.table(("table", "key", "messages", "first", "reason"), rows)
@@ -48,16 +53,16 @@ def show(
 ) -> None:
     """Show one message, its values masked."""
     settings = Invocation.of(context).settings
-    from cdc.run.dead_letters import letter_at, shown
+    from cdc.run.dead_letters import find_letter, render_text
 
-    letter = letter_at(settings, place)
+    letter = find_letter(settings, place)
     message = letter.message
     found = {
         "table": str(letter.table),
         "place": letter.place,
         "reason": message.refusal.reason,
-        "key": shown(message.key, values=values),
-        "value": shown(message.value, values=values),
+        "key": render_text(message.key, values=values),
+        "value": render_text(message.value, values=values),
     }
     if json:
         output.as_json(found)
@@ -79,7 +84,7 @@ def replay(
     from cdc.core.table import TableName
     from cdc.run.dead_letters import replay as run
 
-    _told(run(settings, [TableName.parse(name) for name in table or ()]), json)
+    _print_result(run(settings, [TableName.parse(name) for name in table or ()]), json)
 
 
 def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = False) -> None:
@@ -91,14 +96,16 @@ def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = 
     output.confirm(f"Drop what cannot be read of the keys of {counted(len(places), 'message')}?", yes=yes)
     from cdc.run.dead_letters import drop as run
 
-    _told(run(settings, places), json)
+    _print_result(run(settings, places), json)
 
 
-def _told(done: "Replayed", json: bool) -> None:
-    from cdc.run.dead_letters import shown
+def _print_result(done: "ReplayResult", json: bool) -> None:
+    from cdc.run.dead_letters import render_text
 
     if json:
-        stay = [{"table": str(name), "key": shown(key, values=False), "reason": why} for name, key, why in done.stay]
+        stay = [
+            {"table": str(name), "key": render_text(key, values=False), "reason": why} for name, key, why in done.stay
+        ]
         output.as_json({"applied": done.applied, "stay": stay})
         return
     output.say(f"{counted(done.applied, 'message')} settled; followers behind the lake have them with its next cut")

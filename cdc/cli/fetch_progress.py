@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def downloads_shown() -> Iterator[Progress]:
+def open_download_progress() -> Iterator[Progress]:
     """A progress for `cdc.local`: a bar of bytes on a terminal, a line a part elsewhere."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield LineProgress()
         return
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Rich
@@ -25,10 +25,10 @@ def downloads_shown() -> Iterator[Progress]:
     with Rich(
         TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
     ) as bars:
-        yield Bar(bars)
+        yield BarProgress(bars)
 
 
-class Lines:
+class LineProgress:
     """A line for each thing that happens."""
 
     def downloading(self, what: str, size: int) -> None:
@@ -44,7 +44,7 @@ class Lines:
         output.say(f"{part}: {what}")
 
 
-class Bar(Lines):
+class BarProgress(LineProgress):
     """One bar that moves, and the steps above it."""
 
     def __init__(self, bars: "Rich") -> None:

@@ -42,11 +42,11 @@ def bootstrap(
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
     from cdc.run.copy.bootstrap import bootstrap as run
-    from cdc.run.spark.errors import failures_of
+    from cdc.run.spark.errors import translate_errors
 
-    tables = _named(settings, "--again", again or ())
-    with output.progress() as bars, failures_of("the bootstrap"):
-        outcome = run(settings, _starter(settings, "bootstrap"), output.say, bars, tables)
+    tables = _parse_tables(settings, "--again", again or ())
+    with output.progress() as bars, translate_errors("the bootstrap"):
+        outcome = run(settings, _spark_starter(settings, "bootstrap"), output.say, bars, tables)
     if json:
         output.as_json(
             {
@@ -65,7 +65,7 @@ def bootstrap(
         output.table(("table", "copied rows", "bookmark"), rows)
 
 
-def _named(settings: "PipelineSettings", option: str, names: "Sequence[str]") -> "list[TableName]":
+def _parse_tables(settings: "PipelineSettings", option: str, names: "Sequence[str]") -> "list[TableName]":
     from cdc.core.errors import ConfigurationError
     from cdc.core.table import TableName
 
@@ -89,12 +89,12 @@ def follow(
     """
     settings = Invocation.of(context).settings
     from cdc.run.follow.follow import follow as run
-    from cdc.run.pipeline import chosen
-    from cdc.run.spark.errors import failures_of
+    from cdc.run.pipeline import select_followers
+    from cdc.run.spark.errors import translate_errors
 
-    names = chosen(settings, follower or [])
-    with failures_of("following"):
-        run(settings, _starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+    names = select_followers(settings, follower or [])
+    with translate_errors("following"):
+        run(settings, _spark_starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(
@@ -116,16 +116,16 @@ def submit(
     import shlex
     from pathlib import Path
 
-    from cdc.run.pipeline import chosen
-    from cdc.run.submit import Submission, archive
+    from cdc.run.pipeline import select_followers
+    from cdc.run.submit import Submission, build_archive
     from cdc.run.submit import submit as run
 
-    names = chosen(settings, follower or [])
+    names = select_followers(settings, follower or [])
     arguments = ["--config", str(own.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
     arguments += ["--until-caught-up"] if until_caught_up else []
     job = Submission(master or settings.spark.master, arguments, packages)
     if print_only:
-        output.data(shlex.join(job.command(settings, archive(Path(settings.pipeline.state) / "submit"))))
+        output.data(shlex.join(job.command(settings, build_archive(Path(settings.pipeline.state) / "submit"))))
         return
     raise typer.Exit(run(settings, job))
 
@@ -147,13 +147,13 @@ def verify(
     """
     settings = Invocation.of(context).settings
     from cdc.core.errors import DivergenceError, PreconditionError
-    from cdc.run.pipeline import chosen
-    from cdc.run.spark.errors import failures_of
+    from cdc.run.pipeline import select_followers
+    from cdc.run.spark.errors import translate_errors
     from cdc.run.verify.verify import verify as run
 
-    names, tables = chosen(settings, follower or []), _named(settings, "--table", table or ())
-    with failures_of("the comparison"):
-        report = run(settings, _starter(settings, "verify"), names, wait, keys, tables)
+    names, tables = select_followers(settings, follower or []), _parse_tables(settings, "--table", table or ())
+    with translate_errors("the comparison"):
+        report = run(settings, _spark_starter(settings, "verify"), names, wait, keys, tables)
     if json:
         output.as_json(report.as_json())
     else:
@@ -166,12 +166,12 @@ def verify(
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
 
 
-def _starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
+def _spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
     """How a verb starts Spark, once it has checked what can be checked without; what takes long in it is said."""
-    from cdc.cli.fetch_progress import Lines
-    from cdc.run.pipeline import spark_session
+    from cdc.cli.fetch_progress import LineProgress
+    from cdc.run.pipeline import build_spark_session
 
-    return lambda: spark_session(settings, verb, progress=Lines())
+    return lambda: build_spark_session(settings, verb, progress=LineProgress())
 
 
 def show_report(report: "Report") -> None:

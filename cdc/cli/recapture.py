@@ -26,15 +26,15 @@ def recapture(
     from cdc.core.position import format_lsn
     from cdc.run.copy.recapture import plan_recapture
     from cdc.run.copy.recapture import recapture as run
-    from cdc.run.pipeline import spark_session
-    from cdc.run.spark.errors import failures_of
+    from cdc.run.pipeline import build_spark_session
+    from cdc.run.spark.errors import translate_errors
 
-    with failures_of("the recapture"):
+    with translate_errors("the recapture"):
         for line in plan_recapture(settings).lines():
             output.say(line)
         output.confirm(f"start the capture of pipeline {settings.pipeline.name} anew?", yes=yes)
         with output.progress() as bars:
-            done = run(settings, lambda: spark_session(settings, "recapture"), output.say, bars)
+            done = run(settings, lambda: build_spark_session(settings, "recapture"), output.say, bars)
     if json:
         copied = {str(name): rows for name, rows in done.copied.items()}
         output.as_json({"lsn": format_lsn(done.lsn), "copied": copied})

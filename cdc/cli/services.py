@@ -38,11 +38,11 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
 
     Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, as processes of yours, without Docker.
     """
-    from cdc.cli.fetch_progress import downloads_shown
+    from cdc.cli.fetch_progress import open_download_progress
     from cdc.local import services as local
 
-    with downloads_shown() as progress:
-        found = local.up(local_home(context), _chosen(only), progress)
+    with open_download_progress() as progress:
+        found = local.up(local_home(context), _parse_services(only), progress)
     if json:
         output.as_json({**asdict(found), "postgres_password": str(found.postgres_password.file)})
     else:
@@ -72,7 +72,7 @@ def down(
     home = local_home(context)
     if wipe:
         output.confirm(f"remove all data of the local parts in {_short(home.path)} (lakes stay)?", yes=yes)
-    stopped = local.down(home, _chosen(only))
+    stopped = local.down(home, _parse_services(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     if wipe:
         local.wipe(home)
@@ -104,14 +104,14 @@ def plugin(
 
     It sends as text what Debezium cannot hold whole: arrays, intervals, ranges, composites. Those of `cdc up` have it.
     """
-    from cdc.cli.fetch_progress import downloads_shown
+    from cdc.cli.fetch_progress import open_download_progress
     from cdc.local.connect_jar import written_to
 
-    with downloads_shown() as progress:
+    with open_download_progress() as progress:
         output.data(str(written_to(folder, progress)))
 
 
-def _chosen(only: list[str] | None) -> "list[Part] | None":
+def _parse_services(only: list[str] | None) -> "list[Part] | None":
     from cdc.core.errors import ConfigurationError
     from cdc.local.services import Part
 

@@ -34,9 +34,9 @@ def status(
     """
     settings = Invocation.of(context).settings
     from cdc.run.pipeline import fed_followers
-    from cdc.run.status import Collector
+    from cdc.run.status import StatusCollector
 
-    found = Collector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
+    found = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
         output.as_json(found.as_json())
     else:

@@ -11,10 +11,10 @@ from cdc.cli.options import Json
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("types")(types)
+    app.command("types")(describe_types)
 
 
-def types(
+def describe_types(
     json: Json = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of Markdown.")] = False,
 ) -> None:
@@ -22,13 +22,12 @@ def types(
 
     In the lake and in the index, and within which bounds its values are exact.
     """
-    from cdc.run.type_table import markdown
-    from cdc.run.type_table import types as known
+    from cdc.run import type_table
 
     if json:
-        output.as_json([asdict(row) for row in known()])
+        output.as_json([asdict(row) for row in type_table.describe_types()])
     elif as_markdown:
-        output.data(markdown())
+        output.data(type_table.to_markdown())
     else:
-        rows = [(row.postgres, row.delta, row.search, row.exact) for row in known()]
+        rows = [(row.postgres, row.delta, row.search, row.exact) for row in type_table.describe_types()]
         output.table(("Postgres", "Delta", "index", "values"), rows)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Position
-from cdc.run.follow.follow import Say, follow, mark
+from cdc.run.follow.follow import Say, follow, mark_source_end
 from cdc.run.pipeline import delta_follower, fed_followers
 
 POLL_SECONDS = 0.2
@@ -45,7 +45,7 @@ class Following:
 
         Raises what stopped the followers, or PreconditionError when they take longer than `patience` seconds.
         """
-        target, began = mark(self._settings), time.monotonic()
+        target, began = mark_source_end(self._settings), time.monotonic()
         took: dict[str, float] = {}
         while len(took) < len(self._positions):
             for name in self._positions.keys() - took.keys():

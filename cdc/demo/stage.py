@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from cdc.cli.fetch_progress import downloads_shown
+from cdc.cli.fetch_progress import open_download_progress
 from cdc.config import init
 from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
@@ -45,7 +45,7 @@ class Stage:
 
 def parts_up(home: Home) -> Endpoints:
     """Bring every local part up, and tell how; raises as `cdc.local.services.up` does."""
-    with downloads_shown() as progress:
+    with open_download_progress() as progress:
         return parts.up(home, None, progress)
 
 

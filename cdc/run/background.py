@@ -6,7 +6,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def beside(work: Callable[[threading.Event], None], name: str, patience: float | None = None) -> Iterator[None]:
+def run_in_background(
+    work: Callable[[threading.Event], None], name: str, patience: float | None = None
+) -> Iterator[None]:
     """`work` is done for as long as the context lasts; it ends soon after its event is set.
 
     What it is at then is waited for, `patience` seconds at most where there is a bound; it goes with the process.

@@ -11,7 +11,7 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
-from cdc.run.lease import lease
+from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
 from connect.capture.connector import placeholder
 from sinks.lake.follower import DeltaFollower
@@ -32,29 +32,29 @@ class HeldKey:
     def as_json(self, *, values: bool) -> dict[str, Any]:
         return {
             "table": str(self.table),
-            "key": shown(self.key, values=values),
+            "key": render_text(self.key, values=values),
             "reason": self.reason,
             "messages": list(self.places),
         }
 
 
-def listed(settings: PipelineSettings) -> list[HeldKey]:
+def list_held_keys(settings: PipelineSettings) -> list[HeldKey]:
     """What is held, key by key, in the order of the log."""
     found: dict[tuple[TableName, bytes | None, str], list[DeadLetter]] = {}
     for letter in delta_follower(settings).letters():
         key = letter.message.key
         found.setdefault((letter.table, key, "" if key is not None else letter.place), []).append(letter)
     return [
-        HeldKey(table, key, _reason(letters), tuple(letter.place for letter in letters))
+        HeldKey(table, key, _first_reason(letters), tuple(letter.place for letter in letters))
         for (table, key, _), letters in found.items()
     ]
 
 
-def _reason(letters: Sequence[DeadLetter]) -> str:
+def _first_reason(letters: Sequence[DeadLetter]) -> str:
     return next((each for each in letters if not each.message.waits), letters[0]).message.refusal.reason
 
 
-def letter_at(settings: PipelineSettings, place: str) -> DeadLetter:
+def find_letter(settings: PipelineSettings, place: str) -> DeadLetter:
     """The letter at a place of the log; raises ConfigurationError when there is none."""
     for letter in delta_follower(settings).letters():
         if letter.place == place:
@@ -62,7 +62,7 @@ def letter_at(settings: PipelineSettings, place: str) -> DeadLetter:
     raise ConfigurationError(f"there is no dead letter at {place}", "`cdc dead-letters list` names them")
 
 
-def shown(text: bytes | None, *, values: bool) -> str | None:
+def render_text(text: bytes | None, *, values: bool) -> str | None:
     """A message, or its key, as it is printed: with `values`, or with their places only.
 
     What is no JSON is all value.
@@ -72,36 +72,36 @@ def shown(text: bytes | None, *, values: bool) -> str | None:
     if values:
         return text.decode(errors="backslashreplace")
     try:
-        return msgspec.json.encode(_masked(msgspec.json.decode(text))).decode()
+        return msgspec.json.encode(_mask(msgspec.json.decode(text))).decode()
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return f"{MASK} ({len(text)} bytes)"
 
 
-def _masked(value: Any) -> Any:
+def _mask(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _masked(each) for name, each in value.items()}
-    return [_masked(each) for each in value] if isinstance(value, list) else MASK
+        return {name: _mask(each) for name, each in value.items()}
+    return [_mask(each) for each in value] if isinstance(value, list) else MASK
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """What a replay has done: messages applied, and keys that stay held, each with the reason."""
 
     applied: int
     stay: tuple[tuple[TableName, bytes, str], ...]
 
 
-def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> Replayed:
+def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> ReplayResult:
     """Apply the letters of these tables, of all where none is named, whose keys can be read by now."""
-    with lease(settings, settings.delta[0]):
+    with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
         letters = [letter for letter in follower.letters() if not tables or letter.table in tables]
-        return _replayed(settings, follower, letters, {})
+        return _replay_letters(settings, follower, letters, {})
 
 
-def drop(settings: PipelineSettings, places: Sequence[str]) -> Replayed:
+def drop(settings: PipelineSettings, places: Sequence[str]) -> ReplayResult:
     """Give up what cannot be read of the keys of these messages, and apply what waits behind it."""
-    with lease(settings, settings.delta[0]):
+    with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
         letters = follower.letters()
         chosen = [letter for letter in letters if letter.place in places]
@@ -112,15 +112,15 @@ def drop(settings: PipelineSettings, places: Sequence[str]) -> Replayed:
         for letter in chosen:
             if letter.message.key is not None:
                 given_up.setdefault(letter.table, set()).add(letter.message.key)
-        return _replayed(settings, follower, [letter for letter in chosen if letter.table in given_up], given_up)
+        return _replay_letters(settings, follower, [letter for letter in chosen if letter.table in given_up], given_up)
 
 
-def _replayed(
+def _replay_letters(
     settings: PipelineSettings,
     follower: DeltaFollower,
     letters: Sequence[DeadLetter],
     given_up: dict[TableName, set[bytes]],
-) -> Replayed:
+) -> ReplayResult:
     # those of a stopped table wait for its copy
     waiting = {stop.name: str(stop) for stop in follower.stopped()}
     # what lies between such a copy and the position would pass for applied
@@ -134,4 +134,4 @@ def _replayed(
             found = follower.replay(name, decoder, given_up.get(name, ()))
             applied += len(found.letters)
             stay |= {(name, key): reason for key, reason in found.stay.items()}
-    return Replayed(applied, tuple((name, key, reason) for (name, key), reason in stay.items()))
+    return ReplayResult(applied, tuple((name, key, reason) for (name, key), reason in stay.items()))

@@ -26,7 +26,7 @@ SUBMITTED = "CDC_SUBMITTED"
 """Set in the environment of a driver under `spark-submit`: master and class path are there already."""
 
 
-def spark_session(
+def build_spark_session(
     settings: PipelineSettings, name: str, *, brief: bool = False, progress: Progress = SILENT
 ) -> SparkSession:
     """The session of one verb, `brief` as `Launch` has it; under `spark-submit`, the one that it was submitted with.
@@ -35,7 +35,7 @@ def spark_session(
     """
     title, access = f"cdc {name} {settings.pipeline.name}", settings.delta[1].access
     if SUBMITTED in os.environ:
-        started = session.submitted(title, spark_conf(settings))
+        started = session.build_submitted(title, spark_conf(settings))
     else:
         started = session.build(title, _launch(settings, brief, progress), spark_conf(settings))
     if access is not None:
@@ -50,7 +50,7 @@ def spark_conf(settings: PipelineSettings) -> dict[str, str]:
     return {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
 
 
-def lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> list[Path]:
+def fetch_lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> list[Path]:
     """The jars that Spark needs to reach the lake, beside those of every pipeline."""
     return [] if settings.delta[1].access is None else [*fetch(s3a.JARS, progress=progress)]
 
@@ -59,7 +59,7 @@ def _launch(settings: PipelineSettings, brief: bool, progress: Progress) -> sess
     spark = settings.spark
     state = Path(settings.pipeline.state)
     log = state / "logs" / "spark.log"
-    jars = [str(jar) for jar in (*spark_jars(progress=progress), *lake_jars(settings, progress))]
+    jars = [str(jar) for jar in (*spark_jars(progress=progress), *fetch_lake_jars(settings, progress))]
     progress.step("spark", f"starting, with {spark.master}")
     return session.Launch(spark.master, spark.driver_memory, jars, log, brief, open_scratch(state))
 
@@ -93,7 +93,7 @@ def feed_of(
     return LakeFeed(spark, lake_of(settings), recent, holds, fits)
 
 
-def chosen(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
+def select_followers(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
     """The followers of these names, all where none is named; raises ConfigurationError for an unknown one."""
     for name in names:
         if name not in settings.followers:

@@ -28,7 +28,7 @@ class Bars(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SaidBars:
+class LineBars:
     """A bar as lines among others, one every so many seconds."""
 
     say: Callable[[str], None]

@@ -23,7 +23,7 @@ def open_scratch(state: Path) -> Path:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # alone: a folder whose lock is not taken yet looks like one that was left
         with FileLock(parent / _LOCK):
-            _sweep(parent)
+            _delete_abandoned(parent)
             folder = Path(tempfile.mkdtemp(dir=parent))
             lock = FileLock(folder / _LOCK)
             lock.acquire()
@@ -32,7 +32,7 @@ def open_scratch(state: Path) -> Path:
     return _held[parent][0]
 
 
-def _sweep(parent: Path) -> None:
+def _delete_abandoned(parent: Path) -> None:
     for folder in (path for path in parent.iterdir() if path.is_dir()):
         try:
             with FileLock(folder / _LOCK, timeout=0):

@@ -30,7 +30,7 @@ class StopEvent(threading.Event):
 
 
 @contextmanager
-def stopped_by_signals(stopping: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
+def stop_on_signals(stopping: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM lets the batch at hand end; the second one is the usual kind."""
 
     def stop(number: int, frame: FrameType | None) -> None:

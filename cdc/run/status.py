@@ -20,11 +20,11 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, ends_in, log_bounds
 from cdc.run.capture.continuity import check_continuity
-from cdc.run.capture.lag import Lag, Yardstick
-from cdc.run.lease import problem_of
+from cdc.run.capture.lag import Lag, LagMeter
+from cdc.run.lease import read_problem
 from cdc.run.pipeline import delta_follower, lake_of
 from cdc.run.tables import problems as left_behind
-from cdc.run.tables.selection import followed_names, held_names
+from cdc.run.tables.selection import list_followed, list_held_by
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import look_up, trouble
 from connect.capture.observation import CaptureLook, observed
@@ -97,7 +97,7 @@ class Status:
                 "lsn": format_lsn(self.source_lsn) if self.source_lsn is not None else None,
                 "rows": dict(self.source_rows),
             },
-            "slot": _slot_json(self.slot),
+            "slot": _slot_to_json(self.slot),
             "log": self._log_json(),
             "connector": dict(self.connector) if self.connector else None,
             "followers": {name: state.as_json() for name, state in self.followers.items()},
@@ -120,7 +120,7 @@ class Status:
 T = TypeVar("T")
 
 
-class Collector:
+class StatusCollector:
     """Asks every part once, and notes what does not answer.
 
     `exact` counts rows where it takes long, too: large tables of the source, and latest logs.
@@ -142,7 +142,7 @@ class Collector:
     def collect(self) -> Status:
         """Everything, as it stands now."""
         lake = self._lake
-        self._tables = self._asked(partial(followed_names, self._settings, lake)) or self._settings.selection.names
+        self._tables = self._asked(partial(list_followed, self._settings, lake)) or self._settings.selection.names
         cut = self._asked(Cuts(lake_of(self._settings)).last)
         self._lsn, rows, state = self._asked(partial(self._source, cut)) or (None, {}, None)
         fed = self._asked(self._fed) or {}
@@ -157,7 +157,7 @@ class Collector:
         }
         self._note_tables(lake, fed)
         self._note_standing_still(positions)
-        yardstick = Yardstick(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
+        yardstick = LagMeter(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
         followers = {
             name: FollowerState(
                 at, counts[name], yardstick.lag(at), self._silent.get(name), self._not_counted(name, counts[name])
@@ -171,19 +171,19 @@ class Collector:
 
     def _note_tables(self, lake: DeltaFollower, fed: Mapping[str, FedFollower]) -> None:
         """Note the tables that are followed no further, or not yet, and those that have dead letters."""
-        for tell in (left_behind.stopped, left_behind.waiting):
+        for tell in (left_behind.describe_stops, left_behind.describe_uncopied):
             for problem in self._asked(partial(tell, self._settings, lake)) or ():
                 self._note(problem)
         for follower, each in fed.items():
-            for problem in self._asked(partial(left_behind.stopped_in, self._settings, follower, each)) or ():
+            for problem in self._asked(partial(left_behind.describe_stops_in, self._settings, follower, each)) or ():
                 self._note(problem)
         for name, (keys, letters) in (self._asked(lake.held) or {}).items():
-            self._note(left_behind.held(name, keys, letters))
+            self._note(left_behind.describe_held_keys(name, keys, letters))
 
     def _note_standing_still(self, followers: Iterable[str]) -> None:
         """Note what whoever follows them on this machine waits for."""
         for name in followers:
-            if problem := problem_of(self._settings, name):
+            if problem := read_problem(self._settings, name):
                 self._note(type(problem)(f"follower {name} does not go on: {problem.what}", problem.remedy))
                 self._silent.setdefault(name, problem.what)
 
@@ -213,7 +213,7 @@ class Collector:
             for refusal in unread.values():
                 self._note(refusal)
             rows = {
-                str(table): None if table in unread else _source_rows(connection, table, exact=self._exact)
+                str(table): None if table in unread else _count_source_rows(connection, table, exact=self._exact)
                 for table in self._tables
             }
             state = slot.state(connection, settings.source.slot)
@@ -272,10 +272,12 @@ class Collector:
             return ends_in(reader, topic, start, end, log_start)
 
     def _held(self, cut: Cut | None) -> dict[str, int | None]:
-        return {str(table): self._asked(partial(_lake_rows, self._settings, table, cut)) for table in self._tables}
+        return {
+            str(table): self._asked(partial(_count_lake_rows, self._settings, table, cut)) for table in self._tables
+        }
 
     def _counts(self, name: str, follower: FedFollower) -> dict[str, int | None]:
-        held = self._asked(partial(held_names, self._settings, self._lake, [name])) or ()
+        held = self._asked(partial(list_held_by, self._settings, self._lake, [name])) or ()
         return {
             str(table): self._asked(partial(follower.count, table, exact=self._exact))
             for table in self._tables
@@ -283,7 +285,7 @@ class Collector:
         }
 
 
-def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> int | None:
+def _count_source_rows(connection: Connection, table: TableName, *, exact: bool) -> int | None:
     name = sql.Identifier(table.schema, table.table)
     found = connection.execute(_ESTIMATE, (name.as_string(connection),)).fetchone()
     if found is None or (found[0] > EXACT_BELOW and not exact):
@@ -294,13 +296,13 @@ def _source_rows(connection: Connection, table: TableName, *, exact: bool) -> in
     return int(counted[0]) if counted else None
 
 
-def _lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) -> int | None:
+def _count_lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) -> int | None:
     if cut is None or str(table) not in cut.versions:
         return None
     return LakeFeed(None, lake_of(settings)).row_count(table, cut)
 
 
-def _slot_json(found: slot.SlotState | None) -> dict[str, Any] | None:
+def _slot_to_json(found: slot.SlotState | None) -> dict[str, Any] | None:
     if found is None:
         return None
     confirmed, restart = found.confirmed_lsn, found.restart_lsn

@@ -19,7 +19,7 @@ import pyspark
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.local.fetch.jars import spark_jars, spark_packages
-from cdc.run.pipeline import SUBMITTED, lake_jars, spark_conf
+from cdc.run.pipeline import SUBMITTED, fetch_lake_jars, spark_conf
 from cdc.run.spark.session import FIXED
 
 PACKAGES = ("cdc", "connect", "sinks", "snapshots")
@@ -37,7 +37,7 @@ class Submission:
 
     def command(self, settings: PipelineSettings, packages: Path) -> list[str]:
         """The command line; `packages` is the archive of the toolkit's own code."""
-        jars = _jars(lake_jars(settings), resolve_packages=self.resolve_packages)
+        jars = _jar_options(fetch_lake_jars(settings), resolve_packages=self.resolve_packages)
         conf = {
             "spark.pyspark.python": sys.executable,
             **spark_conf(settings),
@@ -52,22 +52,22 @@ class Submission:
         return [str(_spark_submit()), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
 
 
-def _jars(of_lake: Sequence[Path], *, resolve_packages: bool) -> list[str]:
+def _jar_options(of_lake: Sequence[Path], *, resolve_packages: bool) -> list[str]:
     """How the jars get there. Those of a lake on an object store are always shipped: their POM asks for 686 MB."""
     if not resolve_packages:
-        return ["--jars", _joined([*spark_jars(), *of_lake])]
+        return ["--jars", _join_paths([*spark_jars(), *of_lake])]
     packages = spark_packages()
     excluded = ["--exclude-packages", ",".join(packages.excluded)]
-    return ["--packages", ",".join(packages.resolved), *excluded, "--jars", _joined([*packages.shipped, *of_lake])]
+    return ["--packages", ",".join(packages.resolved), *excluded, "--jars", _join_paths([*packages.shipped, *of_lake])]
 
 
-def _joined(jars: Sequence[Path]) -> str:
+def _join_paths(jars: Sequence[Path]) -> str:
     return ",".join(map(str, jars))
 
 
 def submit(settings: PipelineSettings, submission: Submission) -> int:
     """Run the job and wait for it; its exit code."""
-    packages = archive(Path(settings.pipeline.state) / "submit")
+    packages = build_archive(Path(settings.pipeline.state) / "submit")
     environment = {**os.environ, SUBMITTED: "1", "PYSPARK_PYTHON": sys.executable}
     try:
         return subprocess.run(submission.command(settings, packages), env=environment, check=False).returncode  # noqa: S603
@@ -75,20 +75,20 @@ def submit(settings: PipelineSettings, submission: Submission) -> int:
         raise CdcError(f"spark-submit cannot be started: {error.strerror}", "reinstall pyspark") from error
 
 
-def archive(folder: Path) -> Path:
+def build_archive(folder: Path) -> Path:
     """The toolkit's own packages as one zip for the workers."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "cdc-toolkit.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         for package in PACKAGES:
-            top = _folder_of(package)
+            top = _find_folder(package)
             for file in sorted(top.rglob("*")):
                 if file.is_file() and file.suffix != ".pyc":
                     packed.write(file, file.relative_to(top.parent))
     return path
 
 
-def _folder_of(package: str) -> Path:
+def _find_folder(package: str) -> Path:
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise CdcError(f"package {package} is not installed", "install the toolkit")

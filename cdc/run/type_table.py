@@ -30,7 +30,7 @@ WITHIN: Final[Mapping[Kind, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TypeRow:
     """A type of Postgres, the Delta type and the index's field that it becomes, and what of it is exact."""
 
     postgres: str
@@ -39,23 +39,23 @@ class Row:
     exact: str
 
 
-def types() -> list[Row]:
+def describe_types() -> list[TypeRow]:
     """One row a type; what has none of its own is in the last."""
     return [_row(name, column) for name, column in _columns()] + [
-        Row(
+        TypeRow(
             "by choice as text: numeric, date, timestamp, timestamptz, interval",
             "string",
             "double for numeric, else keyword",
             "exact, as the text that Postgres writes; infinities, NaN and years up to 294276, too",
         ),
-        Row(
+        TypeRow(
             "by choice as double: numeric",
             "double",
             "double",
             "the nearest double, of two the even one; what would become infinity is refused",
         ),
-        Row("any of these as an array", "array<…>", "the same", "exact with one dimension that is counted from 1"),
-        Row("a domain", "as what it restricts", "the same", "as what it restricts"),
+        TypeRow("any of these as an array", "array<…>", "the same", "exact with one dimension that is counted from 1"),
+        TypeRow("a domain", "as what it restricts", "the same", "as what it restricts"),
         _row("any other: inet, ranges, composites, hstore, pgvector, PostGIS, …", Column("", Kind.LITERAL)),
     ]
 
@@ -70,14 +70,16 @@ def _columns() -> Iterator[tuple[str, Column]]:
     yield "an enum", Column("", Kind.ENUM)
 
 
-def _row(name: str, column: Column) -> Row:
+def _row(name: str, column: Column) -> TypeRow:
     delta = "decimal(p,s)" if column.precision == 38 else str(delta_type(arrow_type(column)))
     # money has no NaN
     within = EXACT if column.type == MONEY else WITHIN.get(column.kind, EXACT)
-    return Row(name, delta, field_mapping(column)["type"], within)
+    return TypeRow(name, delta, field_mapping(column)["type"], within)
 
 
-def markdown() -> str:
+def to_markdown() -> str:
     """The rows as a table of Markdown."""
     head = ["| Postgres | Delta | index | values |", "|---|---|---|---|"]
-    return "\n".join([*head, *(f"| {row.postgres} | {row.delta} | {row.search} | {row.exact} |" for row in types())])
+    return "\n".join(
+        [*head, *(f"| {row.postgres} | {row.delta} | {row.search} | {row.exact} |" for row in describe_types())]
+    )

@@ -11,7 +11,7 @@ from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.run.follow.follow import follow
-from cdc.run.lease import attended, lease, problem_of
+from cdc.run.lease import hold_lease, is_lease_held, read_problem
 from cdc.run.verify.verify import verify
 from tests.waiting import until
 
@@ -47,11 +47,11 @@ def test_spark_is_not_started_for_that(settings: PipelineSettings) -> None:
 
 
 def test_a_follower_is_attended_while_its_lease_is_held(settings: PipelineSettings) -> None:
-    assert not attended(settings, "lake")
-    with lease(settings, "lake"):
-        assert attended(settings, "lake")
-        assert not attended(settings, "search")
-    assert not attended(settings, "lake")
+    assert not is_lease_held(settings, "lake")
+    with hold_lease(settings, "lake"):
+        assert is_lease_held(settings, "lake")
+        assert not is_lease_held(settings, "search")
+    assert not is_lease_held(settings, "lake")
 
 
 def test_looking_keeps_nobody_from_a_lease(settings: PipelineSettings) -> None:
@@ -59,40 +59,40 @@ def test_looking_keeps_nobody_from_a_lease(settings: PipelineSettings) -> None:
 
     def look() -> None:
         while not ended.is_set():
-            attended(settings, "lake")
+            is_lease_held(settings, "lake")
 
-    with lease(settings, "lake"):
+    with hold_lease(settings, "lake"):
         looking = threading.Thread(target=look)
         looking.start()
     try:
         for _ in range(20):
-            with lease(settings, "lake"):
+            with hold_lease(settings, "lake"):
                 pass
     finally:
         ended.set()
         looking.join()
-    until(lambda: not attended(settings, "lake"), "nobody holds it")
+    until(lambda: not is_lease_held(settings, "lake"), "nobody holds it")
 
 
 def test_a_holder_says_what_it_waits_for(settings: PipelineSettings) -> None:
     blocked = UnreachableError("the cluster is silent", "start it")
-    with lease(settings, "search") as held:
-        assert problem_of(settings, "search") is None
+    with hold_lease(settings, "search") as held:
+        assert read_problem(settings, "search") is None
         held.note(blocked)
-        found = problem_of(settings, "search")
+        found = read_problem(settings, "search")
         assert (type(found), str(found)) == (UnreachableError, str(blocked))
         held.note(None)
-        assert problem_of(settings, "search") is None
+        assert read_problem(settings, "search") is None
         held.note(blocked)
     # nobody waits any more
-    assert problem_of(settings, "search") is None
+    assert read_problem(settings, "search") is None
 
 
 def test_a_lease_whose_file_is_another_is_lost(settings: PipelineSettings) -> None:
-    with lease(settings, "search") as held:
+    with hold_lease(settings, "search") as held:
         assert held.check() is None
         held.lock.unlink()
         assert "was removed" in str(held.check())
-        with lease(settings, "search") as other:
+        with hold_lease(settings, "search") as other:
             assert other.check() is None
             assert "the lease of follower search is lost" in str(held.check())

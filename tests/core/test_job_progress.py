@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cdc.core.errors import UnreachableError
 from cdc.run.spark import job_progress
-from cdc.run.spark.job_progress import _Telling, counted
+from cdc.run.spark.job_progress import _CountedBar, track_count
 from tests.waiting import until
 
 COUNTS = st.integers(0, 50)
@@ -15,7 +15,7 @@ COUNTS = st.integers(0, 50)
 @given(COUNTS, st.lists(COUNTS, max_size=20), COUNTS)
 def test_a_bar_never_goes_back_nor_beyond_its_end(base: int, counts: list[int], rows: int) -> None:
     steps: list[int] = []
-    telling = _Telling(steps.append, rows, base)
+    telling = _CountedBar(steps.append, rows, base)
     for count in counts:
         telling.tell(count)
         assert all(step > 0 for step in steps)
@@ -26,7 +26,7 @@ def test_a_bar_never_goes_back_nor_beyond_its_end(base: int, counts: list[int], 
 
 def test_what_was_there_before_is_not_counted() -> None:
     steps: list[int] = []
-    telling = _Telling(steps.append, 10, 100)
+    telling = _CountedBar(steps.append, 10, 100)
     for count in (103, 0, 4):
         telling.tell(count)
     assert steps == [3, 1]
@@ -42,7 +42,7 @@ def test_a_count_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(job_progress, "COUNT_SECONDS", 0.01)
     asked: list[int] = []
     steps: list[int] = []
-    with counted(count, steps.append, 7):
+    with track_count(count, steps.append, 7):
         until(lambda: len(asked) > 4, "it is asked again after a failure")
     assert sum(steps) == 7
     assert len(steps) > 1

@@ -19,13 +19,13 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.runs import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.transaction_reader import NewEnds
-from cdc.run.capture.heartbeat_chain import CaptureChain
-from cdc.run.copy.resync import Renewal
+from cdc.run.capture.heartbeat_chain import HeartbeatChain
+from cdc.run.copy.resync import ResyncQueue
 from cdc.run.follow import lake_stream
-from cdc.run.follow.lake_stream import LakeStream, Readers, Watched
+from cdc.run.follow.lake_stream import LakeStream, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.schema_changes import SchemaChanges
-from cdc.run.follow.stop_requests import Stops
+from cdc.run.follow.stop_requests import StopRequests
 from connect.settings import SourceSettings
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.scan import Share, live_rows
@@ -112,7 +112,7 @@ class Stream(LakeStream):
         by_table = {t: inserts(t, [n for n, each in TRANSACTIONS.items() if each == t]) for t in (OLD, NEW)}
         log = LogInMemory({f"p.{t.name}": found for t, found in by_table.items()}, repeat({}))
         small = Interrupted(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
-        chain = CaptureChain(small, SOURCE, "p", Lsn(0), lambda lsn: True)
+        chain = HeartbeatChain(small, SOURCE, "p", Lsn(0), lambda lsn: True)
         self.follower, self.log = follower_of(lake), log
         super().__init__(
             self.follower,
@@ -120,7 +120,7 @@ class Stream(LakeStream):
             cast("SchemaChanges", NoChanges()),
             LogSettings(bootstrap="nowhere:9", prefix="p"),
             DeltaSettings(kind="delta", path=lake.path),
-            Watched(lambda progress: True, lambda text: None, Stops(), Renewal()),
+            LakeStreamHooks(lambda progress: True, lambda text: None, StopRequests(), ResyncQueue()),
         )
 
     def follow(self, *transactions: int) -> None:

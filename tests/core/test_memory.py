@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cdc.run.spark.arenas import bound_arenas, give_back
+from cdc.run.spark.arenas import limit_arenas, release_memory
 
 
 def resident_bytes() -> int:
@@ -15,12 +15,12 @@ def resident_bytes() -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where /proc tells what a process has")
 def test_what_was_let_go_is_given_back() -> None:
-    bound_arenas()
+    limit_arenas()
     # pieces that are no mappings of their own, below one that stays
     pieces = [bytearray(50_000) for _ in range(4000)]
     buffers = [pa.allocate_buffer(1_000_000) for _ in range(100)]
     kept, held = bytearray(50_000), resident_bytes()
     del pieces, buffers
-    give_back()
+    release_memory()
     assert held - resident_bytes() > 100_000_000
     assert kept

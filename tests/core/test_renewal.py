@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.run.copy.resync import Outcome, Renewal, rest_seconds
+from cdc.run.copy.resync import ResyncQueue, ResyncResult, backoff_seconds
 from tests.waiting import until
 
 UNFIT, SOUND = TableName("public", "unfit"), TableName("public", "sound")
@@ -14,7 +14,7 @@ INFINITE = PreconditionError("public.unfit: infinity", "update it")
 
 
 @contextmanager
-def running(renewal: Renewal, copy: Callable[[Collection[TableName]], Outcome]) -> Iterator[None]:
+def running(renewal: ResyncQueue, copy: Callable[[Collection[TableName]], ResyncResult]) -> Iterator[None]:
     done = threading.Event()
     thread = threading.Thread(target=renewal.run, args=(copy, lambda text: None, done))
     thread.start()
@@ -26,11 +26,11 @@ def running(renewal: Renewal, copy: Callable[[Collection[TableName]], Outcome]) 
 
 
 def test_what_was_copied_is_copied_again_while_another_rests() -> None:
-    renewal, tries = Renewal(), list[Collection[TableName]]()
+    renewal, tries = ResyncQueue(), list[Collection[TableName]]()
 
-    def copy(names: Collection[TableName]) -> Outcome:
+    def copy(names: Collection[TableName]) -> ResyncResult:
         tries.append(names)
-        return Outcome(frozenset(names) - {UNFIT}, frozenset(), INFINITE if UNFIT in names else None)
+        return ResyncResult(frozenset(names) - {UNFIT}, frozenset(), INFINITE if UNFIT in names else None)
 
     renewal.want([UNFIT, SOUND])
     with running(renewal, copy):
@@ -43,13 +43,13 @@ def test_what_was_copied_is_copied_again_while_another_rests() -> None:
 
 
 def test_what_is_wanted_again_during_a_try_is_copied_again() -> None:
-    renewal, tries = Renewal(), list[Collection[TableName]]()
+    renewal, tries = ResyncQueue(), list[Collection[TableName]]()
 
-    def copy(names: Collection[TableName]) -> Outcome:
+    def copy(names: Collection[TableName]) -> ResyncResult:
         tries.append(names)
         if len(tries) == 1:
             renewal.want([SOUND])
-        return Outcome(frozenset(names), frozenset(), None)
+        return ResyncResult(frozenset(names), frozenset(), None)
 
     renewal.want([SOUND])
     with running(renewal, copy):
@@ -58,12 +58,12 @@ def test_what_is_wanted_again_during_a_try_is_copied_again() -> None:
 
 
 def test_what_is_copied_elsewhere_is_never_pending() -> None:
-    renewal = Renewal(here=False)
+    renewal = ResyncQueue(here=False)
     renewal.want([SOUND])
     assert not renewal.is_pending
 
 
 def test_a_try_that_took_long_is_waited_for_long() -> None:
-    assert rest_seconds(0.5, alone=True) == 10
-    assert rest_seconds(60, alone=True) == 600
-    assert rest_seconds(60, alone=False) == 10
+    assert backoff_seconds(0.5, alone=True) == 10
+    assert backoff_seconds(60, alone=True) == 600
+    assert backoff_seconds(60, alone=False) == 10

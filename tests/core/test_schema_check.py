@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.run.tables.schema_check import difference
+from cdc.run.tables.schema_check import describe_difference
 
 ID, TOTAL, NOTE = Column("id", Kind.INTEGER), Column("total", Kind.DECIMAL, 10, 2), Column("note", Kind.TEXT, number=3)
 TABLE = Table(TableName("public", "t"), (ID, TOTAL, NOTE), ("id",))
 
 
 def test_the_same_table() -> None:
-    assert difference(TABLE, Table.from_json(TABLE.as_json())) is None
+    assert describe_difference(TABLE, Table.from_json(TABLE.as_json())) is None
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,6 @@ def test_the_same_table() -> None:
     ],
 )
 def test_what_has_changed_is_named(now: Table, told: str) -> None:
-    found = difference(TABLE, now)
+    found = describe_difference(TABLE, now)
     assert found is not None
     assert re.match(rf"public\.t has changed since it was copied: {told} → stop `cdc follow`", str(found))

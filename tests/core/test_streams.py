@@ -7,7 +7,7 @@ import pytest
 
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
 from cdc.run.follow import streams
-from cdc.run.follow.streams import Runner, Trouble
+from cdc.run.follow.streams import ProblemReporter, StreamRunner
 from cdc.run.spark.errors import SparkEndedError
 
 BLOCKED = PreconditionError("an index is blocked", "lift the block")
@@ -23,7 +23,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 class Play:
     """A stream that meets these failures, one a try, and then ends as one does that is told to stop."""
 
-    def __init__(self, failures: Sequence[Exception], trouble: Trouble | None = None) -> None:
+    def __init__(self, failures: Sequence[Exception], trouble: ProblemReporter | None = None) -> None:
         self._failures: Iterator[Exception] = iter(failures)
         self._trouble = trouble
 
@@ -38,9 +38,9 @@ class Play:
 def played(*failures: Exception, waits: bool) -> tuple[CdcError | None, list[str], list[CdcError | None]]:
     """How a runner ends, what it says, and what is told of its trouble."""
     said, told = list[str](), list[CdcError | None]()
-    trouble = Trouble(told.append) if waits else None
+    trouble = ProblemReporter(told.append) if waits else None
     play = Play(failures, trouble)
-    ended = Runner("search", lambda: play, threading.Event(), said.append, trouble).run()
+    ended = StreamRunner("search", lambda: play, threading.Event(), said.append, trouble).run()
     return ended, said, told
 
 

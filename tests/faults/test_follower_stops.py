@@ -14,7 +14,7 @@ from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import latest_topic
 from cdc.run.pipeline import fed_followers
-from cdc.run.status import Collector
+from cdc.run.status import StatusCollector
 from cdc.run.verify.report import Report
 from connect.source.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
@@ -45,7 +45,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def exit_code(pipeline: Pipeline) -> int:
     settings = pipeline.settings
-    return Collector(settings, lambda: fed_followers(None, settings)).collect().exit_code
+    return StatusCollector(settings, lambda: fed_followers(None, settings)).collect().exit_code
 
 
 def verdicts(report: Report) -> Mapping[str, Mapping[str, str]]:

@@ -63,7 +63,7 @@ def test_a_lake_that_is_no_more_is_missed(
     caught_up(pipeline, spark)
     shutil.rmtree(pipeline.settings.delta[1].path)
     # killed when the lake has its copy, before what follows it is filled
-    monkeypatch.setattr("cdc.run.copy.bootstrap._load_fed", killed)
+    monkeypatch.setattr("cdc.run.copy.bootstrap._fill_followers", killed)
     with pytest.raises(Killed):
         booted(pipeline, spark)
     with pytest.raises(HistoryLostError, match=r"no cut at offset.*`cdc bootstrap` fills it anew"):

@@ -10,7 +10,7 @@ from cdc.__main__ import main
 from cdc.columns.rows.compare import Comparison
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.run.dead_letters import drop, listed
+from cdc.run.dead_letters import drop, list_held_keys
 from cdc.run.pipeline import lake_of
 from sinks.lake.feed.feed import LakeFeed
 from tests.pipelines import MakePipeline
@@ -130,7 +130,7 @@ def test_a_value_that_comes_by_the_log_holds_its_key(make_pipeline: MakePipeline
     pipeline.run(*(f"UPDATE things SET v{n} = '{value}' WHERE id = {n}" for n, value in enumerate(tried.values())))
     pipeline.run(f"DELETE FROM things WHERE id = {len(tried)}")
     caught_up_but_for(pipeline, spark, "keys held")
-    held = sorted(listed(pipeline.settings), key=lambda each: each.key or b"")
+    held = sorted(list_held_keys(pipeline.settings), key=lambda each: each.key or b"")
     assert [each.key for each in held] == [b'{"id":%d}' % n for n in range(len(tried))]
     told = [each.reason for n, each in enumerate(held) if f"column v{n} holds " not in each.reason]
     assert told == []

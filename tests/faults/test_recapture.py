@@ -274,9 +274,9 @@ def test_a_recapture_that_was_broken_off_is_told_and_made_again(
 ) -> None:
     drop_slot(pipeline)
     for step in (
-        "cdc.run.copy.recapture._give_up_old_capture",
-        "cdc.run.copy.recapture._log_ends",
-        "cdc.run.copy.recapture._swapped",
+        "cdc.run.copy.recapture._drop_old_capture",
+        "cdc.run.copy.recapture._read_log_ends",
+        "cdc.run.copy.recapture._swap_copies",
     ):
         with monkeypatch.context() as patched:
             patched.setattr(step, kill)

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError, UnreachableError
-from cdc.run.spark.errors import failures_of
+from cdc.run.spark.errors import translate_errors
 
 
 def unreachable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -30,7 +30,7 @@ def lost(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 )
 def test_what_a_task_raises(spark: SparkSession, task: object, kind: type[Exception], line: str) -> None:
     frame = spark.range(1).mapInArrow(task, "id long")  # type: ignore[arg-type]
-    with pytest.raises(kind) as raised, failures_of("the copy"):
+    with pytest.raises(kind) as raised, translate_errors("the copy"):
         frame.collect()
     assert str(raised.value) == line
     assert isinstance(raised.value.__cause__, PySparkException)

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.run.tables.preflight import judged
+from cdc.run.tables.preflight import check_tables
 from cdc.run.verify.report import Report
 from connect.source import connection as source
 from tests.pipelines import MakePipeline, Pipeline
@@ -125,5 +125,5 @@ def test_a_key_that_does_not_tell_rows_apart(make_pipeline: MakePipeline, key: s
     pipeline.configure("  on_schema_change:", f"  keys: {{public.events: [{key}]}}\n  on_schema_change:")
     settings = pipeline.settings
     with source.connected(settings.source) as connection:
-        _, refusals = judged(connection, settings, settings.selection.names, set())
+        _, refusals = check_tables(connection, settings, settings.selection.names, set())
     assert any(told in str(refusal) for found in refusals.values() for refusal in found)

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import IncompleteError
 from cdc.run.pipeline import delta_follower, fed_followers
-from cdc.run.status import Collector
+from cdc.run.status import StatusCollector
 from connect.source.catalog import TablesRefusedError
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, following, problems, verified
@@ -102,7 +102,7 @@ def test_what_an_index_has_is_not_left_behind_in_silence(make_pipeline: MakePipe
 def followed(pipeline: Pipeline) -> dict[str, set[str]]:
     """The tables of which `status` counts rows, by follower."""
     settings = pipeline.settings
-    found = Collector(settings, lambda: fed_followers(None, settings)).collect()
+    found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
     return {name: set(map(str, state.rows)) for name, state in found.followers.items()}
 
 

@@ -14,9 +14,9 @@ from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.run.follow.follow import follow
-from cdc.run.lease import lease
+from cdc.run.lease import hold_lease
 from cdc.run.pipeline import fed_followers
-from cdc.run.status import Collector
+from cdc.run.status import StatusCollector
 from cdc.run.verify.verify import verify
 from sinks.lake.delta.other_writers import ENGINE
 from tests.pipelines import MakePipeline, Pipeline
@@ -120,7 +120,7 @@ def test_a_verification_that_nobody_follows_says_so_at_once(make_pipeline: MakeP
     until(lambda: lags(pipeline) == {"lake": 2, "search": 2, "latest": 2}, "the log has both changes")
     with pytest.raises(PreconditionError, match="follower lake lacks 2 changes and nobody follows it on this machine"):
         verify(settings, starts, tuple(settings.followers), None, 10)
-    with lease(settings, "search"), pytest.raises(SparkStarts):
+    with hold_lease(settings, "search"), pytest.raises(SparkStarts):
         verify(settings, starts, ("search",), None, 10)
     with pytest.raises(SparkStarts):
         verify(settings, starts, ("search",), 5.0, 10)
@@ -130,11 +130,11 @@ def test_a_verification_that_nobody_follows_says_so_at_once(make_pipeline: MakeP
 
 def lags(pipeline: Pipeline) -> dict[str, int | None]:
     settings = pipeline.settings
-    found = Collector(settings, lambda: fed_followers(None, settings)).collect()
+    found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
     return {name: state.lag.changes if state.lag else None for name, state in found.followers.items()}
 
 
 def test_a_second_follow_of_one_follower_is_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
-    with lease(pipeline.settings, "lake"), pytest.raises(RefusedError, match="already being followed by process"):
+    with hold_lease(pipeline.settings, "lake"), pytest.raises(RefusedError, match="already being followed by process"):
         follow(pipeline.settings, lambda: spark, ("lake",), say, until_caught_up=False)

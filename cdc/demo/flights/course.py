@@ -7,7 +7,7 @@ import psycopg
 from pyspark.sql import SparkSession
 
 from cdc.cli import output
-from cdc.cli.fetch_progress import Lines
+from cdc.cli.fetch_progress import LineProgress
 from cdc.demo import stage
 from cdc.demo.flights import data, traffic, workload
 from cdc.demo.flights.traffic import Written
@@ -16,7 +16,7 @@ from cdc.demo.stage import Play, Stage
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
-from cdc.run.pipeline import spark_session
+from cdc.run.pipeline import build_spark_session
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify
 
@@ -66,7 +66,7 @@ def play(home: Home, changes: int, seed: int) -> Outcome:
         with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
             loaded = _load(connection)
         with steps.step("bootstrap", f"cdc -c {stage.shown(on.config)} bootstrap: capture first, then the copies"):
-            spark = spark_session(on.settings, "demo", brief=True, progress=Lines())
+            spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress())
             copied = _bootstrap(on, spark)
         outcome = _live(steps, on, spark, connection, _Wish(changes, seed))
     steps.ended()

@@ -20,7 +20,7 @@ from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
 from cdc.run.follow.follow import follow
-from cdc.run.pipeline import spark_session
+from cdc.run.pipeline import build_spark_session
 from sinks.search.layout import index_name
 from sinks.search.settings import SearchSettings
 
@@ -42,7 +42,7 @@ def play(home: Home, pairs: int, seed: int) -> Outcome:
     with reported(), ThreadPoolExecutor(1) as waiting:
         make_table(on.dsn, TABLE.table)
         # Spark takes its time to start: that long the clients have been racing already
-        spark = waiting.submit(spark_session, on.settings, "race", brief=True)
+        spark = waiting.submit(build_spark_session, on.settings, "race", brief=True)
         dual = _dual_writes(steps, on, plan)
         through_log = _through_the_log(steps, on, plan, spark)
     steps.ended()

@@ -39,7 +39,7 @@ IsConfirmed = Callable[[Lsn], bool]
 """Can Debezium have confirmed this LSN, by what the log has?"""
 
 
-class CaptureChain:
+class HeartbeatChain:
     """Follows the heartbeats of one pipeline through the runs of one stream.
 
     `verifiable_from`: beats that committed before this LSN are in the log no more, and are not asked for.
@@ -47,7 +47,12 @@ class CaptureChain:
     """
 
     def __init__(
-        self, reader: RunReader, source: SourceSettings, pipeline: str, verifiable_from: Lsn, is_confirmed: IsConfirmed
+        self,
+        reader: RunReader,
+        source: SourceSettings,
+        pipeline: str,
+        verifiable_from: Lsn,
+        is_confirmed: IsConfirmed,
     ) -> None:
         self._reader = reader
         self._table = heartbeat_table(source)
@@ -73,7 +78,7 @@ class CaptureChain:
         chosen[beating] = True
         read = self._reader.read(run.where(chosen), [self._table], start)
         found = read.batch.changes[self._table.name]
-        beats = _beats(found.changes, found.ranks, self._pipeline, run)
+        beats = _to_beats(found.changes, found.ranks, self._pipeline, run)
         last = before.beat if self._is_taken_up else None
         self._is_taken_up = True
         digest = check_beats(beats, last, self._is_captured)
@@ -111,10 +116,10 @@ def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_confirmed: I
 def _check_slot(beat: Beat, is_confirmed: IsConfirmed) -> None:
     slot = beat.slot_lsn
     if slot is not None and not is_confirmed(slot):
-        raise _moved(slot)
+        raise _moved_slot_error(slot)
 
 
-def _moved(slot: Lsn) -> HistoryLostError:
+def _moved_slot_error(slot: Lsn) -> HistoryLostError:
     return HistoryLostError(
         f"the log lacks commits: the capture went on with its slot at {format_lsn(slot)}, and no commit of the log is"
         " at that LSN (somebody moved the slot, or made it anew, or the log lost its end)",
@@ -131,7 +136,7 @@ def _check_previous(beat: Beat, commit: Lsn, last: str | None) -> None:
         )
 
 
-def verifiable_from(reader: Reader, prefix: str, source: SourceSettings, position: Position) -> Lsn:
+def find_verifiable_lsn(reader: Reader, prefix: str, source: SourceSettings, position: Position) -> Lsn:
     """From which commit on the log has every heartbeat behind this position; 0 where it has all of them."""
     topic = change_topic(prefix, heartbeat_table(source).name)
     first = reader.beginning([topic])[topic].get(0, 0)
@@ -140,7 +145,7 @@ def verifiable_from(reader: Reader, prefix: str, source: SourceSettings, positio
     end = reader.end([topic])[topic].get(0, 0)
     # retention has passed this position: the oldest beat that is left is where the chain can be taken up again
     left = (record.value for record in reader.read(topic, 0, first, end) if record.value)
-    return next((Lsn(_envelope(each).source.lsn) for each in left), NEVER)
+    return next((Lsn(_decode_envelope(each).source.lsn) for each in left), NEVER)
 
 
 def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, position: Position) -> None:
@@ -153,13 +158,13 @@ def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, positio
         first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
         known = position.next_offsets.get(topic, {}).get(0, 0)
         records = [record.value for record in reader.read(topic, 0, max(first, known), end) if record.value]
-    beats = [*_own_beats(records, pipeline, position.lsn)]
+    beats = [*_read_own_beats(records, pipeline, position.lsn)]
     check_beats(beats, position.beat if first <= known else None, lambda lsn: True)
     starts = {beat.slot_lsn or 0 for each in beats if (beat := read_beat(each.text)) and beat.mark == START}
     confirmed = ConfirmedLsns(log, position.log_start)
     for lsn in sorted(starts):
         if not confirmed.include(Lsn(lsn)):
-            raise _moved(Lsn(lsn))
+            raise _moved_slot_error(Lsn(lsn))
 
 
 class _Source(msgspec.Struct):
@@ -178,18 +183,18 @@ class _Envelope(msgspec.Struct):
     after: _Row | None = None
 
 
-_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
-def _own_beats(messages: Iterable[bytes], pipeline: str, applied: Lsn) -> Iterator[CapturedBeat]:
+def _read_own_beats(messages: Iterable[bytes], pipeline: str, applied: Lsn) -> Iterator[CapturedBeat]:
     """The beats of a pipeline among messages, without those that were delivered before."""
-    for each in map(_envelope, messages):
+    for each in map(_decode_envelope, messages):
         if each.after is not None and each.after.pipeline == pipeline and each.source.lsn > applied:
             applied = Lsn(each.source.lsn)
             yield CapturedBeat(each.after.beat, applied)
 
 
-def _beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:
+def _to_beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:
     """The versions of the pipeline's row, in the order of their commits; `ends`: the END's offset of each change."""
     order = np.lexsort((changes.total_order, ends))
     rows = changes.rows.take(order.tolist()).to_pylist()

@@ -33,7 +33,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
-class Yardstick:
+class LagMeter:
     """What a position is measured by: the tables that are followed, where the source stands, and when, by its own clock
     (seconds since 1970); the log's ENDs from some position on; whether the log is up to date."""
 

@@ -22,17 +22,25 @@ from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
-from cdc.run.copy.fill import TableFiller, is_of_another_lake, lacking
-from cdc.run.copy.snapshot_copy import NOTHING, Copied, Work, first_copy, later_copy, start_capture, started_over
-from cdc.run.lease import lease
+from cdc.run.copy.fill import TableFiller, find_missing_tables, has_followed_another_lake
+from cdc.run.copy.snapshot_copy import (
+    NOTHING_COPIED,
+    CopyContext,
+    CopyResult,
+    copy_on_pipeline_slot,
+    copy_on_temporary_slot,
+    copy_with_restarts,
+    start_capture,
+)
+from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.progress import SPARKS_ROWS, Bars
-from cdc.run.spark.job_progress import counted
+from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems as left_behind
 from cdc.run.tables.history_check import check_history
-from cdc.run.tables.preflight import accepted, passed_by
-from cdc.run.tables.schema_check import otherwise_chosen
-from cdc.run.tables.selection import in_source
+from cdc.run.tables.preflight import accept_tables, describe_skipped
+from cdc.run.tables.schema_check import find_changed_choices
+from cdc.run.tables.selection import find_selected
 from connect.capture import connector, topics
 from connect.capture.connect_client import ConnectClient
 from connect.settings import SourceSettings
@@ -46,7 +54,7 @@ from sinks.lake.follower import DeltaFollower
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BootstrapResult:
     """What a bootstrap did, and whether anything changed at all.
 
     `copied`: the tables that it copied, with their rows. `bookmarks`: those of all tables that the lake has. `loaded`:
@@ -68,39 +76,39 @@ def bootstrap(
     say: Callable[[str], None],
     bars: Bars,
     again: Sequence[TableName] = (),
-) -> Outcome:
+) -> BootstrapResult:
     """Make what is missing, copy what has no bookmark or is named `again`, and fill the followers behind the lake.
 
     Checks everything that can be checked before it makes anything. Raises CdcError with what is wrong. `say` is given a
     line a step, `bars` a bar a table; Spark is started only where something is left to copy or to fill.
     """
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
-        names = in_source(connection, settings)
+        names = find_selected(connection, settings)
         if unknown := sorted(set(again) - set(names)):
             raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
-        chosen = {name: told for name, told in otherwise_chosen(settings).items() if name in names}
+        chosen = {name: told for name, told in find_changed_choices(settings).items() if name in names}
         for name, why in chosen.items():
             say(f"{name} is copied again: {why}")
         again = [*dict.fromkeys([*again, *chosen])]
-        needless = _needless(settings, names) - set(again)
-        tables, passed_over = accept_tables(settings, connection, client, names, needless)
+        needless = _find_optional(settings, names) - set(again)
+        tables, passed_over = run_preflight(settings, connection, client, names, needless)
         for refusal in chain.from_iterable(passed_over.values()):
             say(f"not followed: {refusal}")
-        for told in passed_by(settings, tables):
+        for told in describe_skipped(settings, tables):
             say(str(told))
         _check_history(settings, connection)
         # before the lease: what it makes is made if absent, and two at once make the same
         stands = prepare_capture(settings, connection, tables, say)
-        with lease(settings, "bootstrap"):
+        with hold_lease(settings, "bootstrap"):
             # asked under the lease: another bootstrap may have finished the copies a moment ago
             captured = [table.name for table in tables]
-            spark = None if _is_whole(settings, captured) and not again else start_spark()
-            work = Work(settings, connection, client, spark, captured, stands, say, bars)
-            _leave_out(work, delta_follower(settings), [*captured, *passed_over])
-            return _fill(work, tables, again, needless)
+            spark = None if _has_all_copies(settings, captured) and not again else start_spark()
+            work = CopyContext(settings, connection, client, spark, captured, stands, say, bars)
+            _release_unlisted(work, delta_follower(settings), [*captured, *passed_over])
+            return _copy_and_fill(work, tables, again, needless)
 
 
-def accept_tables(
+def run_preflight(
     settings: PipelineSettings,
     connection: Connection,
     client: ConnectClient,
@@ -112,8 +120,8 @@ def accept_tables(
     readiness.check(connection, settings.source)
     if connector.CONNECTOR_CLASS not in client.plugins():
         raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
-    _check_answering(settings)
-    return accepted(connection, settings, names, client.extensions(), needless)
+    _check_followers_answer(settings)
+    return accept_tables(connection, settings, names, client.extensions(), needless)
 
 
 def _check_history(settings: PipelineSettings, connection: Connection) -> None:
@@ -123,14 +131,14 @@ def _check_history(settings: PipelineSettings, connection: Connection) -> None:
     check_history(settings)
 
 
-def _check_answering(settings: PipelineSettings) -> None:
+def _check_followers_answer(settings: PipelineSettings) -> None:
     """Raise UnreachableError for a follower that does not answer."""
     for follower in fed_followers(None, settings).values():
         with closing(follower):
             follower.position()
 
 
-def _needless(settings: PipelineSettings, names: Sequence[TableName]) -> Set[TableName]:
+def _find_optional(settings: PipelineSettings, names: Sequence[TableName]) -> Set[TableName]:
     """The tables without which the others go on: those that are stopped, and those of which nobody has a copy and that
     only a pattern names."""
     lake = delta_follower(settings)
@@ -138,12 +146,12 @@ def _needless(settings: PipelineSettings, names: Sequence[TableName]) -> Set[Tab
     return passed_over | {stop.name for stop in lake.stopped()}
 
 
-def _leave_out(work: Work, follower: DeltaFollower, wanted: Sequence[TableName]) -> None:
+def _release_unlisted(work: CopyContext, follower: DeltaFollower, wanted: Sequence[TableName]) -> None:
     """Release the tables that are followed and named no more; their changes are not captured any longer."""
     left_out = [name for name in follower.bookmarks() if name not in wanted]
     if left_out:
         # whoever follows the lake would go on to put them into cuts
-        with lease(work.settings, work.settings.delta[0]):
+        with hold_lease(work.settings, work.settings.delta[0]):
             # in this order: whoever is killed in between finds them followed, and leaves them out again
             publication.withdraw(work.connection, work.registration.publication, left_out)
             follower.release(left_out)
@@ -151,14 +159,14 @@ def _leave_out(work: Work, follower: DeltaFollower, wanted: Sequence[TableName])
         work.say(f"{told}: left out; what the followers hold of it stays, and is copied anew when it is named again")
 
 
-def _is_whole(settings: PipelineSettings, names: Sequence[TableName]) -> bool:
+def _has_all_copies(settings: PipelineSettings, names: Sequence[TableName]) -> bool:
     """Has every table its copy, in the lake and in the followers behind it? Then Spark has nothing to do."""
     lake = delta_follower(settings)
     fed = fed_followers(None, settings).items()
     if lake.position() is None:
         return False
     whole = set(names) <= set(lake.bookmarks())
-    return whole and not any(lacking(follower, feed_of(settings, name, None)) for name, follower in fed)
+    return whole and not any(find_missing_tables(follower, feed_of(settings, name, None)) for name, follower in fed)
 
 
 def prepare_capture(
@@ -184,32 +192,32 @@ def prepare_capture(
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
         # without a row of ours, what has these names is somebody else's, and would be drained or altered
         if not is_ours:
-            _nothing_of_ours(settings, connection)
+            _check_names_free(settings, connection)
         registration.prepare_schema(connection, src)
         wish = Registration(name, src.slot, src.publication, settings.log.prefix)
         # before the first thing is made: a bootstrap that is killed behind this line knows its own again
         stands = registration.register(connection, src, wish)
         # before the slot: a change is decoded with the catalog of its moment, and a later publication is not in that
         publication.publish(connection, src.publication, [*(table.name for table in tables), beats, history])
-        lacking = schema_history.keep(connection, src)
+        why_none = schema_history.keep(connection, src)
         can_be_told = schema_history.put_shapes_now(connection, src)
-        if lacking:
-            say(_without_triggers(src, lacking, can_be_told=can_be_told))
+        if why_none:
+            say(_describe_missing_triggers(src, why_none, can_be_told=can_be_told))
         # before the connector writes: a topic that comes by itself has as many partitions as its broker likes
         if altered := topics.ensure(admin, wanted):
             say(f"configured anew as the log block says: {', '.join(altered)}")
     return stands
 
 
-def _without_triggers(source: SourceSettings, lacking: str, *, can_be_told: bool) -> str:
+def _describe_missing_triggers(source: SourceSettings, why_none: str, *, can_be_told: bool) -> str:
     call = f"; a migration that ends with SELECT {source.heartbeat_schema}.shapes_now() tells of its own"
     return (
-        f"no event triggers ({lacking}): the catalog is asked instead, and does not tell of changes that were undone in"
-        f" between{call if can_be_told else ''}"
+        f"no event triggers ({why_none}): the catalog is asked instead, and does not tell of changes that were undone"
+        f" in between{call if can_be_told else ''}"
     )
 
 
-def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None:
+def _check_names_free(settings: PipelineSettings, connection: Connection) -> None:
     src = settings.source
     if slot.state(connection, src.slot):
         raise PreconditionError(
@@ -223,14 +231,16 @@ def _nothing_of_ours(settings: PipelineSettings, connection: Connection) -> None
     readiness.check_free_slot(connection)
 
 
-def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName], needless: Set[TableName]) -> Outcome:
+def _copy_and_fill(
+    work: CopyContext, tables: Sequence[Table], again: Sequence[TableName], needless: Set[TableName]
+) -> BootstrapResult:
     follower = delta_follower(work.settings)
     known = [name for name in again if name in follower.bookmarks()]
     if known:
         # who reads the lake has the old rows until the new ones are there, and who follows it the other tables
-        with lease(work.settings, work.settings.delta[0]):
+        with hold_lease(work.settings, work.settings.delta[0]):
             follower.stop(dict.fromkeys(known, "it is to be copied again"), copy=known)
-    for told in left_behind.stopped(work.settings, follower):
+    for told in left_behind.describe_stops(work.settings, follower):
         work.say(str(told))
     follower.prepare(tables)
     copied = _copy_missing(work, follower, known)
@@ -241,15 +251,17 @@ def _fill(work: Work, tables: Sequence[Table], again: Sequence[TableName], needl
         raise TablesRefusedError(needed or copied.unfit.values())
     # behind the copies, before the others: who follows the lake is filled from a cut
     follower.first_cut(int(time.time() * 1000))
-    loaded = _load_fed(work)
+    loaded = _fill_followers(work)
     fed = fed_followers(None, work.settings)
-    needed += chain.from_iterable(left_behind.stopped_in(work.settings, name, each) for name, each in fed.items())
+    needed += chain.from_iterable(
+        left_behind.describe_stops_in(work.settings, name, each) for name, each in fed.items()
+    )
     if needed:
         raise TablesRefusedError(needed)
-    return Outcome(copied.rows, follower.bookmarks(), loaded)
+    return BootstrapResult(copied.rows, follower.bookmarks(), loaded)
 
 
-def _copy_missing(work: Work, follower: DeltaFollower, again: Sequence[TableName]) -> Copied:
+def _copy_missing(work: CopyContext, follower: DeltaFollower, again: Sequence[TableName]) -> CopyResult:
     has = follower.bookmarks()
     missing = [name for name in work.captured if name not in has or name in again]
     found = slot.state(work.connection, work.registration.slot)
@@ -257,34 +269,34 @@ def _copy_missing(work: Work, follower: DeltaFollower, again: Sequence[TableName
     if has:
         slot.check_there(found, work.registration.slot)
     if found is None:
-        return started_over(work, first_copy, follower, missing)
+        return copy_with_restarts(work, copy_on_pipeline_slot, follower, missing)
     # before any copy: the slot keeps WAL until somebody reads it, and a table's changes are in the log only once the
     # connector knows the table
     start_capture(work)
-    return started_over(work, later_copy, follower, missing) if missing else NOTHING
+    return copy_with_restarts(work, copy_on_temporary_slot, follower, missing) if missing else NOTHING_COPIED
 
 
-def _load_fed(work: Work) -> dict[str, list[TableName]]:
+def _fill_followers(work: CopyContext) -> dict[str, list[TableName]]:
     """Fill the followers behind the lake that have nothing yet, have lost a table, or followed another lake."""
     loaded: dict[str, list[TableName]] = {}
     for name, follower in fed_followers(work.spark, work.settings).items():
         feed = feed_of(work.settings, name, work.spark)
-        lost = lacking(follower, feed)
+        lost = find_missing_tables(follower, feed)
         if lost:
             work.say(f"filling {name}")
             # its own stream would fill it as well: two at once make its tables anew under each other
-            with lease(work.settings, name), closing(follower):
-                if is_of_another_lake(follower, feed):
+            with hold_lease(work.settings, name), closing(follower):
+                if has_followed_another_lake(follower, feed):
                     work.say(f"{name} followed another lake: all of its tables are copied from this one")
                     # before the copies: whoever is killed in between is given all of them again
                     follower.forget_position()
-                TableFiller(name, follower, feed, work.say, partial(_watched_fill, work.bars, name, follower)).resume()
+                TableFiller(name, follower, feed, work.say, partial(_open_bar, work.bars, name, follower)).resume()
             loaded[name] = lost
     return loaded
 
 
 @contextmanager
-def _watched_fill(bars: Bars, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
+def _open_bar(bars: Bars, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
     count = partial(follower.written, table)
-    with bars.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, counted(count, advance, rows):
+    with bars.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, track_count(count, advance, rows):
         yield

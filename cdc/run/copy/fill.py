@@ -20,7 +20,7 @@ LOOK_SECONDS = 30.0
 Watch = Callable[[TableName, int], AbstractContextManager[None]]
 
 
-def _unwatched(name: TableName, rows: int) -> AbstractContextManager[None]:
+def _without_bar(name: TableName, rows: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
@@ -36,7 +36,7 @@ class TableFiller:
         follower: FedFollower,
         feed: LakeFeed,
         say: Callable[[str], None],
-        watch: Watch = _unwatched,
+        watch: Watch = _without_bar,
     ) -> None:
         self._name = name
         self._follower = follower
@@ -68,13 +68,13 @@ class TableFiller:
         names = self._due(self._said)
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + LOOK_SECONDS
-            names |= self._due(lacking_at(self._follower, self._feed, cut))
+            names |= self._due(find_missing_at(self._follower, self._feed, cut))
         for name in names - self._said.keys():
             self._say(f"{self._name}: {name} is gone, and copied again from the lake")
         if names:
             # also those that the cut has no more
             self._rest_until |= dict.fromkeys(names, time.monotonic() + RETRY_SECONDS)
-            self._load(cut, only(self._feed, cut, names))
+            self._load(cut, select_readable(self._feed, cut, names))
 
     def tell(self, cut: Cut) -> None:
         """Say which of a cut's tables were stopped since the last call, and which go on: after a batch, or a copy."""
@@ -122,27 +122,27 @@ class TableFiller:
             self.tell(cut)
 
 
-def lacking(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
+def find_missing_tables(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
     """The tables that a follower should have where it stands, or at first, and has not."""
     position = follower.position()
     cut = feed.find(position) if position else None
-    return lacking_at(follower, feed, cut) if cut else [table.name for table, _ in feed.readable(feed.last())[0]]
+    return find_missing_at(follower, feed, cut) if cut else [table.name for table, _ in feed.readable(feed.last())[0]]
 
 
-def lacking_at(follower: FedFollower, feed: LakeFeed, cut: Cut) -> list[TableName]:
+def find_missing_at(follower: FedFollower, feed: LakeFeed, cut: Cut) -> list[TableName]:
     """The tables of a cut that a follower should have, and has not."""
     has = follower.bookmarks()
     # by their names first: the lake is asked only where there is something to ask
     names = {name for name in map(TableName.parse, cut.versions) if feed.holds(name)} - has.keys()
-    return [table.name for table, _ in only(feed, cut, names)] if names else []
+    return [table.name for table, _ in select_readable(feed, cut, names)] if names else []
 
 
-def only(feed: LakeFeed, cut: Cut, names: Collection[TableName]) -> list[tuple[Table, Bookmark]]:
+def select_readable(feed: LakeFeed, cut: Cut, names: Collection[TableName]) -> list[tuple[Table, Bookmark]]:
     """Those of a cut's tables that have these names, and can be read."""
     return feed.readable(cut, but={*map(TableName.parse, cut.versions)} - set(names))[0]
 
 
-def is_of_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
+def has_followed_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
     """Does it stand where this lake has no cut? Nothing says then what changed since."""
     position = follower.position()
     return position is not None and feed.find(position) is None

@@ -23,13 +23,13 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.run.copy import snapshot_copy as copies
-from cdc.run.copy.bootstrap import accept_tables, prepare_capture
-from cdc.run.copy.snapshot_copy import Copied, Work
-from cdc.run.lease import lease
+from cdc.run.copy.bootstrap import prepare_capture, run_preflight
+from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
+from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
 from cdc.run.progress import Bars
-from cdc.run.tables.preflight import as_one
-from cdc.run.tables.selection import in_source
+from cdc.run.tables.preflight import merge_refusals
+from cdc.run.tables.selection import find_selected
 from connect.capture import connector, topics
 from connect.capture.connect_client import ConnectClient
 from connect.source import connection as source
@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RecapturePlan:
     """What a recapture will do: the tables that it copies, with their estimated rows, and what it makes anew."""
 
     tables: Mapping[TableName, int]
@@ -66,63 +66,67 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RecaptureResult:
     """The tables that were copied, with their rows, and the LSN at which the new capture begins."""
 
     copied: Mapping[TableName, int]
     lsn: Lsn
 
 
-def plan_recapture(settings: PipelineSettings) -> Plan:
+def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
     """What `recapture` would do now. Raises CdcError with whatever keeps it from that; changes nothing."""
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
-        tables, passed_over = _accepted(settings, connection, client)
-        rows = {table.name: count for table, count in _estimated(connection, tables)}
-    return Plan(rows, passed_over, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
+        tables, passed_over = _accept_tables(settings, connection, client)
+        rows = {table.name: count for table, count in _estimate_rows(connection, tables)}
+    return RecapturePlan(
+        rows, passed_over, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*"
+    )
 
 
-def recapture(settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, bars: Bars) -> Outcome:
+def recapture(
+    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, bars: Bars
+) -> RecaptureResult:
     """Start the capture anew, and copy all tables again.
 
     Raises CdcError with whatever keeps it from that, before anything is given up where that can be known, and
     RefusedError while somebody follows the lake on this machine.
     """
     with (
-        lease(settings, settings.delta[0]),
-        lease(settings, "bootstrap"),
+        hold_lease(settings, settings.delta[0]),
+        hold_lease(settings, "bootstrap"),
         source.connected(settings.source) as connection,
         ConnectClient(settings.connect.url) as client,
     ):
         follower = delta_follower(settings)
         if follower.position() is None:
             raise HistoryLostError("the lake has no copy yet", "run `cdc bootstrap`")
-        tables, _ = _accepted(settings, connection, client)
+        tables, _ = _accept_tables(settings, connection, client)
         spark = start_spark()
         # from here on nobody goes on from the old position, whatever happens to this process
         number = follower.begin_capture()
-        _give_up_old_capture(settings, connection, client, say)
+        _drop_old_capture(settings, connection, client, say)
         _remake_ordering_topics(settings, say)
         stands = prepare_capture(settings, connection, tables, say, is_ours=True)
-        start = _log_ends(settings, tables)
-        work = Work(settings, connection, client, spark, [table.name for table in tables], stands, say, bars)
-        held = _HeldCopies()
-        copied = copies.started_over(work, copies.first_copy, held, work.captured)
-        return _swapped(follower, held, copied, start, number)
+        start = _read_log_ends(settings, tables)
+        work = CopyContext(settings, connection, client, spark, [table.name for table in tables], stands, say, bars)
+        held = _PendingCopies()
+        copied = copies.copy_with_restarts(work, copies.copy_on_pipeline_slot, held, work.captured)
+        return _swap_copies(follower, held, copied, start, number)
 
 
-def _accepted(
+def _accept_tables(
     settings: PipelineSettings, connection: Connection, client: ConnectClient
 ) -> tuple[list[Table], Sequence[PreconditionError]]:
     """The tables that can be captured, and why others cannot; raises TablesRefusedError when none can."""
-    names = in_source(connection, settings)
-    tables, refused = accept_tables(settings, connection, client, names, needless=set(names))
-    refusals = [as_one(found) for found in refused.values()]
+    names = find_selected(connection, settings)
+    tables, refused = run_preflight(settings, connection, client, names, needless=set(names))
+    refusals = [merge_refusals(found) for found in refused.values()]
     if not tables:
         raise TablesRefusedError(refusals)
     return tables, refusals
 
 
-def _estimated(connection: Connection, tables: Sequence[Table]) -> Sequence[tuple[Table, int]]:
+def _estimate_rows(connection: Connection, tables: Sequence[Table]) -> Sequence[tuple[Table, int]]:
     """Tables with their rows, as the planner estimates them."""
     query = (
         "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
@@ -137,7 +141,7 @@ def _estimated(connection: Connection, tables: Sequence[Table]) -> Sequence[tupl
     return found
 
 
-def _give_up_old_capture(settings: PipelineSettings, connection: Connection, client: ConnectClient, say: Say) -> None:
+def _drop_old_capture(settings: PipelineSettings, connection: Connection, client: ConnectClient, say: Say) -> None:
     """Stop the connector, then take its slot away: a connector that still ran would fail at once, and say so."""
     name = settings.connect.connector
     connector.halt(client, name)
@@ -157,7 +161,7 @@ def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
         say(f"made anew, since they have more than one partition: {', '.join(split)}")
 
 
-def _log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int, Offsets]:
+def _read_log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int, Offsets]:
     """Where the transaction topic and the tables' topics end: the new capture writes behind that."""
     order, changes = transaction_topic(settings.log.prefix), [change_topic(settings.log.prefix, t.name) for t in tables]
     # not only what is committed: what an old task has left open is ended by the new one, and lies before its own
@@ -167,7 +171,7 @@ def _log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int,
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldCopies:
+class _PendingCopies:
     """Copies that are written, and wait for the others before they take the places of the old ones."""
 
     found: dict[TableName, tuple[Table, CopiedFiles, Bookmark]] = field(default_factory=dict)
@@ -176,9 +180,9 @@ class _HeldCopies:
         self.found[table.name] = (table, copy, bookmark)
 
 
-def _swapped(
-    follower: DeltaFollower, held: _HeldCopies, copied: Copied, start: tuple[int, Offsets], number: int
-) -> Outcome:
+def _swap_copies(
+    follower: DeltaFollower, held: _PendingCopies, copied: CopyResult, start: tuple[int, Offsets], number: int
+) -> RecaptureResult:
     """Put the copies into their places, and the lake at the beginning of the new capture."""
     if not held.found:
         raise TablesRefusedError(copied.unfit.values())
@@ -192,4 +196,4 @@ def _swapped(
         follower.load(table, files, bookmark, anew=True)
     topic_offset, offsets = start
     follower.start_over(partial(LogStart, topic_offset, number=number, lsn=lsn), lsn, offsets, int(time.time() * 1000))
-    return Outcome(copied.rows, lsn)
+    return RecaptureResult(copied.rows, lsn)

@@ -19,14 +19,21 @@ from cdc.core.plural import counted
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
-from cdc.run.background import beside
-from cdc.run.copy.snapshot_copy import NOTHING, Copied, Work, later_copy, start_capture, started_over
-from cdc.run.lease import lease
+from cdc.run.background import run_in_background
+from cdc.run.copy.snapshot_copy import (
+    NOTHING_COPIED,
+    CopyContext,
+    CopyResult,
+    copy_on_temporary_slot,
+    copy_with_restarts,
+    start_capture,
+)
+from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
 from cdc.run.progress import Bars
-from cdc.run.spark.errors import ours
-from cdc.run.tables.preflight import judged, passed_by
-from cdc.run.tables.selection import followed_names, joining
+from cdc.run.spark.errors import to_cdc_error
+from cdc.run.tables.preflight import check_tables, describe_skipped
+from cdc.run.tables.selection import find_uncopied, list_followed
 from connect.capture import connector, topics
 from connect.capture.connect_client import ConnectClient
 from connect.source import connection as source
@@ -39,11 +46,11 @@ AGAIN_SECONDS = 10.0
 REST = 10
 """So many times as long as a try took, if that is longer, is waited for the next: it may have read a large table."""
 
-Copy = Callable[[Collection[TableName]], "Outcome"]
+CopyTables = Callable[[Collection[TableName]], "ResyncResult"]
 """Copies tables; raises CdcError when none of them can be."""
 
 
-def rest_seconds(took: float, *, alone: bool) -> float:
+def backoff_seconds(took: float, *, alone: bool) -> float:
     """Until tables that could not be copied are tried again; `alone`: none that could were in the try.
 
     What others that were copied took is none of theirs: the next try, without those, says what it takes.
@@ -51,7 +58,7 @@ def rest_seconds(took: float, *, alone: bool) -> float:
     return max(AGAIN_SECONDS, REST * took) if alone else AGAIN_SECONDS
 
 
-class Renewal:
+class ResyncQueue:
     """What is to be copied again, and what has been: the stream asks for copies, and takes them in.
 
     `here`: are they made in this process? Elsewhere, nobody here can say when, and nothing is ever pending.
@@ -94,7 +101,7 @@ class Renewal:
             self._copied -= set(names)
             self.joined = Lsn(max(self.joined, lsn))
 
-    def run(self, copy: Copy, say: Callable[[str], None], done: threading.Event) -> None:
+    def run(self, copy: CopyTables, say: Callable[[str], None], done: threading.Event) -> None:
         """Copy what is wanted, until `done` is set."""
         said = ""
         while not done.is_set():
@@ -105,39 +112,39 @@ class Renewal:
                     continue
                 self._wanted_since = set()
             began = time.monotonic()
-            outcome = _outcome(copy, names)
+            outcome = _try_copy(copy, names)
             with self._changed:
                 self._take_note(names, outcome, time.monotonic() - began)
             left = names - outcome.copied - outcome.void
             # of several values that no follower holds, any may be the first to be met
-            if left and outcome.failure and _reason(outcome.failure) != said:
-                said = _reason(outcome.failure)
+            if left and outcome.failure and _reason_of(outcome.failure) != said:
+                said = _reason_of(outcome.failure)
                 say(f"not copied again yet: {outcome.failure}")
 
-    def _take_note(self, tried: Set[TableName], outcome: "Outcome", seconds: float) -> None:
+    def _take_note(self, tried: Set[TableName], outcome: "ResyncResult", seconds: float) -> None:
         done = outcome.copied | outcome.void
         self._wanted -= done - self._wanted_since
         self._copied |= outcome.copied
         refused = tried - done
         self._refused = (self._refused & self._wanted) - tried | refused
-        rested = time.monotonic() + rest_seconds(seconds, alone=refused == tried)
+        rested = time.monotonic() + backoff_seconds(seconds, alone=refused == tried)
         self._rest_until = dict.fromkeys(refused, rested) | {
             name: until for name, until in self._rest_until.items() if name in self._wanted - tried
         }
 
 
-def _reason(failure: CdcError) -> str:
+def _reason_of(failure: CdcError) -> str:
     return failure.what.partition(", where ")[0]
 
 
-def renewed(renewal: Renewal, copy: Copy, say: Callable[[str], None]) -> AbstractContextManager[None]:
+def run_resyncs(renewal: ResyncQueue, copy: CopyTables, say: Callable[[str], None]) -> AbstractContextManager[None]:
     """What is wanted is copied for as long as the context lasts."""
     # a copy that takes longer than that is broken off with the process, and made again by the next
-    return beside(partial(renewal.run, copy, say), "renewal", LAST_COPY_SECONDS)
+    return run_in_background(partial(renewal.run, copy, say), "renewal", LAST_COPY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ResyncResult:
     """The tables that were copied, those that nobody wants any more, and what kept others from being copied."""
 
     copied: frozenset[TableName]
@@ -145,16 +152,16 @@ class Outcome:
     failure: CdcError | None
 
 
-def _outcome(copy: Copy, names: Collection[TableName]) -> Outcome:
+def _try_copy(copy: CopyTables, names: Collection[TableName]) -> ResyncResult:
     try:
         return copy(names)
     except CdcError as error:
-        return Outcome(frozenset(), frozenset(), error)
+        return ResyncResult(frozenset(), frozenset(), error)
     except Exception as error:  # noqa: BLE001 - a thread that ends in silence looks like a copy that takes long
-        return Outcome(frozenset(), frozenset(), ours("the copy", error))
+        return ResyncResult(frozenset(), frozenset(), to_cdc_error("the copy", error))
 
 
-def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> Copied:
+def _publish_and_copy(work: CopyContext, follower: DeltaFollower, tables: Sequence[Table]) -> CopyResult:
     """Publish, capture and copy these tables beside the others."""
     settings, names = work.settings, [table.name for table in tables]
     # one that was made again is not in it any more
@@ -164,7 +171,7 @@ def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> Cop
         topics.ensure(admin, topics.of_tables(settings.log, names))
     follower.prepare(tables)
     start_capture(work)
-    copied = started_over(work, later_copy, follower, names)
+    copied = copy_with_restarts(work, copy_on_temporary_slot, follower, names)
     # the copies are taken in with the next transaction: an idle source would let them wait for its heartbeat. By a new
     # session: the work's own has said nothing for as long as they took, and may have ended
     with source.connected(settings.source) as connection:
@@ -172,16 +179,16 @@ def _copied(work: Work, follower: DeltaFollower, tables: Sequence[Table]) -> Cop
     return copied
 
 
-def copy_again(
+def resync_tables(
     settings: PipelineSettings,
     spark: SparkSession,
     say: Callable[[str], None],
     bars: Bars,
     names: Collection[TableName],
-) -> Outcome:
+) -> ResyncResult:
     """Copy these tables as they are in the source now. Raises CdcError with what keeps all of them from it."""
     with (
-        lease(settings, "bootstrap"),
+        hold_lease(settings, "bootstrap"),
         source.connected(settings.source) as connection,
         ConnectClient(settings.connect.url) as client,
         closing(delta_follower(settings)) as follower,
@@ -191,51 +198,53 @@ def copy_again(
         # follows them, they would lose what it has applied behind its snapshot
         there = frozenset(names) & known.keys() - {stop.name for stop in follower.stopped()}
         # a table that was made, and is gone before anybody copied it
-        void = frozenset(names) - {*known, *settings.selection.names} - joining(connection, settings, follower)
+        void = frozenset(names) - {*known, *settings.selection.names} - find_uncopied(connection, settings, follower)
         wanted = sorted(set(names) - void - there)
         if not wanted:
-            return Outcome(there, void, None)
-        others = sorted({*followed_names(settings, follower)} - {*wanted})
+            return ResyncResult(there, void, None)
+        others = sorted({*list_followed(settings, follower)} - {*wanted})
         stands = registration.registered(connection, settings.source, settings.pipeline.name)
         assert stands is not None
-        work = Work(settings, connection, client, spark, others, stands, say, bars)
+        work = CopyContext(settings, connection, client, spark, others, stands, say, bars)
         try:
-            copied, failure = _copied_of(work, follower, wanted)
+            copied, failure = _copy_acceptable(work, follower, wanted)
         except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile
             # what was taken in before that takes part now, and not when the rest has its copy
             taken_in = frozenset(wanted) & follower.bookmarks().keys() - {stop.name for stop in follower.stopped()}
             for name in sorted(taken_in):
-                say(_done(name, known))
-            return Outcome(there | taken_in, void, _failure(work, error))
-        lake_only = passed_by(settings, [table for table in follower.copied() if table.name in copied.rows])
+                say(_describe_done(name, known))
+            return ResyncResult(there | taken_in, void, _explain_failure(work, error))
+        lake_only = describe_skipped(settings, [table for table in follower.copied() if table.name in copied.rows])
     for name, rows in copied.rows.items():
-        say(f"{_done(name, known)}: {counted(rows, 'row')} copied")
+        say(f"{_describe_done(name, known)}: {counted(rows, 'row')} copied")
     for told in lake_only:
         say(str(told))
-    return Outcome(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))
+    return ResyncResult(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))
 
 
-def _failure(work: Work, error: Exception) -> CdcError:
+def _explain_failure(work: CopyContext, error: Exception) -> CdcError:
     if isinstance(error, CdcError):
         return error
     if isinstance(error, OperationalError) and work.connection.broken:
         return source.went_away(work.settings.source, error)
-    return ours("the copy", error)
+    return to_cdc_error("the copy", error)
 
 
-def _done(name: TableName, known: Collection[TableName]) -> str:
+def _describe_done(name: TableName, known: Collection[TableName]) -> str:
     return f"{name} {'is copied again' if name in known else 'joins'}"
 
 
-def _copied_of(work: Work, follower: DeltaFollower, wanted: Sequence[TableName]) -> tuple[Copied, CdcError | None]:
+def _copy_acceptable(
+    work: CopyContext, follower: DeltaFollower, wanted: Sequence[TableName]
+) -> tuple[CopyResult, CdcError | None]:
     """Copy those of these tables that can be followed as they are, beside all that `work` captures by now; with why the
     others cannot."""
     settings, client, capture = work.settings, work.client, work.settings.connect.connector
-    tables, refusals = judged(work.connection, settings, wanted, client.extensions(), work.captured)
+    tables, refusals = check_tables(work.connection, settings, wanted, client.extensions(), work.captured)
     fit = [table for table in tables if table.name not in refusals]
     if connector.failure(client, capture) and connector.captures(client, capture, wanted):
         # at one of these, perhaps, as it was or is: it goes on behind what they have in the log by now
         start_capture(work)
     captured = sorted([*(table.name for table in fit), *work.captured])
-    copied = _copied(replace(work, captured=captured), follower, fit) if fit else NOTHING
+    copied = _publish_and_copy(replace(work, captured=captured), follower, fit) if fit else NOTHING_COPIED
     return copied, next((found[0] for found in refusals.values()), None)

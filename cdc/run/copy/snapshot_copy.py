@@ -16,8 +16,8 @@ from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.progress import SPARKS_ROWS, Bars
-from cdc.run.spark.errors import failures_of
-from cdc.run.spark.job_progress import watched
+from cdc.run.spark.errors import translate_errors
+from cdc.run.spark.job_progress import track_job
 from connect.capture import connector
 from connect.capture import probe as marker
 from connect.capture.connect_client import ConnectClient
@@ -33,7 +33,7 @@ STARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CopyContext:
     """What every step needs; `captured`: all tables that the connector is to send."""
 
     settings: PipelineSettings
@@ -47,7 +47,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyResult:
     """The tables that were copied, with their rows, and those that have a value which followers cannot hold."""
 
     rows: dict[TableName, int]
@@ -57,22 +57,24 @@ class Copied:
         return [name for name in names if name not in self.rows and name not in self.unfit]
 
 
-NOTHING: Final = Copied({}, {})
+NOTHING_COPIED: Final = CopyResult({}, {})
 
 
-class TakesCopies(Protocol):
+class CopyReceiver(Protocol):
     """Who is given a table's copy once it is written whole."""
 
     def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None: ...
 
 
-Copying = Callable[[Work, TakesCopies, Sequence[Table], Copied], None]
+CopyStep = Callable[[CopyContext, CopyReceiver, Sequence[Table], CopyResult], None]
 """Copies tables one by one, each noted as soon as it was taken in."""
 
 
-def started_over(work: Work, copy: Copying, follower: TakesCopies, names: Sequence[TableName]) -> Copied:
+def copy_with_restarts(
+    work: CopyContext, copy: CopyStep, follower: CopyReceiver, names: Sequence[TableName]
+) -> CopyResult:
     """Copy tables as they are now, anew those whose schema changes before their copy is taken in."""
-    copied = Copied({}, {})
+    copied = CopyResult({}, {})
     for left in reversed(range(STARTS)):
         # not those that a try before took in: somebody follows them by now, beyond the next try's snapshot
         wanted = copied.left_of(names)
@@ -88,20 +90,24 @@ def started_over(work: Work, copy: Copying, follower: TakesCopies, names: Sequen
     raise AssertionError("unreachable")
 
 
-def first_copy(work: Work, follower: TakesCopies, missing: Sequence[Table], copied: Copied) -> None:
+def copy_on_pipeline_slot(
+    work: CopyContext, follower: CopyReceiver, missing: Sequence[Table], copied: CopyResult
+) -> None:
     """Copy on the snapshot of the pipeline's own slot, which is made for it."""
     # a second try: the slot of the first one is there, but its snapshot went with its connection
     if slot.state(work.connection, work.registration.slot) is not None:
-        later_copy(work, follower, missing, copied)
+        copy_on_temporary_slot(work, follower, missing, copied)
         return
-    with _snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
+    with _open_snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
         work.say(f"slot {work.registration.slot} at {format_lsn(bookmark.lsn)}")
         # the slot drains while the tables are copied: WAL would else pile up for as long as that takes
         start_capture(work, anew=True)
-        _copy(work, follower, missing, Snapshot(keeper, bookmark), copied)
+        _copy_tables(work, follower, missing, Snapshot(keeper, bookmark), copied)
 
 
-def later_copy(work: Work, follower: TakesCopies, missing: Sequence[Table], copied: Copied) -> None:
+def copy_on_temporary_slot(
+    work: CopyContext, follower: CopyReceiver, missing: Sequence[Table], copied: CopyResult
+) -> None:
     """Copy on a temporary slot's snapshot, once capture is proven with these tables.
 
     Not at once when they are published: a transaction that began before would lose its first rows, which neither the
@@ -109,9 +115,9 @@ def later_copy(work: Work, follower: TakesCopies, missing: Sequence[Table], copi
     """
     # 50 + 6 and a pid fit the 63 bytes of a name; no two sessions that live have the same pid
     name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
-    with _snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
+    with _open_snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
         work.say(f"copy of {counted(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
-        _copy(work, follower, missing, Snapshot(keeper, bookmark), copied)
+        _copy_tables(work, follower, missing, Snapshot(keeper, bookmark), copied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +129,8 @@ class Snapshot:
 
 
 @contextmanager
-def _snapshot(
-    work: Work, tables: Sequence[Table], slot_name: str, *, temporary: bool
+def _open_snapshot(
+    work: CopyContext, tables: Sequence[Table], slot_name: str, *, temporary: bool
 ) -> Iterator[tuple[Kept, Bookmark]]:
     """A slot's snapshot, readable by any session for as long as the context lasts, and its bookmark.
 
@@ -145,7 +151,7 @@ def _snapshot(
         yield keeper, snapshot.bookmark
 
 
-def start_capture(work: Work, *, anew: bool = False) -> None:
+def start_capture(work: CopyContext, *, anew: bool = False) -> None:
     """Start the connector, or give it the new list of tables, and see a row go through it.
 
     `anew`: from the beginning of a slot that was made this moment, whatever a connector of this name has read before.
@@ -165,7 +171,9 @@ def start_capture(work: Work, *, anew: bool = False) -> None:
         work.say(done)
 
 
-def _copy(work: Work, follower: TakesCopies, tables: Sequence[Table], snapshot: Snapshot, copied: Copied) -> None:
+def _copy_tables(
+    work: CopyContext, follower: CopyReceiver, tables: Sequence[Table], snapshot: Snapshot, copied: CopyResult
+) -> None:
     keeper = snapshot.keeper
     readers = SnapshotSource(
         source.conninfo(work.settings.source, work.connection.info.server_version), keeper.snapshot
@@ -175,8 +183,8 @@ def _copy(work: Work, follower: TakesCopies, tables: Sequence[Table], snapshot: 
         try:
             storage = room_for_copy(lake, table.name)
             with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
-                watch, pages = watched(spark, advance, rows[table.name]), keeper.pages[table.name]
-                with failures_of(f"the copy of {table.name}"):
+                watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
+                with translate_errors(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)
             # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
             follower.load(table, files, snapshot.bookmark)

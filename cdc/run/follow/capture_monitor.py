@@ -19,11 +19,11 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.capture.continuity import check_source
-from cdc.run.copy.resync import Renewal
-from cdc.run.follow.stop_requests import Stops
-from cdc.run.lease import attended
-from cdc.run.tables.schema_check import changed, followed, unseen
-from cdc.run.tables.selection import came
+from cdc.run.copy.resync import ResyncQueue
+from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.lease import is_lease_held
+from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
+from cdc.run.tables.selection import find_new_tables
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import ConnectorState, look_up, trouble
 from connect.capture.observation import CaptureLook
@@ -31,11 +31,11 @@ from connect.capture.progress import SILENT_SECONDS, CaptureTrouble, Standstill
 from connect.source import connection as source
 from connect.source import publication
 
-MENDING_SECONDS: Final = 60.0
+REPAIR_SECONDS: Final = 60.0
 """How long whoever follows the lake in another process may take to begin a copy that starts the capture again."""
 
 
-class CaptureWatch:
+class CaptureMonitor:
     """Says when the capture fails or stands still, since when, and when it runs again.
 
     With a `target`, the LSN that somebody waits for, it also tells whether that will ever come.
@@ -46,8 +46,8 @@ class CaptureWatch:
         settings: PipelineSettings,
         target: Lsn | None,
         say: Callable[[str], None],
-        stops: Stops,
-        renewal: Renewal,
+        stops: StopRequests,
+        renewal: ResyncQueue,
     ) -> None:
         self._settings = settings
         self._stops = stops
@@ -73,7 +73,7 @@ class CaptureWatch:
         if self._target is None or self._reached(self._target):
             return None
         # what is copied again starts it, too
-        is_mended = self._renewal.is_pending or attended(self._settings, "bootstrap")
+        is_mended = self._renewal.is_pending or is_lease_held(self._settings, "bootstrap")
         return None if is_mended or self._may_be_mended_elsewhere(failed) else failed
 
     def _is_final(self, failed: CdcError) -> bool:
@@ -85,15 +85,15 @@ class CaptureWatch:
     def _may_be_mended_elsewhere(self, failed: CdcError) -> bool:
         """May another process, which follows the lake, find out that it has to copy tables again, and begin to?"""
         self._failing_since = self._failing_since or time.monotonic()
-        is_early = time.monotonic() - self._failing_since < MENDING_SECONDS
+        is_early = time.monotonic() - self._failing_since < REPAIR_SECONDS
         is_lost = isinstance(failed, HistoryLostError)
         elsewhere = not self._renewal.here and not is_lost and is_early
-        return elsewhere and attended(self._settings, self._settings.delta[0])
+        return elsewhere and is_lease_held(self._settings, self._settings.delta[0])
 
     def _check_schema(self) -> None:
         """Have tables stopped that have changed, and those copied that came."""
-        self._stop(unseen(self._settings))
-        self._renewal.want(came(self._settings))
+        self._stop(find_unlogged_changes(self._settings))
+        self._renewal.want(find_new_tables(self._settings))
 
     def _stop(self, found: Mapping[TableName, CdcError]) -> None:
         self._stops.put({name: failure.what for name, failure in found.items()})
@@ -131,14 +131,14 @@ class CaptureWatch:
         if found.failure is not None:
             # Debezium reads a row by the types that its table has now, and fails at one from before another type: the
             # tables that have changed are copied again, and the capture starts without their rows until then
-            self._stop(changed(self._settings, also_widened=False) or self._told_of(failed))
+            self._stop(find_changed_tables(self._settings, also_widened=False) or self._told_of(failed))
         # a bootstrap stops the connector for a moment: what two looks find lasts
         if found.failure is not None or before == self._idle:
             raise self._look.since(connection, failed)
 
     def _told_of(self, failed: CdcError) -> dict[TableName, CdcError]:
         """The tables that a failure names: the capture may have met what has been undone since."""
-        names = [table.name for table in followed(self._settings) if f"{table.name}'" in failed.what]
+        names = [table.name for table in read_followed_tables(self._settings) if f"{table.name}'" in failed.what]
         return {name: CdcError(f"the capture failed at it ({failed.what})") for name in names}
 
     @staticmethod

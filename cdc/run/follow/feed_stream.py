@@ -9,7 +9,7 @@ from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.copy.fill import TableFiller
-from cdc.run.follow.lake_stream import Progress
+from cdc.run.follow.lake_stream import BatchProgress
 from sinks.lake.feed.change_cache import RecentChanges
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.metadata.cuts import Cut
@@ -18,15 +18,15 @@ CUTS_A_BATCH = 100
 """So many cuts are applied as one, where what they changed is small."""
 TOGETHER_BYTES = 64 * 1024 * 1024
 """Changes of one table up to this size, as the lake packs them, are small."""
-ASKED_SECONDS, RUNG_SECONDS = 0.2, 1.0
+POLL_SECONDS, RING_SECONDS = 0.2, 1.0
 """How often the lake is asked for cuts: where another process writes it, and where this one does, and rings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class FeedStreamHooks:
     """Who hears of a stream: `reached` of every batch, and answers whether to go on; `well` as long as all is well."""
 
-    reached: Callable[[Progress], bool]
+    reached: Callable[[BatchProgress], bool]
     well: Callable[[], None]
 
 
@@ -42,8 +42,8 @@ class FeedStream:
         feed: LakeFeed,
         filler: TableFiller,
         recent: RecentChanges,
-        heard: Heard,
-        poll_seconds: float = ASKED_SECONDS,
+        heard: FeedStreamHooks,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._follower = follower
         self._feed = feed
@@ -113,7 +113,7 @@ class FeedStream:
         # before it is told: who waits for a position waits for all tables that can be there
         self._filler.keep_whole(until)
         self._heard.well()
-        return self._heard.reached(Progress(until.position, 0))
+        return self._heard.reached(BatchProgress(until.position, 0))
 
     def _changes(self, table: Table, until: Cut, *, anew: bool) -> Iterable[FeedRows] | None:
         """What changed in a table; None where it is not the one that the follower has, and has to be copied."""

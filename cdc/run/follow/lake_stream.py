@@ -19,11 +19,11 @@ from cdc.log.settings import LogSettings
 from cdc.log.spark_options import following
 from cdc.log.transaction_reader import NewEnds
 from cdc.log.transactions import check_position, ends_between
-from cdc.run.capture.heartbeat_chain import CaptureChain
-from cdc.run.copy.resync import Renewal
+from cdc.run.capture.heartbeat_chain import HeartbeatChain
+from cdc.run.copy.resync import ResyncQueue
 from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun
 from cdc.run.follow.schema_changes import SchemaChanges
-from cdc.run.follow.stop_requests import Stops
+from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.tables import problems as left_behind
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
@@ -35,7 +35,7 @@ MESSAGES_A_CHANGE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """What a stream has just done: where it stands, and how many changes that took."""
 
     position: Position
@@ -49,20 +49,20 @@ class Readers:
     small: RunReader
     large: LargeRunReader
     ends: NewEnds
-    chain: CaptureChain
+    chain: HeartbeatChain
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class LakeStreamHooks:
     """Who hears what the stream does, and has tables stopped: `reached` answers whether to go on.
 
     `wait` lets seconds pass, or fewer where the stream is to end.
     """
 
-    reached: Callable[[Progress], bool]
+    reached: Callable[[BatchProgress], bool]
     say: Callable[[str], None]
-    stops: Stops
-    renewal: Renewal
+    stops: StopRequests
+    renewal: ResyncQueue
     wait: Callable[[float], object] = time.sleep
 
 
@@ -79,7 +79,7 @@ class LakeStream:
         schema: SchemaChanges,
         log: LogSettings,
         settings: DeltaSettings,
-        watched: Watched,
+        watched: LakeStreamHooks,
     ) -> None:
         self._follower = follower
         self._readers = readers
@@ -173,18 +173,18 @@ class LakeStream:
                 # for it then is in no table, and swept
                 read = self._read(run, tables, changes, start)
             position = replace(run.position(self._position, read.next_offsets), beat=beat)
-            self._committing = self._commits.submit(self._commit, read, Progress(position, changes))
+            self._committing = self._commits.submit(self._commit, read, BatchProgress(position, changes))
             # the run reaches whatever was ahead: no table is further than the position any more
             self._position, self._ahead = position, BEFORE_LOG
 
-    def _commit(self, read: ReadRun | ReadLargeRun, progress: Progress) -> bool:
+    def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
         self._follower.apply(read.batch, progress.position)
         self._pace.committed(self._follower.cost(), len(read.batch.ends))
         left = self._follower.left()
         for line in left.told:
             self._watched.say(line)
         for name, (keys, letters) in left.held.items():
-            self._watched.say(str(left_behind.held(name, keys, letters)))
+            self._watched.say(str(left_behind.describe_held_keys(name, keys, letters)))
         self._tell(left.stopped)
         return self._watched.reached(progress)
 
@@ -268,7 +268,7 @@ class LakeStream:
         # its topic yet
         topics = {change_topic(self._log.prefix, name) for name in late}
         offsets: Offsets = {t: at for t, at in self._position.next_offsets.items() if t in topics}
-        for stretch, names in _stretches(ends, late):
+        for stretch, names in _split_at_bookmarks(ends, late):
             for run in cut_runs(stretch, self._budget, alone=self._schema.table):
                 offsets = self._gone_along(run, offsets)
                 tables = [table for table in self._follower.tables() if table.name in names]
@@ -292,7 +292,7 @@ def _without_topic(offsets: Offsets, topic: str) -> Offsets:
     return {name: at for name, at in offsets.items() if name != topic}
 
 
-def _stretches(ends: Ends, late: Mapping[TableName, Bookmark]) -> Iterator[tuple[Ends, set[TableName]]]:
+def _split_at_bookmarks(ends: Ends, late: Mapping[TableName, Bookmark]) -> Iterator[tuple[Ends, set[TableName]]]:
     """The ENDs from bookmark to bookmark, each with the tables whose copies lie before it.
 
     What lies before a table's own copy is not counted: its topic may have been read beyond that.

@@ -74,12 +74,12 @@ class LargeRunReader:
         others = [each for each in wanted if each.table.name not in alone]
         # what tasks wrote of a table that they could not do alone is a part only: the driver does all of it again
         for each in others:
-            _throw_away(each, found[each.topic])
+            _delete_parts(each, found[each.topic])
         applied = {each.table.name: each.after for each in others}
         small = self._small.read(run, [each.table for each in others], start, applied)
         # a partition in which the run has nothing stays where it was
         moved = {
-            each.topic: {**start.get(each.topic, {}), **_reached(found[each.topic])}
+            each.topic: {**start.get(each.topic, {}), **_next_offsets(found[each.topic])}
             for each in wanted
             if each.table.name in alone
         }
@@ -100,7 +100,7 @@ class LargeRunReader:
                 if counted >= each.count:
                     found[each.topic] = own
                     continue
-                _throw_away(each, own)
+                _delete_parts(each, own)
                 if is_last:
                     raise lost(each.topic, counted, each.count)
             patient = True
@@ -120,9 +120,9 @@ class LargeRunReader:
         return by_topic
 
 
-def _reached(found: Sequence[Part]) -> Mapping[int, int]:
+def _next_offsets(found: Sequence[Part]) -> Mapping[int, int]:
     return {part.partition: part.until for part in found if part.until is not None}
 
 
-def _throw_away(wanted: Wanted, found: Sequence[Part]) -> None:
+def _delete_parts(wanted: Wanted, found: Sequence[Part]) -> None:
     wanted.storage.delete(each.path for part in found for each in part.written)

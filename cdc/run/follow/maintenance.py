@@ -8,9 +8,9 @@ from functools import partial
 
 from cdc.core.errors import CdcError
 from cdc.core.position import Position
-from cdc.run.background import beside
-from cdc.run.spark.arenas import give_back
-from cdc.run.spark.errors import ours
+from cdc.run.background import run_in_background
+from cdc.run.spark.arenas import release_memory
+from cdc.run.spark.errors import to_cdc_error
 from sinks.lake.follower import DeltaFollower
 
 EVERY_SECONDS = 5.0
@@ -19,17 +19,21 @@ GIVEN_BACK_SECONDS = 15.0
 NEEDS_SECONDS = 60.0
 """How often the followers behind the lake are asked where they stand."""
 
-Needs = Callable[[], Sequence[Position] | None]
+ReadPositions = Callable[[], Sequence[Position] | None]
 """Where the followers behind the lake stand; None while one does not answer."""
 
 
-def kept_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None]) -> AbstractContextManager[None]:
+def run_maintenance(
+    follower: DeltaFollower, needs: ReadPositions, say: Callable[[str], None]
+) -> AbstractContextManager[None]:
     """The lake is put in order now and then for as long as the context lasts."""
     # a round at hand comes to its end: whoever leaves closes the tables that it works on
-    return beside(partial(_keep_up, follower, needs, say), "upkeep")
+    return run_in_background(partial(_maintain, follower, needs, say), "upkeep")
 
 
-def _keep_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None], ended: threading.Event) -> None:
+def _maintain(
+    follower: DeltaFollower, needs: ReadPositions, say: Callable[[str], None], ended: threading.Event
+) -> None:
     asked, stand, gave_back = float("-inf"), None, time.monotonic()
     told: str | None = None
     while not ended.wait(EVERY_SECONDS):
@@ -42,10 +46,10 @@ def _keep_up(follower: DeltaFollower, needs: Needs, say: Callable[[str], None], 
             # behind a round, which holds most of all that the driver holds
             if time.monotonic() - gave_back > GIVEN_BACK_SECONDS:
                 gave_back = time.monotonic()
-                give_back()
+                release_memory()
         # the stream is right without its upkeep, only slower: trouble is said once, and tried again
         except (CdcError, OSError) as error:
-            trouble = str(error if isinstance(error, CdcError) else ours("the lake's upkeep", error))
+            trouble = str(error if isinstance(error, CdcError) else to_cdc_error("the lake's upkeep", error))
         if trouble and trouble != told:
             say(f"upkeep: {trouble}")
         told = trouble

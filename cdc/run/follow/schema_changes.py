@@ -24,7 +24,7 @@ GONE = "it was dropped or renamed"
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class HistoryEntry:
     """What a transaction wrote of a table: its shape, None where only its rows changed; `gone`, and then no shape."""
 
     shape: Shape | None
@@ -51,9 +51,9 @@ class SchemaChanges:
         reading goes on behind it."""
         end = run.last
         read = self._reader.read(run, [self._history], start)
-        noted = noted_in(read.batch.changes[self._history.name].changes, end.tx_id)
+        noted = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
         found = {
-            table.name: meant(table, noted[table.name], self._source)
+            table.name: classify_change(table, noted[table.name], self._source)
             for table in self._follower.lacking(end.lsn)
             if table.name in noted
         }
@@ -92,20 +92,20 @@ class SchemaChanges:
         return {}
 
 
-def noted_in(changes: Changes, tx_id: int) -> dict[TableName, list[Noted]]:
+def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
     """What a transaction's changes of the history say of each table, in their order."""
-    found = defaultdict[TableName, list[Noted]](list)
+    found = defaultdict[TableName, list[HistoryEntry]](list)
     for at in np.argsort(changes.total_order, kind="stable").tolist():
         gone = bool(changes.op[at] == Op.DELETE)
         row = (changes.key_columns if gone else changes.rows).slice(at, 1).to_pylist()[0]
         shape = None if gone or not row["shape"] else read(row["shape"])
         found[TableName(row["schema"], row["table"])].append(
-            Noted(shape, gone, not gone and row["rewritten_by"] == tx_id)
+            HistoryEntry(shape, gone, not gone and row["rewritten_by"] == tx_id)
         )
     return dict(found)
 
 
-def meant(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> SchemaChange:
+def classify_change(followed: Table, noted: Sequence[HistoryEntry], source: SourceSettings) -> SchemaChange:
     """What it means for who follows the table.
 
     Every shape counts, the last one and those before it in the transaction: rows may have been changed in between,
@@ -113,10 +113,10 @@ def meant(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> Sc
     """
     table, told = followed, list[str]()
     for each in noted:
-        match _meant(table, each, source):
+        match _classify_entry(table, each, source):
             case Altered(why):
                 # what is noted of rows comes before what is noted of columns, which says more
-                return Altered((why == REWRITTEN and ", ".join(_differences(followed, noted, source))) or why)
+                return Altered((why == REWRITTEN and ", ".join(_describe_differences(followed, noted, source))) or why)
             case Widened(wider, came):
                 table = wider
                 told.append(came)
@@ -125,19 +125,19 @@ def meant(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> Sc
     return Widened(table, ", ".join(told)) if told else SameShape()
 
 
-def _differences(followed: Table, noted: Sequence[Noted], source: SourceSettings) -> Sequence[str]:
+def _describe_differences(followed: Table, noted: Sequence[HistoryEntry], source: SourceSettings) -> Sequence[str]:
     """How the table differs by the last shape that was noted of it."""
     shapes = [each.shape for each in noted if each.shape]
-    now = _described(followed.name, shapes[-1], source) if shapes else followed
+    now = _to_table(followed.name, shapes[-1], source) if shapes else followed
     return differences(followed, now) if isinstance(now, Table) else ()
 
 
-def _meant(followed: Table, noted: Noted, source: SourceSettings) -> SchemaChange:
+def _classify_entry(followed: Table, noted: HistoryEntry, source: SourceSettings) -> SchemaChange:
     if noted.gone:
         return Altered(GONE)
     if noted.shape is None:
         return Altered(REWRITTEN) if noted.rewritten else SameShape()
-    now = _described(followed.name, noted.shape, source)
+    now = _to_table(followed.name, noted.shape, source)
     if not isinstance(now, Table):
         return Altered(now[0].what)
     taken_out = noted.shape.publications is not None and source.publication not in noted.shape.publications
@@ -149,5 +149,5 @@ def _meant(followed: Table, noted: Noted, source: SourceSettings) -> SchemaChang
     return judged(followed, now, filled=filled, rewritten=noted.rewritten)
 
 
-def _described(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:
+def _to_table(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:
     return described(name, shape, source.choices)

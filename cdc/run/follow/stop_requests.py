@@ -5,19 +5,19 @@ from collections.abc import Callable, Mapping
 
 from cdc.core.table import TableName
 
-Stop = Callable[[Mapping[TableName, str]], None]
+StopTables = Callable[[Mapping[TableName, str]], None]
 """Stops tables, each for a reason."""
 
 
-class Stops:
+class StopRequests:
     """Reasons to follow tables no further, by table; they wait until there is a stream."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reasons: dict[TableName, str] = {}
-        self._stop: Stop | None = None
+        self._stop: StopTables | None = None
 
-    def serve(self, stop: Stop) -> None:
+    def serve(self, stop: StopTables) -> None:
         """Have tables stopped by this from now on, those that wait at once."""
         with self._lock:
             self._stop, waiting, self._reasons = stop, self._reasons, {}

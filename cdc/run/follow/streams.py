@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
-from cdc.run.spark.errors import SparkEndedError, ours
+from cdc.run.spark.errors import SparkEndedError, to_cdc_error
 
 RETRIES_SECONDS = 600.0
 """How long a stream is tried again that stumbles each time within LONGEST_WAIT_SECONDS."""
@@ -42,7 +42,7 @@ class MicroBatches(Protocol):
         """Wait for what goes on; raises what ended it."""
 
 
-class Trouble:
+class ProblemReporter:
     """What keeps a stream from going on now; `tell` hears of it when it begins, and of None when it is over."""
 
     def __init__(self, tell: Callable[[CdcError | None], None] = lambda _: None) -> None:
@@ -65,7 +65,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class StreamRunner:
     """Keeps one stream going until `stopping` is set.
 
     `start` builds the stream anew from the follower's position; `say` is told when the stream stumbles. With a
@@ -76,7 +76,7 @@ class Runner:
     start: Callable[[], Stream]
     stopping: threading.Event
     say: Callable[[str], None]
-    trouble: Trouble | None = None
+    trouble: ProblemReporter | None = None
 
     def run(self) -> CdcError | None:
         """Run until stopped (None), or until a failure that trying again does not mend (the failure)."""
@@ -113,12 +113,12 @@ class Runner:
         except CdcError as error:
             return error
         except Exception as error:  # noqa: BLE001 - a stream that ends in silence looks like one that has nothing to do
-            return ours(f"follower {self.name}", error)
+            return to_cdc_error(f"follower {self.name}", error)
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SparkStream:
     """A `Stream` that Spark's Structured Streaming drives, looking for messages every so many seconds.
 
     Its checkpoint lies in the folder `scratch` for as long as it runs.
@@ -132,7 +132,7 @@ class Query:
 
     def run(self, stopping: threading.Event) -> None:
         checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-", dir=self.scratch)
-        guarded = _Guarded(self.name, self.batches, stopping)
+        guarded = _BatchGuard(self.name, self.batches, stopping)
         try:
             self._watch(guarded, self._started(guarded, checkpoint), stopping)
         finally:
@@ -140,12 +140,12 @@ class Query:
             # last, since it may raise; and no batch comes any more that could add to what goes on
             self.batches.settle()
 
-    def _started(self, guarded: "_Guarded", checkpoint: str) -> StreamingQuery:
+    def _started(self, guarded: "_BatchGuard", checkpoint: str) -> StreamingQuery:
         writer = self.batches.source(self.spark).writeStream.queryName(self.name).foreachBatch(guarded)
         timed = writer.trigger(processingTime=f"{round(self.trigger_seconds * 1000)} milliseconds")
         return timed.option("checkpointLocation", checkpoint).start()
 
-    def _watch(self, guarded: "_Guarded", query: StreamingQuery, stopping: threading.Event) -> None:
+    def _watch(self, guarded: "_BatchGuard", query: StreamingQuery, stopping: threading.Event) -> None:
         error: Exception | None
         try:
             # not awaitTermination, which would hear of no `stopping`
@@ -158,10 +158,10 @@ class Query:
         except StreamingQueryException as raised:
             error = raised
         if guarded.failure or error:
-            raise guarded.failure or ours(f"follower {self.name}", error or RuntimeError())
+            raise guarded.failure or to_cdc_error(f"follower {self.name}", error or RuntimeError())
 
 
-class _Guarded:
+class _BatchGuard:
     """Keeps what a micro-batch raised: Spark hands on only its text."""
 
     def __init__(self, name: str, batches: MicroBatches, stopping: threading.Event) -> None:
@@ -183,7 +183,7 @@ class _Guarded:
             self.failure = error
             raise
         except Exception as error:
-            self.failure = ours(f"follower {self._name}", error)
+            self.failure = to_cdc_error(f"follower {self._name}", error)
             self.failure.__cause__ = error
             raise
         finally:

@@ -17,12 +17,12 @@ _M_ARENA_MAX: Final = -8
 """As <malloc.h> has it."""
 
 
-def bound_arenas() -> None:
+def limit_arenas() -> None:
     """Let all threads share so many of glibc's arenas; with another C library, nothing."""
     _call("mallopt", _M_ARENA_MAX, ARENAS)
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return what is free: some milliseconds, while which other threads may wait for memory."""
     # cycles, too, which `collector.seldom` leaves for hours; what was there at the start is not looked at again
     gc.collect()

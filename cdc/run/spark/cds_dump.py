@@ -16,27 +16,27 @@ _INVOKED: Final = ("javax.management.ObjectName", "java.lang.String", "[Ljava.la
 """What `MBeanServerConnection.invoke` is given."""
 
 
-def write_down(gateway: JavaGateway, path: Path) -> None:
+def dump_classes(gateway: JavaGateway, path: Path) -> None:
     """Write the archive to `path`; a Java that has no such command leaves nothing there."""
     with suppress(Py4JError):
-        _ask(gateway, ["dynamic_dump", str(path)])
+        _run_diagnostic(gateway, ["dynamic_dump", str(path)])
 
 
-def _ask(gateway: JavaGateway, words: list[str]) -> None:
+def _run_diagnostic(gateway: JavaGateway, words: list[str]) -> None:
     java = gateway.jvm
     classes, text = java.java.lang.Class, java.java.lang.String
     # it says where it has written to, and stdout is the user's
     java.java.lang.System.setOut(java.java.io.PrintStream(java.java.io.OutputStream.nullOutputStream()))
     server = java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    types = _array(gateway, classes, [classes.forName(name) for name in _INVOKED])
+    types = _to_array(gateway, classes, [classes.forName(name) for name in _INVOKED])
     # by the interface: py4j finds no method of a class that its module keeps for itself
     invoke = classes.forName("javax.management.MBeanServerConnection").getMethod("invoke", types)
-    asked = _array(gateway, java.java.lang.Object, [_array(gateway, text, words)])
-    bean, signature = java.javax.management.ObjectName(_BEAN), _array(gateway, text, ["[Ljava.lang.String;"])
-    invoke.invoke(server, _array(gateway, java.java.lang.Object, [bean, _COMMAND, asked, signature]))
+    asked = _to_array(gateway, java.java.lang.Object, [_to_array(gateway, text, words)])
+    bean, signature = java.javax.management.ObjectName(_BEAN), _to_array(gateway, text, ["[Ljava.lang.String;"])
+    invoke.invoke(server, _to_array(gateway, java.java.lang.Object, [bean, _COMMAND, asked, signature]))
 
 
-def _array(gateway: JavaGateway, of: Any, values: list[Any]) -> Any:
+def _to_array(gateway: JavaGateway, of: Any, values: list[Any]) -> Any:
     made = gateway.new_array(of, len(values))
     for place, value in enumerate(values):
         made[place] = value

@@ -17,7 +17,7 @@ LONGEST_LINE = 300
 PYTHON_ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception)\b.*:")
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
 """What Spark's Kafka source says, in the text of its failure, when the brokers do not answer."""
-OURS = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
+CDC_ERROR = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
 """How a failure of ours ends the traceback of a task."""
 LOG = re.compile(r"-Dcdc\.spark\.log=(\S+)")
 """Where a session of ours writes its log, among the options of its Java."""
@@ -40,7 +40,7 @@ def check_spark() -> SparkEndedError | None:
 
 
 @contextmanager
-def failures_of(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """Raise what comes from Spark, Delta or the system as a CdcError that says what stopped.
 
     That whoever reads our output has gone is no failure of what is done: it stays a BrokenPipeError.
@@ -50,18 +50,18 @@ def failures_of(what: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (PySparkException, Py4JError, DeltaError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise ours(what, error) from error
+        raise to_cdc_error(what, error) from error
 
 
-def ours(what: str, error: Exception) -> CdcError:
+def to_cdc_error(what: str, error: Exception) -> CdcError:
     """One line for a failure of `what`, by the text that came with it: Spark hands on no more than that."""
     if ended := check_spark():
         return ended
     text = str(error)
-    if found := OURS.search(text):
+    if found := CDC_ERROR.search(text):
         kind: type[CdcError] = getattr(errors, found[1], CdcError)
         return kind(found[2], found[3] or "")
-    line = _telling([line.strip() for line in text.splitlines() if line.strip()]) or type(error).__name__
+    line = _pick_line([line.strip() for line in text.splitlines() if line.strip()]) or type(error).__name__
     full = next((sign for sign in FULL if sign in text), None)
     if full:
         return PreconditionError(
@@ -73,7 +73,7 @@ def ours(what: str, error: Exception) -> CdcError:
     return CdcError(f"{what} stopped: {line}", "what is finished stays; mend the cause, then start it again")
 
 
-def _telling(lines: list[str]) -> str:
+def _pick_line(lines: list[str]) -> str:
     """The line of a failure that says most: the innermost cause, the end of a Python traceback, or the first line."""
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:

@@ -9,7 +9,7 @@ messages. By default it is 700, and half the time of reading them goes into look
 """
 
 
-def seldom() -> None:
+def relax_gc() -> None:
     """For processes that read many messages: what has been imported by now is not looked at again (gc.freeze)."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

@@ -16,7 +16,7 @@ from snapshots.copy import Job, Watch
 LOOK_SECONDS, COUNT_SECONDS = 0.5, 2.0
 
 
-def watched(spark: SparkSession, advance: Advance, rows: int) -> Watch:
+def track_job(spark: SparkSession, advance: Advance, rows: int) -> Watch:
     """Runs a job of many tasks and advances a bar of about `rows` rows by the share of tasks that are done."""
 
     def watch(job: Job) -> list[Row]:
@@ -53,9 +53,9 @@ def _look(
 
 
 @contextmanager
-def counted(count: Callable[[], int], advance: Advance, rows: int) -> Iterator[None]:
+def track_count(count: Callable[[], int], advance: Advance, rows: int) -> Iterator[None]:
     """Advances a bar of `rows` rows by what `count` grows meanwhile; a count that fails is left out."""
-    telling, ended = _Telling(advance, rows, count()), threading.Event()
+    telling, ended = _CountedBar(advance, rows, count()), threading.Event()
     with ThreadPoolExecutor(1) as threads:
         threads.submit(_tell, count, telling, ended)
         try:
@@ -66,7 +66,7 @@ def counted(count: Callable[[], int], advance: Advance, rows: int) -> Iterator[N
 
 
 @dataclass(slots=True)
-class _Telling:
+class _CountedBar:
     """Advances a bar from a count that began at `base`, never back and never beyond its end."""
 
     advance: Advance
@@ -88,7 +88,7 @@ class _Telling:
             self.told = done
 
 
-def _tell(count: Callable[[], int], telling: _Telling, ended: threading.Event) -> None:
+def _tell(count: Callable[[], int], telling: _CountedBar, ended: threading.Event) -> None:
     while not ended.wait(COUNT_SECONDS):
         with suppress(CdcError):
             telling.tell(count())

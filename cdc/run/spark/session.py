@@ -22,7 +22,7 @@ from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
-from cdc.run.spark.cds_dump import write_down
+from cdc.run.spark.cds_dump import dump_classes
 from cdc.run.spark.errors import check_spark
 
 FIXED = {
@@ -87,15 +87,15 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     _silence_py4j()
     before = psutil.Process().children()
     try:
-        session = _started(builder, launch, before)
+        session = _start(builder, launch, before)
     except (PySparkRuntimeError, Py4JError) as error:
         raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {launch.log}") from error
     if archive and not archive.is_there:
-        atexit.register(_keep, archive)
+        atexit.register(_keep_archive, archive)
     return session
 
 
-def _started(builder: SparkSession.Builder, launch: Launch, before: Sequence[psutil.Process]) -> SparkSession:
+def _start(builder: SparkSession.Builder, launch: Launch, before: Sequence[psutil.Process]) -> SparkSession:
     """The session, made in a thread of its own: in the main one, PySpark puts a handler of SIGINT in the place of ours,
     which asks Java to cancel its jobs, in the middle of whatever it is asked then."""
     with _temporary_files_in(launch.scratch), ThreadPoolExecutor(1, "spark") as thread:
@@ -144,7 +144,7 @@ def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
     return ClassArchive.of(java.program, files, open_folder(cache_folder() / FOLDER))
 
 
-def _keep(archive: ClassArchive) -> None:
+def _keep_archive(archive: ClassArchive) -> None:
     """At the end of this process: the session's Java, which ends with it, writes what it has loaded."""
     gateway = SparkContext._gateway
     # another process may have been quicker; one that was killed has nothing more to say
@@ -154,7 +154,7 @@ def _keep(archive: ClassArchive) -> None:
         # what it is still doing takes the core that this needs
         with suppress(Py4JError):
             SparkContext._active_spark_context.stop()
-    write_down(gateway, archive.own)
+    dump_classes(gateway, archive.own)
     archive.keep()
 
 
@@ -172,7 +172,7 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def submitted(name: str, conf: Mapping[str, str]) -> SparkSession:
+def build_submitted(name: str, conf: Mapping[str, str]) -> SparkSession:
     """The session of a driver under `spark-submit`, which has said the master, the memory and the class path."""
     builder = SparkSession.builder.appName(name)
     for key, value in {**conf, **FIXED}.items():

@@ -24,7 +24,7 @@ import sinks.search.read
 import sinks.search.write
 import snapshots.copy
 import snapshots.read
-from cdc.run.spark.gc_tuning import seldom
+from cdc.run.spark.gc_tuning import relax_gc
 
 IMPORTED = (
     pandas,  # pyarrow asks for it, the first time that it is given a list
@@ -43,5 +43,5 @@ IMPORTED = (
 
 # Spark runs this module in place of its own daemon (`spark.python.daemon.module`)
 if __name__ == "__main__":
-    seldom()
+    relax_gc()
     manager()

@@ -13,7 +13,7 @@ from cdc.run.pipeline import delta_follower
 from connect.source import connection as source
 
 
-def check_copied(settings: PipelineSettings) -> Position:
+def require_position(settings: PipelineSettings) -> Position:
     """The lake's position; raises HistoryLostError when it has none, since nothing was ever copied."""
     position = delta_follower(settings).position()
     if position is None:
@@ -26,7 +26,7 @@ def check_log(settings: PipelineSettings) -> None:
 
     A log that does not answer is waited for later.
     """
-    position = check_copied(settings)
+    position = require_position(settings)
     delta_follower(settings).check_capture()
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)

@@ -24,7 +24,7 @@ _GONE = "no table {} in the source"
 Refusals = Mapping[TableName, PreconditionError]
 
 
-def accepted(
+def accept_tables(
     connection: Connection,
     settings: PipelineSettings,
     names: Sequence[TableName],
@@ -37,16 +37,16 @@ def accepted(
     of every other table that cannot be followed; it offers the `source.tables` that would be accepted.
     """
     # those that are needed first: of two that cannot both be followed, it is the other one that is refused
-    tables, refusals = judged(connection, settings, sorted(names, key=lambda name: name in needless), plugins)
+    tables, refusals = check_tables(connection, settings, sorted(names, key=lambda name: name in needless), plugins)
     fit = [table for table in tables if table.name not in refusals]
     needed = {name: found for name, found in refusals.items() if name not in needless}
     if needed or not fit:
-        offer = _offer(settings, names, needed, [table for table in tables if table.name in needed])
+        offer = _suggest_tables(settings, names, needed, [table for table in tables if table.name in needed])
         raise TablesRefusedError(chain.from_iterable((needed or refusals).values()), offer)
     return fit, refusals
 
 
-def examined(
+def examine_tables(
     connection: Connection, settings: PipelineSettings, names: Sequence[TableName], beside: Sequence[TableName] = ()
 ) -> Examined:
     """These tables as the source has them now, and why some cannot be followed, as far as source and settings say.
@@ -64,26 +64,26 @@ def examined(
     copied = delta_follower(settings).copied()
     further = [
         readiness.unreadable(connection, settings.source, there),
-        *(_unfit(settings, name, tables, copied) for name in settings.followers),
+        *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),
     ]
-    return Examined(tables, _all_of(names, own, further), there)
+    return Examined(tables, _collect_refusals(names, own, further), there)
 
 
-def _all_of(
+def _collect_refusals(
     names: Sequence[TableName], own: Mapping[TableName, Sequence[PreconditionError]], further: Sequence[Refusals]
 ) -> dict[TableName, Sequence[PreconditionError]]:
     each = {name: [*own.get(name, ()), *(found[name] for found in further if name in found)] for name in names}
     return {name: found for name, found in each.items() if found}
 
 
-def as_one(refusals: Sequence[PreconditionError]) -> PreconditionError:
+def merge_refusals(refusals: Sequence[PreconditionError]) -> PreconditionError:
     """All that keeps one table from being followed, in one line."""
     what = dict.fromkeys(each.what for each in refusals)
     remedies = dict.fromkeys(each.remedy for each in refusals if each.remedy)
     return PreconditionError("; ".join(what), "; ".join(remedies))
 
 
-def judged(
+def check_tables(
     connection: Connection,
     settings: PipelineSettings,
     names: Sequence[TableName],
@@ -95,19 +95,19 @@ def judged(
 
     `beside`: those that are captured already, which are not judged, and which the others must not collide with.
     """
-    found = examined(connection, settings, names, beside)
+    found = examine_tables(connection, settings, names, beside)
     fit = {table.name for table in found.tables}
     keys = {name: key for name, key in settings.source.named_keys.items() if name in fit}
     further: list[Refusals] = [
         catalog.shared_keys(connection, keys),
         sharing(settings.log.prefix, [*beside, *found.shapes], change_topic, latest_topic),
-        {} if connector.POSTGRES_TEXT in plugins else _unsendable(found.tables),
-        {} if connector.has_own_topics(plugins) else _without_topic(found.shapes),
+        {} if connector.POSTGRES_TEXT in plugins else _find_unsendable(found.tables),
+        {} if connector.has_own_topics(plugins) else _find_topicless(found.shapes),
     ]
-    return list(found.tables), _all_of(names, found.refusals, further)
+    return list(found.tables), _collect_refusals(names, found.refusals, further)
 
 
-def _unsendable(tables: Iterable[Table]) -> Refusals:
+def _find_unsendable(tables: Iterable[Table]) -> Refusals:
     """The tables with values that Debezium alone would not send whole."""
     lacking = {table.name: [c.name for c in table.columns if not is_sent_whole(c)] for table in tables}
     return {
@@ -121,13 +121,15 @@ def _unsendable(tables: Iterable[Table]) -> Refusals:
     }
 
 
-def _without_topic(names: Iterable[TableName]) -> Refusals:
+def _find_topicless(names: Iterable[TableName]) -> Refusals:
     """The tables whose topics Debezium alone would give a name that another may have, too."""
     lacking = f"Kafka Connect lacks {connector.OWN_TOPICS}, which makes a topic's name of it that no other table has"
     return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
 
 
-def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table], copied: Iterable[Table]) -> Refusals:
+def _find_unsupported(
+    settings: PipelineSettings, follower: str, tables: Iterable[Table], copied: Iterable[Table]
+) -> Refusals:
     """The tables that one follower should hold and cannot. One that the lake has `copied` is not refused for that: it
     stops in that follower alone."""
     known = {was.name for was in copied}
@@ -136,7 +138,7 @@ def _unfit(settings: PipelineSettings, follower: str, tables: Iterable[Table], c
     return {name: refusal for name, refusal in found.items() if refusal}
 
 
-def passed_by(settings: PipelineSettings, tables: Iterable[Table]) -> Iterator[PreconditionError]:
+def describe_skipped(settings: PipelineSettings, tables: Iterable[Table]) -> Iterator[PreconditionError]:
     """What to tell of tables that some followers cannot hold, and that are followed without those: only a pattern
     names them."""
     for table in tables:
@@ -147,7 +149,7 @@ def passed_by(settings: PipelineSettings, tables: Iterable[Table]) -> Iterator[P
                 yield PreconditionError(f"not in {follower}: {found.what}", found.remedy)
 
 
-def _offer(
+def _suggest_tables(
     settings: PipelineSettings,
     names: Sequence[TableName],
     refused: Mapping[TableName, Sequence[PreconditionError]],

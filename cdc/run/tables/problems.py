@@ -9,31 +9,31 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.plural import counted
 from cdc.core.table import TableName
-from cdc.run.lease import attended
+from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
-from cdc.run.tables.preflight import as_one, examined
-from cdc.run.tables.selection import followed_names, joining
+from cdc.run.tables.preflight import examine_tables, merge_refusals
+from cdc.run.tables.selection import find_uncopied, list_followed
 from connect.source import connection as source
 from connect.source.catalog import Examined
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
 
 
-def refusal_of(stop: Stop, now: Examined) -> PreconditionError:
+def describe_stop(stop: Stop, now: Examined) -> PreconditionError:
     """What to tell of a stopped table; what to do may be more than to have it copied again."""
     if stop.name not in now.refusals:
         return PreconditionError(str(stop), stop.remedy)
-    unfit = as_one(now.refusals[stop.name])
+    unfit = merge_refusals(now.refusals[stop.name])
     return PreconditionError(f"{stop}; as it is now it cannot be copied: {unfit.what}", unfit.remedy)
 
 
-def held(table: TableName, keys: int, letters: int) -> PreconditionError:
+def describe_held_keys(table: TableName, keys: int, letters: int) -> PreconditionError:
     """What to tell of a table that has dead letters: so many, of so many keys."""
     told = f"{table}: {counted(keys, 'key')} held, {counted(letters, 'message')} not applied"
     return PreconditionError(told, "`cdc dead-letters list`")
 
 
-def stopped(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
     """What to tell of the lake's stopped tables, by how the source has them, where it answers."""
     stops = lake.stopped()
     if not stops:
@@ -41,15 +41,15 @@ def stopped(settings: PipelineSettings, lake: DeltaFollower) -> list[Preconditio
     try:
         with source.connected(settings.source) as connection:
             names = [stop.name for stop in stops]
-            now = examined(connection, settings, names)
+            now = examine_tables(connection, settings, names)
     except (CdcError, psycopg.Error):
         now = Examined([], {}, {})
-    return [refusal_of(stop, now) for stop in stops]
+    return [describe_stop(stop, now) for stop in stops]
 
 
-def stopped_in(settings: PipelineSettings, name: str, follower: FedFollower) -> list[PreconditionError]:
+def describe_stops_in(settings: PipelineSettings, name: str, follower: FedFollower) -> list[PreconditionError]:
     """What to tell of the tables that are stopped in one follower behind the lake, of those that it is to hold."""
-    followed = set(followed_names(settings, delta_follower(settings)))
+    followed = set(list_followed(settings, delta_follower(settings)))
     stops = {table: stop for table, stop in follower.stopped().items() if table in followed}
     return [
         PreconditionError(f"{name}: {stop.what}", stop.remedy)
@@ -58,17 +58,17 @@ def stopped_in(settings: PipelineSettings, name: str, follower: FedFollower) -> 
     ]
 
 
-def waiting(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
+def describe_uncopied(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
     """What to tell of tables that came under a pattern, and cannot be copied or have nobody who does it."""
     if not settings.selection.has_patterns or lake.position() is None:
         return []
     with source.connected(settings.source) as connection:
-        now = examined(connection, settings, sorted(joining(connection, settings, lake)))
-    fit: Sequence[PreconditionError] = [not_copied(table.name, "run `cdc follow`") for table in now.fit]
-    copied = attended(settings, settings.delta[0])
-    return [*map(as_one, now.refusals.values()), *([] if copied else fit)]
+        now = examine_tables(connection, settings, sorted(find_uncopied(connection, settings, lake)))
+    fit: Sequence[PreconditionError] = [describe_missing_copy(table.name, "run `cdc follow`") for table in now.fit]
+    copied = is_lease_held(settings, settings.delta[0])
+    return [*map(merge_refusals, now.refusals.values()), *([] if copied else fit)]
 
 
-def not_copied(name: TableName, remedy: str) -> PreconditionError:
+def describe_missing_copy(name: TableName, remedy: str) -> PreconditionError:
     """A table that could be followed and has no copy."""
     return PreconditionError(f"{name} is not copied yet", remedy)

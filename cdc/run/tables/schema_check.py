@@ -12,19 +12,21 @@ from connect.source import connection as source
 from sinks.lake.metadata.stopped_tables import again
 
 
-def followed(settings: PipelineSettings) -> list[Table]:
+def read_followed_tables(settings: PipelineSettings) -> list[Table]:
     """The tables that the lake has, of those that are named."""
     return [table for table in delta_follower(settings).tables() if table.name in settings.selection]
 
 
-def otherwise(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableName, PreconditionError]:
+def find_different(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableName, PreconditionError]:
     """Which of these tables of the source the lake has otherwise."""
     now = {table.name: table for table in tables}
-    each = {was.name: difference(was, now[was.name]) for was in followed(settings) if was.name in now}
+    each = {
+        was.name: describe_difference(was, now[was.name]) for was in read_followed_tables(settings) if was.name in now
+    }
     return {name: found for name, found in each.items() if found}
 
 
-def otherwise_chosen(settings: PipelineSettings) -> dict[TableName, str]:
+def find_changed_choices(settings: PipelineSettings) -> dict[TableName, str]:
     """The tables that are followed, or stopped, with other types than `source.column_types` says now, and how: rows and
     messages of both would be mixed."""
     choices = settings.source.choices
@@ -41,7 +43,7 @@ def otherwise_chosen(settings: PipelineSettings) -> dict[TableName, str]:
     return found
 
 
-def unseen(settings: PipelineSettings) -> dict[TableName, CdcError]:
+def find_unlogged_changes(settings: PipelineSettings) -> dict[TableName, CdcError]:
     """What `changed` finds where no event triggers keep the history, which else tells it in its place.
 
     What they do not hear of is written into it before.
@@ -50,12 +52,12 @@ def unseen(settings: PipelineSettings) -> dict[TableName, CdcError]:
         schema_history.note_partitions(connection, settings.source)
         kept = schema_history.is_kept(connection, settings.source)
         told = set() if kept else schema_history.told_of(connection, settings.source)
-    found = {} if kept else changed(settings)
+    found = {} if kept else find_changed_tables(settings)
     # what a migration has told comes by the log; that a table is sent no more does not
     return {name: error for name, error in found.items() if name not in told or isinstance(error, HistoryLostError)}
 
 
-def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[TableName, CdcError]:
+def find_changed_tables(settings: PipelineSettings, *, also_widened: bool = True) -> dict[TableName, CdcError]:
     """Which of the tables that are followed have other columns, or another key, in the source now, or are not sent.
 
     `also_widened`: those, too, that only have further columns.
@@ -63,7 +65,7 @@ def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[Ta
     Messages show columns that came and went, but not that a type changed: only the catalog does.
     """
     # as they are followed now: some may have gone along since the last look
-    tables = followed(settings)
+    tables = read_followed_tables(settings)
     if not tables:
         return {}
     with source.connected(settings.source) as connection:
@@ -71,7 +73,7 @@ def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[Ta
         examined = catalog.examine(connection, [table.name for table in tables], settings.source.choices)
     now = {table.name: table for table in examined.tables}
     found = {
-        was.name: _unsent(was.name, sent) or difference(was, now[was.name])
+        was.name: _check_published(was.name, sent) or describe_difference(was, now[was.name])
         if was.name in now
         else examined.refusals[was.name][0]
         for was in tables
@@ -80,7 +82,7 @@ def changed(settings: PipelineSettings, *, also_widened: bool = True) -> dict[Ta
     return {name: error for name, error in found.items() if error and (also_widened or name not in wider)}
 
 
-def _unsent(name: TableName, sent: Collection[TableName]) -> CdcError | None:
+def _check_published(name: TableName, sent: Collection[TableName]) -> CdcError | None:
     """A dropped table leaves its publications, and one that is made again under its name is in none of them."""
     if name in sent:
         return None
@@ -90,9 +92,9 @@ def _unsent(name: TableName, sent: Collection[TableName]) -> CdcError | None:
     )
 
 
-def difference(followed: Table, now: Table) -> PreconditionError | None:
+def describe_difference(before: Table, now: Table) -> PreconditionError | None:
     """What differs, where these are not the same table."""
-    found = differences(followed, now)
+    found = differences(before, now)
     if not found:
         return None
     return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(found)}", again(now.name))

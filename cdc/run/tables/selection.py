@@ -13,7 +13,7 @@ from connect.source import connection as source
 from sinks.lake.follower import DeltaFollower
 
 
-def in_source(connection: Connection, settings: PipelineSettings) -> Sequence[TableName]:
+def find_selected(connection: Connection, settings: PipelineSettings) -> Sequence[TableName]:
     """All tables that are to be followed; patterns are looked up in the source. Raises PreconditionError for none."""
     selection = settings.selection
     there = catalog.tables_of(connection, settings.source.heartbeat_schema) if selection.has_patterns else ()
@@ -25,33 +25,33 @@ def in_source(connection: Connection, settings: PipelineSettings) -> Sequence[Ta
     return found
 
 
-def followed_names(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[TableName]:
+def list_followed(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[TableName]:
     """The tables that the lake follows or is to follow, as far as that can be known without the source."""
     selection = settings.selection
     return selection.found_in(lake.bookmarks() if selection.has_patterns else ())
 
 
-def held_names(settings: PipelineSettings, lake: DeltaFollower, followers: Collection[str]) -> set[TableName]:
+def list_held_by(settings: PipelineSettings, lake: DeltaFollower, followers: Collection[str]) -> set[TableName]:
     """The tables that some of these followers hold, or are to hold, as far as that can be known without the source."""
     copied = {table.name: table for table in lake.copied()}
     return {
         name
-        for name in followed_names(settings, lake)
+        for name in list_followed(settings, lake)
         for follower in followers
         if (settings.holds_table(follower, copied[name]) if name in copied else settings.holds(follower, name))
     }
 
 
-def came(settings: PipelineSettings) -> set[TableName]:
+def find_new_tables(settings: PipelineSettings) -> set[TableName]:
     """Asks the source for tables that patterns name and that were made since."""
     if not settings.selection.has_patterns:
         return set()
     with source.connected(settings.source) as connection:
-        return joining(connection, settings, delta_follower(settings))
+        return find_uncopied(connection, settings, delta_follower(settings))
 
 
-def joining(connection: Connection, settings: PipelineSettings, lake: DeltaFollower) -> set[TableName]:
+def find_uncopied(connection: Connection, settings: PipelineSettings, lake: DeltaFollower) -> set[TableName]:
     """The tables that patterns name and that nobody has copied yet: they were made since."""
     if not settings.selection.has_patterns:
         return set()
-    return set(in_source(connection, settings)) - set(settings.selection.names) - lake.bookmarks().keys()
+    return set(find_selected(connection, settings)) - set(settings.selection.names) - lake.bookmarks().keys()

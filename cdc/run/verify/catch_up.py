@@ -12,9 +12,9 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import ends_in, log_bounds
-from cdc.run.lease import attended
+from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
-from cdc.run.tables.selection import followed_names
+from cdc.run.tables.selection import list_followed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import Stop
 
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 120.0
 """How long is waited for a follower that somebody keeps in sync."""
 
-Where = Callable[[], Position | None]
+ReadPosition = Callable[[], Position | None]
 """Asks a follower where it stands."""
 
 Check = Callable[[], None]
@@ -30,23 +30,23 @@ Check = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Ahead:
+class _Missing:
     """How many changes up to an LSN are in the log and not in a follower; `whole` once the log has passed the LSN."""
 
     changes: int
     whole: bool
 
 
-def check_attended(settings: PipelineSettings, followers: Mapping[str, Where], lsn: Lsn) -> None:
+def check_followed(settings: PipelineSettings, followers: Mapping[str, ReadPosition], lsn: Lsn) -> None:
     """Raise PreconditionError for a follower that lacks changes up to `lsn` while nobody follows it on this machine."""
     for name, where in followers.items():
         # whoever follows may end when it has caught up: so first who, then where
-        if not attended(settings, name):
+        if not is_lease_held(settings, name):
             _check_not_behind(settings, name, where(), lsn)
 
 
-def wait(
-    settings: PipelineSettings, name: str, where: Where, lsn: Lsn, patience: float | None, check: Check
+def wait_for_lsn(
+    settings: PipelineSettings, name: str, where: ReadPosition, lsn: Lsn, patience: float | None, check: Check
 ) -> Position:
     """Wait until the follower has everything that committed up to `lsn`; where it stands then.
 
@@ -57,13 +57,14 @@ def wait(
     deadline = time.monotonic() + longest
     while True:
         position = where()
-        if position is not None and _has(settings, position, lsn):
+        if position is not None and _has_reached(settings, position, lsn):
             return position
         if patience is None:
-            check_attended(settings, {name: where}, lsn)
+            check_followed(settings, {name: where}, lsn)
         if time.monotonic() > deadline:
             raise PreconditionError(
-                f"follower {name} is {_told(position)} and has not reached {format_lsn(lsn)} in {longest:.0f} s",
+                f"follower {name} is {_describe_position(position)} and has not reached {format_lsn(lsn)}"
+                f" in {longest:.0f} s",
                 "is `cdc follow` running?",
             )
         check()
@@ -71,7 +72,10 @@ def wait(
 
 
 def wait_for_tables(
-    settings: PipelineSettings, followers: Mapping[str, Where], patience: float | None, asked: Collection[TableName]
+    settings: PipelineSettings,
+    followers: Mapping[str, ReadPosition],
+    patience: float | None,
+    asked: Collection[TableName],
 ) -> list[Stop]:
     """Wait until each follower has its tables as they were copied last, of those that are `asked` for; but for those
     that are stopped, which it gives. A copy that replaces another takes part only once it has caught up.
@@ -85,13 +89,13 @@ def wait_for_tables(
         positions = {name: where() for name, where in followers.items()}
         lake = delta_follower(settings)
         lacking = {
-            name: [table for table in _lacking(settings, lake, name, at) if table in asked]
+            name: [table for table in _find_missing_tables(settings, lake, name, at) if table in asked]
             for name, at in positions.items()
         }
         name, tables = next(((name, found) for name, found in lacking.items() if found), ("", []))
         if not tables:
             return lake.stopped()
-        if time.monotonic() > deadline or (patience is None and not attended(settings, name)):
+        if time.monotonic() > deadline or (patience is None and not is_lease_held(settings, name)):
             raise PreconditionError(
                 f"follower {name} does not have {', '.join(map(str, tables))} as copied last",
                 "run `cdc follow` until it has",
@@ -99,7 +103,7 @@ def wait_for_tables(
         time.sleep(POLL_SECONDS)
 
 
-def _lacking(
+def _find_missing_tables(
     settings: PipelineSettings, lake: DeltaFollower, name: str, position: Position | None
 ) -> Sequence[TableName]:
     if position is None:
@@ -108,15 +112,15 @@ def _lacking(
     return sorted(table.name for table in lake.copied() if table.name in absent and settings.holds_table(name, table))
 
 
-def _has(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:
+def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:
     if position.lsn > lsn:
         return True
-    ahead = _ahead(settings, position, lsn)
+    ahead = _count_missing(settings, position, lsn)
     return ahead.whole and not ahead.changes
 
 
 def _check_not_behind(settings: PipelineSettings, name: str, position: Position | None, lsn: Lsn) -> None:
-    lacks = _ahead(settings, position, lsn).changes if position else None
+    lacks = _count_missing(settings, position, lsn).changes if position else None
     if lacks != 0:
         what = "holds nothing yet" if lacks is None else f"lacks {counted(lacks, 'change')}"
         raise PreconditionError(
@@ -125,17 +129,17 @@ def _check_not_behind(settings: PipelineSettings, name: str, position: Position 
         )
 
 
-def _ahead(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Ahead:
+def _count_missing(settings: PipelineSettings, position: Position, lsn: Lsn) -> _Missing:
     topic = transaction_topic(settings.log.prefix)
     with Reader(settings.log) as reader:
         _, behind = log_bounds(reader, topic, position.log_start)
         ends = ends_in(reader, topic, position.end_offset + 1, behind, position.log_start)
     lacking = sum(
-        ends.where(ends.lsn <= lsn).counts(map(str, followed_names(settings, delta_follower(settings)))).values()
+        ends.where(ends.lsn <= lsn).counts(map(str, list_followed(settings, delta_follower(settings)))).values()
     )
     # ENDs come in the order of their LSNs: one above it says that none up to it is still to come
-    return _Ahead(lacking, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
+    return _Missing(lacking, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
 
 
-def _told(position: Position | None) -> str:
+def _describe_position(position: Position | None) -> str:
     return f"at {format_lsn(position.lsn)}" if position else "at no position"

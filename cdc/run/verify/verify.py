@@ -27,13 +27,13 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
 from cdc.run.capture.progress_check import CaptureCheck
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
-from cdc.run.spark.errors import failures_of
+from cdc.run.spark.errors import translate_errors
 from cdc.run.tables import problems as left_behind
-from cdc.run.tables.history_check import check_copied
-from cdc.run.tables.preflight import as_one, examined
-from cdc.run.tables.schema_check import otherwise
-from cdc.run.tables.selection import followed_names, held_names
-from cdc.run.verify.catch_up import check_attended, wait, wait_for_tables
+from cdc.run.tables.history_check import require_position
+from cdc.run.tables.preflight import examine_tables, merge_refusals
+from cdc.run.tables.schema_check import find_different
+from cdc.run.tables.selection import list_followed, list_held_by
+from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
 from cdc.run.verify.report import Report, Verdict
 from connect.source import connection as source
 from connect.source import heartbeat, slot
@@ -49,7 +49,7 @@ TABLES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Readback:
+class FollowerReader:
     """How a follower's position is asked for, and its rows: as they are, and as their digest; and which tables are
     stopped in it."""
 
@@ -59,7 +59,7 @@ class Readback:
     stopped: Callable[[], Mapping[TableName, TableStoppedError]] = dict
 
 
-Followers = Mapping[str, Readback]
+Followers = Mapping[str, FollowerReader]
 
 
 def verify(
@@ -77,21 +77,21 @@ def verify(
     Raises PreconditionError when a follower does not get there within `patience` seconds; without any, as soon as it is
     known that nobody brings it there, or that the capture does not run.
     """
-    stands = check_copied(settings)
+    stands = require_position(settings)
     src = settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
-        wanted = _wanted(settings, names, chosen)
-        now = examined(connection, settings, wanted)
+        wanted = _select_tables(settings, names, chosen)
+        now = examine_tables(connection, settings, wanted)
         # the source's rows are read at an LSN of now: only a capture that runs brings anybody there
         check = CaptureCheck(settings, connection)
         check.check_connector()
         if patience is None:
-            positions = {name: each.position for name, each in _readbacks(settings, None).items() if name in names}
-            check_attended(settings, positions, source.current_lsn(connection))
+            positions = {name: each.position for name, each in _open_readers(settings, None).items() if name in names}
+            check_followed(settings, positions, source.current_lsn(connection))
         spark = start_spark()
-        followers = {name: each for name, each in _readbacks(settings, spark).items() if name in names}
+        followers = {name: each for name, each in _open_readers(settings, spark).items() if name in names}
         compared = [table.name for table in now.fit]
         before = files(connection, compared)
         with (
@@ -106,35 +106,39 @@ def verify(
             readers = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
             reader = held.enter_context(Reader(settings.log))
             since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn, stands.log_start)
-            truth = _Truth(spark, readers, keeper, lsn, since, most, held)
-            return _compared(settings, followers, now, truth, patience, check)
+            truth = _SourceSnapshot(spark, readers, keeper, lsn, since, most, held)
+            return _compare_followers(settings, followers, now, truth, patience, check)
 
 
-def _compared(
+def _compare_followers(
     settings: PipelineSettings,
     followers: Followers,
     now: Examined,
-    truth: "_Truth",
+    truth: "_SourceSnapshot",
     patience: float | None,
     check: CaptureCheck,
 ) -> Report:
     """The verdicts, once the followers have everything up to the LSN."""
     reached = {
-        name: wait(settings, name, each.position, truth.lsn, patience, check) for name, each in followers.items()
+        name: wait_for_lsn(settings, name, each.position, truth.lsn, patience, check)
+        for name, each in followers.items()
     }
     asked = now.shapes.keys() | now.refusals.keys()
     # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
     stops = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience, asked)
-    stopped = {stop.name: left_behind.refusal_of(stop, now) for stop in stops if stop.name in asked}
-    truth.incomparable.update(_changed(settings, now, stopped))
+    stopped = {stop.name: left_behind.describe_stop(stop, now) for stop in stops if stop.name in asked}
+    truth.incomparable.update(_find_incomparable(settings, now, stopped))
     going = [table for table in now.fit if table.name not in stopped]
     found = {
-        name: truth.verdicts(each, reached[name], _own(settings, name, each, going)) for name, each in followers.items()
+        name: truth.verdicts(each, reached[name], _select_own(settings, name, each, going))
+        for name, each in followers.items()
     }
     return Report(truth.lsn, found, stopped, truth.incomparable)
 
 
-def _own(settings: PipelineSettings, name: str, follower: Readback, tables: Sequence[Table]) -> list[Table]:
+def _select_own(
+    settings: PipelineSettings, name: str, follower: FollowerReader, tables: Sequence[Table]
+) -> list[Table]:
     """The follower's own of these tables, also those that it had and cannot hold any more."""
     stopped = follower.stopped()
     return [
@@ -144,41 +148,45 @@ def _own(settings: PipelineSettings, name: str, follower: Readback, tables: Sequ
     ]
 
 
-def _wanted(settings: PipelineSettings, names: Sequence[str], chosen: Collection[TableName]) -> Sequence[TableName]:
+def _select_tables(
+    settings: PipelineSettings, names: Sequence[str], chosen: Collection[TableName]
+) -> Sequence[TableName]:
     """Raises ConfigurationError for a table that is chosen and that none of these followers has."""
     lake = delta_follower(settings)
-    followed, held = followed_names(settings, lake), held_names(settings, lake, names)
+    followed, held = list_followed(settings, lake), list_held_by(settings, lake, names)
     for table in chosen:
         if table not in followed or table not in held:
             raise ConfigurationError(f"{table} is followed by none of {', '.join(names)}", "correct --table")
     return [table for table in followed if not chosen or table in chosen]
 
 
-def _changed(settings: PipelineSettings, now: Examined, stopped: Collection[TableName]) -> dict[TableName, CdcError]:
+def _find_incomparable(
+    settings: PipelineSettings, now: Examined, stopped: Collection[TableName]
+) -> dict[TableName, CdcError]:
     """The tables that cannot be followed any more as the source has them, or are not yet, and nobody has stopped."""
-    unfit = {name: as_one(refusals) for name, refusals in now.refusals.items()}
+    unfit = {name: merge_refusals(refusals) for name, refusals in now.refusals.items()}
     copied = delta_follower(settings).bookmarks()
     lacking = {
-        table.name: left_behind.not_copied(table.name, "run `cdc bootstrap`")
+        table.name: left_behind.describe_missing_copy(table.name, "run `cdc bootstrap`")
         for table in now.fit
         if table.name not in copied
     }
-    found = {**otherwise(settings, now.tables), **lacking, **unfit}
+    found = {**find_different(settings, now.tables), **lacking, **unfit}
     return {name: each for name, each in found.items() if name not in stopped}
 
 
-def _readbacks(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, Readback]:
+def _open_readers(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, FollowerReader]:
     """The followers by name; without Spark, only to be asked where they stand."""
     lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
     fed = fed_followers(spark, settings).items()
-    readbacks = {name: Readback(each.position, each.rows, each.digest, each.stopped) for name, each in fed}
-    read = Readback(lake.position, feed.rows, partial(digest, lake_of(settings), feed))
+    readbacks = {name: FollowerReader(each.position, each.rows, each.digest, each.stopped) for name, each in fed}
+    read = FollowerReader(lake.position, feed.rows, partial(digest, lake_of(settings), feed))
     return {settings.delta[0]: read, **readbacks}
 
 
 @dataclass(frozen=True, slots=True)
-class _Truth:
+class _SourceSnapshot:
     """The source at one LSN, what has been committed since, and what it is compared by."""
 
     spark: SparkSession
@@ -194,7 +202,9 @@ class _Truth:
     incomparable: dict[TableName, CdcError] = field(default_factory=dict)
     """Tables of which there are no verdicts, and why."""
 
-    def verdicts(self, follower: Readback, position: Position, tables: Sequence[Table]) -> dict[TableName, Verdict]:
+    def verdicts(
+        self, follower: FollowerReader, position: Position, tables: Sequence[Table]
+    ) -> dict[TableName, Verdict]:
         stops = {name: PreconditionError(stop.what, stop.remedy) for name, stop in follower.stopped().items()}
         comparable = [table for table in tables if table.name not in self.incomparable and table.name not in stops]
         with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
@@ -203,24 +213,24 @@ class _Truth:
         stopped = {table.name: Verdict(None, stopped=stops[table.name]) for table in tables if table.name in stops}
         return {**{name: verdict for name, verdict in each.items() if verdict}, **stopped}
 
-    def _verdict_if_held(self, follower: Readback, position: Position, table: Table) -> Verdict | None:
+    def _verdict_if_held(self, follower: FollowerReader, position: Position, table: Table) -> Verdict | None:
         """None where the source has a value that no follower can hold: it is another table's verdict no less."""
         try:
             return self._verdict(follower, position, table)
-        except _UnfitValue as unfit:
+        except _UnsupportedValueError as unfit:
             self.incomparable[table.name] = PreconditionError(unfit.what, unfit.remedy)
             return None
 
-    def _verdict(self, follower: Readback, position: Position, table: Table) -> Verdict:
+    def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
         ours, theirs = self._digest(table), follower.digest(table)
-        moved = self._moved(follower, position, table)
+        moved = self._count_moved(follower, position, table)
         if moved or ours == theirs:
             return Verdict(None if moved else Comparison(ours.rows, theirs.rows), moved)
-        compared = self._compared(follower, table)
-        moved = self._moved(follower, position, table)
-        return Verdict(None if moved else compared, moved)
+        comparison = self._compare_rows(follower, table)
+        moved = self._count_moved(follower, position, table)
+        return Verdict(None if moved else comparison, moved)
 
-    def _moved(self, follower: Readback, position: Position, table: Table) -> int:
+    def _count_moved(self, follower: FollowerReader, position: Position, table: Table) -> int:
         """How many changes of the table the follower may hold that the snapshot does not.
 
         Asked behind the reading: what came in meanwhile may be among the rows that were read.
@@ -231,7 +241,7 @@ class _Truth:
         with self.reading:
             return self.since.up_to(stands.end_offset).counts([str(table.name)]).get(str(table.name), 0)
 
-    def _compared(self, follower: Readback, table: Table) -> Comparison:
+    def _compare_rows(self, follower: FollowerReader, table: Table) -> Comparison:
         theirs = side(follower.rows(table), table)
         try:
             return compare(self._side(table), theirs, table, self.most)
@@ -244,7 +254,7 @@ class _Truth:
     def _digest(self, table: Table) -> Digest:
         """The source's digest, made once however many followers there are."""
         if table.name not in self.digests:
-            with _reading(table):
+            with _translate_read_errors(table):
                 self.digests[table.name] = self._read(table)
         return self.digests[table.name]
 
@@ -257,21 +267,21 @@ class _Truth:
     def _side(self, table: Table) -> Side:
         """The source's side, read once however many followers differ."""
         if table.name not in self.sides:
-            with _reading(table):
+            with _translate_read_errors(table):
                 self.sides[table.name] = side(self._source(table).frame(), table)
             self.held.callback(self.sides[table.name].release)
         return self.sides[table.name]
 
 
-class _UnfitValue(PreconditionError):
+class _UnsupportedValueError(PreconditionError):
     """The source has a value that no follower can hold."""
 
 
 @contextmanager
-def _reading(table: Table) -> Iterator[None]:
+def _translate_read_errors(table: Table) -> Iterator[None]:
     """The source's rows of the table are read meanwhile."""
     try:
-        with failures_of(f"the comparison of {table.name}"):
+        with translate_errors(f"the comparison of {table.name}"):
             yield
     except PreconditionError as unfit:
-        raise _UnfitValue(unfit.what, unfit.remedy) from unfit
+        raise _UnsupportedValueError(unfit.what, unfit.remedy) from unfit
