@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 
 from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
-from cdc.core.settings import Settings, all_refused, refused
+from cdc.core.settings import Settings, finding_error, findings_error
 from cdc.core.table import TableName
 from connect.choices import Choices, ChosenType
 
@@ -116,7 +116,7 @@ class SourceSettings(Settings):
     def _can_be_captured(cls, name: str, info: ValidationInfo) -> str:
         unread, what = (OF_ADDRESSES, "database") if info.field_name == "dbname" else (OF_ROLES, "role")
         if found := [character for character in unread if character in name]:
-            raise refused((), f"has {' and '.join(found)} in it, which drivers do not take; rename the {what}")
+            raise finding_error((), f"has {' and '.join(found)} in it, which drivers do not take; rename the {what}")
         return name
 
     @property
@@ -169,7 +169,7 @@ class CaptureSettings(Settings):
     @classmethod
     def _nothing_decided(cls, overrides: dict[str, str]) -> dict[str, str]:
         if found := sorted(DECIDED & overrides.keys()):
-            raise all_refused([((name,), "is decided: what followers read rests on it") for name in found])
+            raise findings_error([((name,), "is decided: what followers read rests on it") for name in found])
         return overrides
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from cdc.columns.spark_tasks import in_tasks
+from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
 from snapshots import copy_reader as rows
@@ -59,7 +59,7 @@ def copy_table(
     Files appear beside what is there already; they count for nothing until a follower takes them in.
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
-    written = watch(in_tasks(spark, len(tasks), partial(_copied, tasks=tasks, write=write), _COPIED).collect)
+    written = watch(run_in_tasks(spark, len(tasks), partial(_copied, tasks=tasks, write=write), _COPIED).collect)
     return [CopiedFile(*(row[name] for name in _RESULT.names)) for row in written]
 
 

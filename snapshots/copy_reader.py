@@ -14,8 +14,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.unsupported import Unfit
-from cdc.core.errors import PreconditionError, TableRewritten
+from cdc.columns.values.unsupported import UnsupportedValueError
+from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Table, may_be_text
 from snapshots.binary_copy import Field, Rows
 from snapshots.copy_types import form
@@ -65,7 +65,7 @@ class Reader:
 def _made(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:
     try:
         return form(column).make(fields[column.name], column)
-    except Unfit as unfit:
+    except UnsupportedValueError as unfit:
         choice = "follow the column as text (source.column_types), " if may_be_text(column) else ""
         where = _where(table, fields, _first_unfit(column, fields[column.name]))
         raise PreconditionError(
@@ -86,7 +86,7 @@ def _first_unfit(column: Column, field: Field) -> int:
 def _is_fit(column: Column, field: Field) -> bool:
     try:
         form(column).make(field, column)
-    except Unfit:
+    except UnsupportedValueError:
         return False
     return True
 
@@ -155,7 +155,9 @@ async def _copied(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queu
         try:
             await connection.copy_from_query(query, output=take, format="binary")
         except asyncpg.LockNotAvailableError as error:
-            raise TableRewritten(f"somebody waits to alter a table that is read ({error})", "start again") from None
+            raise TableRewrittenError(
+                f"somebody waits to alter a table that is read ({error})", "start again"
+            ) from None
     rest = b"".join(parts)[:-_TRAILER_BYTES]
     await pieces.put([rest] if rest else [])
     await pieces.put([])

@@ -14,7 +14,7 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.values.arrow_types import LONGEST_WHOLE, arrow_type
 from cdc.columns.values.postgres_text import from_text, nearest_doubles
 from cdc.columns.values.timestamps import LAST_MICROSECOND, TOO_LATE
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import MONEY, NUMERIC, Column, Kind
 from snapshots.binary_copy import Field, Uneven
 
@@ -87,7 +87,7 @@ def _validity(there: Mask | None) -> pa.Buffer | None:
 
 def _fits(there: Mask | None, fit: Mask, otherwise: str) -> None:
     if not (fit if there is None else fit | ~there).all():
-        raise Unfit(otherwise)
+        raise UnsupportedValueError(otherwise)
 
 
 def _strung(field: Field, kind: pa.DataType) -> pa.Array:
@@ -119,7 +119,7 @@ def _long_decimal(field: Field, column: Column) -> pa.Array:
     texts = _texts(field, column)
     # infinity cannot be in a numeric with a precision (numeric.c, `apply_typmod_special`)
     if pc.any(pc.equal(texts, "NaN")).as_py():
-        raise Unfit("NaN")
+        raise UnsupportedValueError("NaN")
     return texts.cast(arrow_type(column))
 
 

@@ -8,7 +8,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.spark_tasks import in_tasks
+from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.values.spark_types import row_type
 from cdc.core.table import Table
@@ -30,10 +30,10 @@ class SourceRows:
 
     def frame(self) -> DataFrame:
         """The rows, typed as `row_type` says."""
-        return in_tasks(self.spark, len(self.ranges), partial(_batches, ranges=self.ranges), row_type(self.table))
+        return run_in_tasks(self.spark, len(self.ranges), partial(_batches, ranges=self.ranges), row_type(self.table))
 
-    def mapped(self, task: RowsTask, schema: str) -> DataFrame:
-        return in_tasks(self.spark, len(self.ranges), partial(_mapped, ranges=self.ranges, task=task), schema)
+    def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
+        return run_in_tasks(self.spark, len(self.ranges), partial(_mapped, ranges=self.ranges, task=task), schema)
 
 
 def parts(source: SnapshotSource, table: Table, pages: Pages) -> Iterator[pa.Table]:

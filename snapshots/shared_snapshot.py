@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import Connection, sql
 
-from cdc.core.errors import TableRewritten
+from cdc.core.errors import TableRewrittenError
 from cdc.core.table import TableName
 from snapshots.ranges import Pages
 
@@ -97,8 +97,8 @@ def _lock(connection: Connection, parts: Sequence[TableName]) -> None:
             raise _rewritten(part) from None
 
 
-def _rewritten(table: TableName) -> TableRewritten:
-    return TableRewritten(f"{table} was rewritten while its copy began", "start again")
+def _rewritten(table: TableName) -> TableRewrittenError:
+    return TableRewrittenError(f"{table} was rewritten while its copy began", "start again")
 
 
 def _each(connection: Connection, query: str, parts: Iterable[TableName]) -> dict[TableName, int]:

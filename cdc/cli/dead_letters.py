@@ -7,7 +7,7 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, OnlyTables, Yes
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 
 if TYPE_CHECKING:
     from cdc.run.dead_letters import ReplayResult
@@ -93,7 +93,7 @@ def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = 
     Of the keys of these messages; what waits behind them is applied.
     """
     settings = Invocation.of(context).settings
-    output.confirm(f"Drop what cannot be read of the keys of {counted(len(places), 'message')}?", yes=yes)
+    output.confirm(f"Drop what cannot be read of the keys of {format_count(len(places), 'message')}?", yes=yes)
     from cdc.run.dead_letters import drop as run
 
     _print_result(run(settings, places), json)
@@ -108,6 +108,8 @@ def _print_result(done: "ReplayResult", json: bool) -> None:
         ]
         output.as_json({"applied": done.applied, "stay": stay})
         return
-    output.say(f"{counted(done.applied, 'message')} settled; followers behind the lake have them with its next cut")
+    output.say(
+        f"{format_count(done.applied, 'message')} settled; followers behind the lake have them with its next cut"
+    )
     for name, _, why in done.stay:
         output.say(f"{name}: a key stays held: {why} (`cdc bootstrap --again {name}` copies the table as it is now)")

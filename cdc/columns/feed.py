@@ -6,11 +6,11 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from cdc.columns.rows.digest import Digest
-from cdc.columns.rows.key_fingerprints import KeyBits, joined, key_bits
-from cdc.columns.table_copy import Copy
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
+from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import TableStoppedError
 from cdc.core.follower import Follower
 from cdc.core.table import Table, TableName
@@ -51,7 +51,7 @@ class Readable(Protocol):
         """The digest of the same rows, made where they are read."""
 
 
-class FedFollower(Follower[Copy, FeedBatch], Readable, Protocol):
+class FedFollower(Follower[TableCopy, FeedBatch], Readable, Protocol):
     """A follower behind the lake: it takes in `Copy`s and `FeedBatch`es; its rows can be read back and perhaps
     counted.
 
@@ -61,7 +61,7 @@ class FedFollower(Follower[Copy, FeedBatch], Readable, Protocol):
     tables that are stopped, and stops those of which it has no copy.
     """
 
-    def stopped(self) -> Mapping[TableName, TableStoppedError]:
+    def stops(self) -> Mapping[TableName, TableStoppedError]:
         """The tables that are stopped in this follower, each with the reason."""
 
     def close(self) -> None:
@@ -73,21 +73,14 @@ class FedFollower(Follower[Copy, FeedBatch], Readable, Protocol):
         For copies from another lake. Rows and bookmarks stay until those take their place.
         """
 
-    def written(self, table: TableName) -> int:
+    def write_count(self, table: TableName) -> int:
         """How often it has been written to for a table since that was made, not only what is seen: shows progress."""
 
     def count(self, table: TableName, *, exact: bool) -> int | None:
         """Its rows of a table; None when there is no such table, or unless `exact` where everything has to be read."""
 
 
-def required(spark: SparkSession | None) -> SparkSession:
-    """The session of a follower that was not opened only to be asked where it stands."""
-    if spark is None:
-        raise AssertionError("this follower was opened without Spark")
-    return spark
-
-
-def newest(versions: Sequence[FeedRows], table: Table) -> FeedRows:
+def merge_versions(versions: Sequence[FeedRows], table: Table) -> FeedRows:
     """The changes of successive versions as one: the last state of every key.
 
     Where a version has a key's old row gone and its new one there, the row wins.
@@ -96,7 +89,7 @@ def newest(versions: Sequence[FeedRows], table: Table) -> FeedRows:
         return versions[0]
     rows = pa.concat_tables([version.rows for version in versions])
     gone = pa.concat_tables([version.gone for version in versions])
-    keys = joined([_keys(rows, table), _keys(gone, table)])
+    keys = concat_keys([_keys(rows, table), _keys(gone, table)])
     ages = [np.repeat(np.arange(len(versions)), [len(side) for side in sides]) for sides in _sides(versions)]
     # in one version, what is there is younger than what is gone
     age = np.concatenate([ages[0] * 2 + 1, ages[1] * 2])

@@ -6,7 +6,7 @@ from pyspark.sql import Column as Col
 from pyspark.sql import functions as F
 
 
-class Message(StrEnum):
+class KafkaColumn(StrEnum):
     """Columns of Spark's Kafka source."""
 
     KEY = "key"

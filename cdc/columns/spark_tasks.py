@@ -7,15 +7,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-Work = Callable[[Iterable[int]], Iterable[pa.RecordBatch]]
+NumbersTask = Callable[[Iterable[int]], Iterable[pa.RecordBatch]]
 """What a task does for its numbers; it has to be one that can be sent there."""
 
 
-def in_tasks(spark: SparkSession, count: int, work: Work, schema: str | StructType) -> DataFrame:
+def require_spark(spark: SparkSession | None) -> SparkSession:
+    """The Spark session; raises AssertionError for a follower that was opened without one, for its position only."""
+    if spark is None:
+        raise AssertionError("this follower was opened without Spark")
+    return spark
+
+
+def run_in_tasks(spark: SparkSession, count: int, work: NumbersTask, schema: str | StructType) -> DataFrame:
     """What `work` makes of the numbers below `count`, a task a number, as a frame of `schema`, made when it is read."""
     # a range in as many partitions as it has numbers: hashed, some would have two and others none
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(partial(_numbered, work=work), schema)
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(partial(_run_numbers, work=work), schema)
 
 
-def _numbered(batches: Iterable[pa.RecordBatch], work: Work) -> Iterator[pa.RecordBatch]:
+def _run_numbers(batches: Iterable[pa.RecordBatch], work: NumbersTask) -> Iterator[pa.RecordBatch]:
     yield from work(number for batch in batches for number in batch.column(0).to_pylist())

@@ -18,7 +18,7 @@ from cdc.config.references import Resolver, escape
 from cdc.config.settings import PipelineSettings, early_table_findings
 from cdc.config.validation import findings, plain_schema
 from cdc.core.errors import ConfigurationError
-from cdc.core.settings import Finding, Place
+from cdc.core.settings import Finding, SettingPath
 
 REDACTED = "**********"
 SECRET_KEY = re.compile(r"pass|secret|token|credential|jaas|private|keystore|api.?key|access.?key", re.IGNORECASE)
@@ -135,12 +135,12 @@ def _problem(finding: Finding, lines: CommentedMap, file: str) -> Problem:
     return Problem(line_of(lines, place), dotted(place), text, file)
 
 
-def dotted(place: Place) -> str:
+def dotted(place: SettingPath) -> str:
     """`source.tables[2]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
-def line_of(lines: CommentedMap, place: Place) -> int:
+def line_of(lines: CommentedMap, place: SettingPath) -> int:
     """The line of the place, or of the nearest block around it that is in the file."""
     line, node = 1, lines
     for step in place:

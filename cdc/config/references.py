@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdc.core.settings import Finding, Place
+from cdc.core.settings import Finding, SettingPath
 
 REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
 FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"
 
-LEFT_ALONE: frozenset[Place] = frozenset({("connect", "password_reference")})
+LEFT_ALONE: frozenset[SettingPath] = frozenset({("connect", "password_reference")})
 """Values whose references are for somebody else: Connect's own config providers resolve this one."""
 
 
@@ -29,10 +29,10 @@ class Resolver:
     folder: Path
     environ: Mapping[str, str]
     findings: list[Finding] = field(default_factory=list)
-    used: dict[Place, str] = field(default_factory=dict)
+    used: dict[SettingPath, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
-    def resolve(self, value: Any, place: Place = ()) -> Any:
+    def resolve(self, value: Any, place: SettingPath = ()) -> Any:
         """The value with every reference in its strings replaced; one that leads nowhere stays as it is."""
         if isinstance(value, dict):
             return {key: self.resolve(item, (*place, key)) for key, item in value.items()}
@@ -42,10 +42,10 @@ class Resolver:
             return value.replace("$${", "${") if place in LEFT_ALONE else self._text(value, place)
         return value
 
-    def _text(self, text: str, place: Place) -> str:
+    def _text(self, text: str, place: SettingPath) -> str:
         return REFERENCE.sub(lambda match: self._replacement(match, place), text)
 
-    def _replacement(self, match: re.Match[str], place: Place) -> str:
+    def _replacement(self, match: re.Match[str], place: SettingPath) -> str:
         if match["escape"]:
             return "${"
         kind, colon, rest = match["body"].partition(":")
@@ -57,7 +57,7 @@ class Resolver:
         value = self._variable(name, default if dash else None) if kind == "env" else self._file(name)
         return value if isinstance(value, str) else self._finding(place, str(value), match)
 
-    def _finding(self, place: Place, text: str, match: re.Match[str]) -> str:
+    def _finding(self, place: SettingPath, text: str, match: re.Match[str]) -> str:
         self.findings.append((place, text))
         return match[0]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator
 
 from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
-from cdc.core.settings import Finding, Settings, all_refused, refused
+from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
 from connect.settings import CaptureSettings, SourceSettings, can_be_captured
@@ -114,7 +114,7 @@ class PipelineSettings(Settings):
     def _complete_connect(cls, connect: CaptureSettings, info: ValidationInfo) -> CaptureSettings:
         source = info.data.get("source")
         if isinstance(source, SourceSettings) and not can_be_captured(connect.source_host or source.host):
-            raise refused(
+            raise finding_error(
                 ("source_host",), "is required, a name of letters, digits, '_', '-' and '.': Debezium takes no other"
             )
         return connect.model_copy(update={"connector": connect.connector or f"cdc-{_pipeline_name(info)}"})
@@ -244,4 +244,4 @@ def _anchor(folder: Path, path: str) -> str:
 
 def _refuse(findings: list[Finding]) -> None:
     if findings:
-        raise all_refused(findings)
+        raise findings_error(findings)

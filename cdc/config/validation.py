@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.settings import Finding, Place
+from cdc.core.settings import Finding, SettingPath
 
 Node = Mapping[str, Any]
 """A piece of JSON Schema."""
@@ -38,12 +38,12 @@ def plain_schema() -> dict[str, Any]:
     return PipelineSettings.model_json_schema()
 
 
-def findings(error: ValidationError, used: Mapping[Place, str]) -> list[Finding]:
+def findings(error: ValidationError, used: Mapping[SettingPath, str]) -> list[Finding]:
     """Each refusal as its place in the file and half a sentence; `used` tells which values came from references."""
     return [f for detail in error.errors(include_url=False) for f in _told(detail, used)]
 
 
-def _told(detail: ErrorDetails, used: Mapping[Place, str]) -> list[Finding]:
+def _told(detail: ErrorDetails, used: Mapping[SettingPath, str]) -> list[Finding]:
     place, node = _walk(detail["loc"])
     kind, ctx = detail["type"], detail.get("ctx", {})
     match kind:
@@ -137,9 +137,9 @@ def _kinds(node: Node) -> list[str]:
     return list(mapping)
 
 
-def _walk(loc: tuple[str | int, ...]) -> tuple[Place, Node]:
+def _walk(loc: tuple[str | int, ...]) -> tuple[SettingPath, Node]:
     """The place in the file and the schema's node for a `loc`, which has a union's tag as a step of its own."""
-    place: Place = ()
+    place: SettingPath = ()
     node = _followed(plain_schema())
     parent = node
     for step in loc:

@@ -1,4 +1,4 @@
-"""What a change is: one frozen type a kind, with what Postgres may omit in the type."""
+"""A change of one row: a frozen type for each operation; values that Postgres leaves out are a type, too."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Key = tuple[Value, ...]
 
 
 class Unchanged(Enum):
-    """A TOAST value that the update left alone and Postgres therefore did not send (manual, "TOAST")."""
+    """A TOAST value that an update did not touch: Postgres does not send it (manual, "TOAST")."""
 
     UNCHANGED = "unchanged"
 
@@ -30,7 +30,7 @@ SentRow = Mapping[str, Value | Unchanged]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """The total order of changes: the rank of the transaction's END, then the place inside the transaction."""
+    """The total order of changes: `rank` is the offset of the transaction's END, `total_order` counts inside of it."""
 
     rank: int
     total_order: int
@@ -38,7 +38,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A row under a new key; a changed key arrives as a Delete of the old one and this, `moved_from` it."""
+    """A row under a new key. An update of a key is a Delete and this Insert, `moved_from` the old key."""
 
     table: TableName
     place: Place
@@ -57,7 +57,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A row is gone; `moved_to` names the key under which it goes on when its key was changed."""
+    """A row is deleted; `moved_to` is the row's new key if an update changed it."""
 
     table: TableName
     place: Place

@@ -1,22 +1,39 @@
-"""What a user can cause or meet, each as one line: what happened, to which object, what to do."""
+"""The errors that users see. Each is one line: what happened, to which object → what to do.
+
+CdcError (3)
+├── ConfigurationError (2)
+├── PreconditionError (3)
+│   └── TableStoppedError
+│       └── CopyLostError
+├── UnreachableError (4)
+├── DivergenceError (5)
+├── IncompleteError (6)
+├── HistoryLostError (7)
+│   ├── TopicLostError
+│   └── TableLostError
+├── TableRewrittenError (3)
+└── RefusedError (8)
+
+The numbers are exit codes of the command line.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 RECAPTURE: Final = "`cdc recapture` starts the capture anew, and copies all tables again"
-"""The remedy for whatever was lost between the source and the log."""
+"""The remedy for changes that were lost between the source and the log."""
 
 
 class CdcError(Exception):
-    """A failure with a remedy; the command line prints it as one line and exits with `exit_code`.
+    """A failure (`what` happened, to which object) with a remedy.
 
-    The codes are the README's: 2 configuration, 3 precondition, 4 unreachable, 5 divergence, 6 incomplete,
-    7 history lost, 8 refused.
+    The command line prints it as one line and exits with `exit_code`. The README lists the codes: 2 configuration,
+    3 precondition, 4 unreachable, 5 divergence, 6 incomplete, 7 history lost, 8 refused.
     """
 
     exit_code: ClassVar[int] = 3
     offer: str = ""
-    """Text to copy, of several lines perhaps, that is shown below what went wrong."""
+    """Text for the user to copy, printed below the error; it may have several lines."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
@@ -28,22 +45,22 @@ class CdcError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What went wrong, one line each where it is more than one thing."""
+        """The error as lines: one for each problem."""
         return (str(self),)
 
 
 class ConfigurationError(CdcError):
-    """The configuration says something that cannot be followed."""
+    """The configuration is not valid."""
 
     exit_code = 2
 
 
 class PreconditionError(CdcError):
-    """A part is there, but not in the state that the pipeline needs."""
+    """A server or a table exists, but is not in the state that the pipeline needs."""
 
 
 class TableStoppedError(PreconditionError):
-    """One table cannot be brought further in one follower; the follower's other tables can."""
+    """A follower cannot apply further changes to one table; it still follows its other tables."""
 
     is_lost: ClassVar[bool] = False
 
@@ -57,13 +74,13 @@ class TableStoppedError(PreconditionError):
 
 
 class CopyLostError(TableStoppedError):
-    """What a follower had of one table is gone: another copy is all it takes."""
+    """A follower has lost its data of one table; another copy repairs it."""
 
     is_lost = True
 
 
 class UnreachableError(CdcError):
-    """A part does not answer; trying again later is sensible."""
+    """A server does not answer; a later attempt may succeed."""
 
     exit_code = 4
 
@@ -75,27 +92,27 @@ class DivergenceError(CdcError):
 
 
 class IncompleteError(CdcError):
-    """What was asked for is done, but for tables that are stopped or keys that are held; `left` tells of each."""
+    """The command is done, except for stopped tables and blocked keys; `errors` has one error for each of them."""
 
     exit_code = 6
 
-    def __init__(self, left: Iterable[CdcError]) -> None:
-        self.left = tuple(left)
-        super().__init__("; ".join(map(str, self.left)))
+    def __init__(self, errors: Iterable[CdcError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(map(str, self.errors)))
 
     @property
     def lines(self) -> tuple[str, ...]:
-        return tuple(map(str, self.left))
+        return tuple(map(str, self.errors))
 
 
 class HistoryLostError(CdcError):
-    """The log or the slot no longer holds what a follower needs; only a new copy helps."""
+    """The log or the slot has lost changes that a follower needs; only a new copy helps."""
 
     exit_code = 7
 
 
 class TopicLostError(HistoryLostError):
-    """A topic is gone, or lacks messages that were to be read from it; `topic` names it."""
+    """The topic `topic` is gone, or has lost messages that a follower needs."""
 
     def __init__(self, topic: str, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)
@@ -103,8 +120,10 @@ class TopicLostError(HistoryLostError):
 
 
 class TableLostError(HistoryLostError):
-    """One table of a follower can be followed no further as it is: what it is made of is damaged, gone, or was changed
-    by others. A new copy of it helps; the others go on."""
+    """A follower's files of one table are damaged, gone, or changed by another writer.
+
+    A new copy of that table helps; the other tables are followed on.
+    """
 
     def __init__(self, table: object, why: str) -> None:
         super().__init__(
@@ -113,12 +132,11 @@ class TableLostError(HistoryLostError):
         self.why = why
 
 
-class TableRewritten(CdcError):
-    """A table got another file, or other columns, under its copy, or somebody waits to give it some: the copy has to
-    start over."""
+class TableRewrittenError(CdcError):
+    """A table was rewritten or altered while it was copied, or an ALTER is waiting; restart the copy."""
 
 
 class RefusedError(CdcError):
-    """The request is understood and not carried out."""
+    """The command was refused; nothing has changed."""
 
     exit_code = 8

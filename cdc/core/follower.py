@@ -1,4 +1,4 @@
-"""What a follower is."""
+"""The contract of a follower."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -11,24 +11,22 @@ Batch_contra = TypeVar("Batch_contra", contravariant=True)
 
 
 class Follower(Protocol[Copy_contra, Batch_contra]):
-    """Something that holds the tables of the source as they were at a commit, and says at which.
+    """Holds the tables of the source as of a commit, and knows which commit.
 
     The contract, which `tests/contract` holds every follower to:
 
-    - `prepare` makes room for the tables. Called again it changes nothing; a table that is there and is not the
-      follower's own is refused.
-    - `load` puts a copy in place of whatever the table held, together with its bookmark: either both are there
-      afterwards or neither. Loading again replaces.
-    - `apply` brings every table of the batch to `position`, which is stored with the data. A batch holds whole
-      transactions, in order, and begins at or before the follower's position: whatever of it the follower has already
-      is left out, so the same batch may come twice, from anywhere, and after being cut off anywhere. After an error
-      some tables may be ahead of others; the next batch reaches at least as far and brings them together.
-    - `bookmarks` says which tables are loaded; changes of commits that a table's bookmark covers are not applied to it.
-    - `position` is the last one that *every* table has reached, or None before the first batch. What readers see is
-      never newer in one table and older in another at a position.
-    - What a table holds at a position equals `cdc.core.model.apply` over its copy and its changes up to there.
+    - `prepare` creates the tables. It is idempotent, and refuses an existing table that is not the follower's own.
+    - `load` replaces a table's contents by a copy and stores the copy's bookmark, both or neither.
+    - `apply` brings every table of the batch to `position` and stores the position with the data. A batch holds whole
+      transactions, in order, and begins at or before the follower's position. `apply` is idempotent: it skips the
+      changes that it has applied already, so a batch may be repeated after a crash at any point. After an error some
+      tables may be ahead of others; the next batch reaches at least as far, and brings them together.
+    - `bookmarks` returns the loaded tables. Changes of commits that a table's bookmark covers are not applied to it.
+    - `position` is the last position that *every* table has reached, None before the first batch. At a position,
+      readers never see one table newer than another.
+    - At a position a table's rows equal `cdc.core.model.apply` of its copy and its changes up to there.
 
-    `Copy_contra` and `Batch_contra` are what this kind of follower takes in: Python values, DataFrames, files.
+    `Copy_contra` and `Batch_contra` are this follower's forms of a copy and a batch: Python values, DataFrames, files.
     """
 
     def prepare(self, tables: Sequence[Table]) -> None: ...

@@ -1,4 +1,4 @@
-"""Which past a source's LSNs belong to: the same LSN means something else in another one."""
+"""A source's history: the same LSN means another commit on another cluster, or behind a fork of the timeline."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,27 +11,27 @@ REMEDY = f"{RECAPTURE}, since what the followers hold is not this source's past"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A source's past: its cluster, its timeline, where each earlier timeline was left, and where it ends now.
+    """A source's cluster, its timeline, the LSN at which each earlier timeline ended, and its current LSN.
 
-    A restored or promoted server begins a new timeline at the LSN where it left the old one; what the old server wrote
-    behind that LSN is not in its past (Postgres manual, "Timelines").
+    A restored or promoted server starts a new timeline at the LSN where it leaves the old one. Later writes of the old
+    server are not in its history (Postgres manual, "Timelines").
     """
 
     system_identifier: int
     timeline: int
     end: Lsn
-    left_at: Mapping[int, Lsn] = field(default_factory=dict)
+    timeline_ends: Mapping[int, Lsn] = field(default_factory=dict)
 
     def contains(self, mark: Bookmark) -> bool:
-        """Is this LSN, on this timeline of this cluster, in the source's past?"""
+        """Is the bookmark's LSN, on its timeline and cluster, in this history?"""
         if mark.system_identifier != self.system_identifier:
             return False
         if mark.timeline == self.timeline:
             return mark.lsn <= self.end
-        return mark.timeline in self.left_at and mark.lsn <= self.left_at[mark.timeline]
+        return mark.timeline in self.timeline_ends and mark.lsn <= self.timeline_ends[mark.timeline]
 
     def check(self, mark: Bookmark, whose: str) -> None:
-        """Raise HistoryLostError, naming `whose` LSN it is, when it is not in the source's past."""
+        """Raise HistoryLostError when the bookmark of `whose` copy is not in this history."""
         if mark.system_identifier != self.system_identifier:
             raise HistoryLostError(
                 f"the source is cluster {self.system_identifier}, {whose} was copied from {mark.system_identifier}",
@@ -45,7 +45,10 @@ class History:
             )
 
 
-def left_at(content: str) -> dict[int, Lsn]:
-    """Read a timeline history file: earlier timeline, the LSN at which it was left, a reason; `#` begins a comment."""
+def parse_timeline_history(content: str) -> dict[int, Lsn]:
+    """Read a timeline history file into timeline → LSN at its end.
+
+    A line has a timeline, an LSN and a reason; `#` begins a comment.
+    """
     lines = (line.split() for line in content.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     return {int(fields[0]): parse_lsn(fields[1]) for fields in lines}

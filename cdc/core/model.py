@@ -1,4 +1,4 @@
-"""The model: rows and changes in, rows out. Every follower is compared with it."""
+"""The model of a table: rows and changes in, rows out. Tests compare every follower with it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,24 +8,24 @@ Rows = Mapping[Key, Row]
 
 
 def apply(rows: Rows, changes: Iterable[Change]) -> dict[Key, Row]:
-    """The rows of one table after its changes, one after the other, in whole transactions."""
+    """Apply the changes of whole transactions to one table's rows, in order."""
     after: dict[Key, Row] = dict(rows)
     moving: dict[Key, Row] = {}
     for change in changes:
         match change:
             case Insert(key=key, row=row, moved_from=old):
-                after[key] = _sent_over({} if old is None else moving.pop(key, {}), row)
+                after[key] = _merge_sent({} if old is None else moving.pop(key, {}), row)
             case Update(key=key, row=row):
-                after[key] = _sent_over(after.get(key, {}), row)
+                after[key] = _merge_sent(after.get(key, {}), row)
             case Delete(key=key, moved_to=new):
                 gone = after.pop(key, {})
                 if new is not None:
-                    # under the new key, for the create that comes next: what that has not sent is in this row
+                    # for the Insert of the new key, which comes next: it takes its unsent values from this row
                     moving[new] = gone
             case Truncate():
                 after.clear()
     return after
 
 
-def _sent_over(older: Row, row: SentRow) -> Row:
+def _merge_sent(older: Row, row: SentRow) -> Row:
     return {name: older.get(name) if value is UNCHANGED else value for name, value in row.items()}

@@ -1,6 +1,6 @@
-"""Numbers of things, as they are said."""
+"""Counts in messages."""
 
 
-def counted(number: int, thing: str) -> str:
+def format_count(number: int, thing: str) -> str:
     """`1 change`, `2,000 changes`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -1,7 +1,7 @@
-"""Where a follower stands in the log, and what ties a copy to the log.
+"""Positions in the log, and the bookmark that ties a copy to the log.
 
-Offsets order nothing across partitions and LSNs order nothing inside a transaction, so the clock is the commit:
-the offset of a transaction's END in the one partition of the transaction topic.
+Offsets have no order across partitions, and LSNs have none inside a transaction. So a position counts commits: it is
+the offset of a transaction's END in the transaction topic, which has one partition.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Lsn = NewType("Lsn", int)
 """A byte position in the write-ahead log (Postgres manual, "pg_lsn Type")."""
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""Topic, partition, and the next offset to read there."""
+"""Topic → partition → the next offset to read."""
 
 
 def parse_lsn(text: str) -> Lsn:
@@ -30,11 +30,10 @@ def format_lsn(lsn: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """Where a capture begins in the transaction topic: the message at `topic_offset` there counts as `end_offset`.
+    """The start of a capture in the transaction topic: the message at `topic_offset` counts as `end_offset`.
 
-    `number`: how many captures there were, this one among them. `lsn`: the log has every commit above it. The count of
-    ENDs goes on when the capture starts anew, also in a topic that was made anew: positions, versions of tables and of
-    documents only grow.
+    `number`: the number of captures so far, with this one. `lsn`: the log has every commit above it. A recapture goes
+    on counting ENDs, even in a new topic: so positions, table versions and document versions only grow.
     """
 
     topic_offset: int = 0
@@ -42,28 +41,28 @@ class LogStart:
     number: int = 1
     lsn: Lsn = Lsn(0)
 
-    def counted(self, topic_offset: int) -> int:
-        """An offset of the topic in the count of positions."""
+    def to_end_offset(self, topic_offset: int) -> int:
+        """Convert an offset of the topic into an END offset of positions."""
         return topic_offset - self.topic_offset + self.end_offset
 
-    def in_topic(self, end_offset: int) -> int:
-        """An offset of the count as the topic has it."""
+    def to_topic_offset(self, end_offset: int) -> int:
+        """Convert an END offset of positions into an offset of the topic."""
         return end_offset - self.end_offset + self.topic_offset
 
 
 FIRST_LOG: Final = LogStart()
-"""The first capture of a pipeline: the topic's own offsets."""
+"""The first capture of a pipeline: both offsets are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Everything up to and with one END has been applied.
+    """Every transaction up to and including one END is applied.
 
-    `end_offset` alone orders positions of a generation. `lsn` (of the commit) and `tx_id` recognise that END when it
-    is read again; `next_offsets` is only where reading the change topics starts. `log_start`: what `end_offset` is in
-    the transaction topic. `beat`: the digest of the last heartbeat applied, where one is known. `cut`: the id of the
-    lake's cut that the position is of, None where there is none or an older version of ours made it; a lake that was
-    put back to an older state comes to the same END by another cut.
+    `end_offset` alone orders positions. `lsn` (of the commit) and `tx_id` identify that END when it is read again.
+    `next_offsets` only says where to start reading the change topics. `log_start` converts `end_offset` to an offset
+    of the transaction topic. `beat`: the digest of the last applied heartbeat, if known. `cut`: the id of the lake's
+    cut at this position; None without one, or if an older version of the toolkit wrote it. A lake that was restored to
+    an older state reaches the same END by another cut.
     """
 
     generation: int
@@ -77,14 +76,14 @@ class Position:
 
     @property
     def has_end(self) -> bool:
-        """Is there an END that it stands at? Before the first one, a follower has only its copies."""
+        """Is an END applied? Before the first one, a follower has only its copies."""
         # no transaction has the id 0 (Postgres manual, "Transactions and Identifiers")
         return self.tx_id != 0
 
     @property
     def topic_offset(self) -> int:
-        """The offset in the transaction topic of the END that it stands at."""
-        return self.log_start.in_topic(self.end_offset)
+        """The offset of its END in the transaction topic."""
+        return self.log_start.to_topic_offset(self.end_offset)
 
     def as_json(self) -> dict[str, Any]:
         """The position as JSON values; `from_json` reads it back."""
@@ -105,7 +104,7 @@ class Position:
             topic: {int(partition): offset for partition, offset in parts.items()}
             for topic, parts in value["next_offsets"].items()
         }
-        # positions that older versions wrote know of one capture, and of no chain of heartbeats
+        # positions of older versions have no `log_start`, no `beat` and no `cut`
         start = LogStart(**value.get("log_start", {}))
         return cls(
             value["generation"],
@@ -120,15 +119,15 @@ class Position:
 
 
 BEFORE_LOG = -1
-"""The end offset of a follower that holds its copies and no transaction yet."""
+"""The END offset of a follower that has its copies and no transaction yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A slot's consistent point: a copy made on its snapshot holds exactly the commits with LSN ≤ `lsn`.
+    """The consistent point of a slot: a copy on the slot's snapshot has exactly the commits with LSN ≤ `lsn`.
 
-    `system_identifier` and `timeline` name the history in which that LSN means something (IDENTIFY_SYSTEM,
-    Postgres manual, "Streaming Replication Protocol").
+    `system_identifier` and `timeline` name the history of that LSN (IDENTIFY_SYSTEM, Postgres manual, "Streaming
+    Replication Protocol").
     """
 
     lsn: Lsn
@@ -136,11 +135,11 @@ class Bookmark:
     timeline: int
 
     def covers(self, commit: Lsn) -> bool:
-        """Is a transaction that committed at `commit` already in the copy?"""
+        """Does the copy contain a transaction that committed at `commit`?"""
         return commit <= self.lsn
 
     def is_reached_by(self, commit: Lsn) -> bool:
-        """Does a position at `commit` hold all of the copy? Before it, the copy is ahead of the position."""
+        """Does a position at `commit` contain all of the copy? Before it, the copy is ahead of the position."""
         return self.lsn <= commit
 
     def as_json(self) -> dict[str, int]:

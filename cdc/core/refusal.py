@@ -1,18 +1,18 @@
-"""A message that is no change: kept with its place and its reason, never dropped (decoders are total)."""
+"""A message that cannot be decoded: it becomes a dead letter with its offset and reason, and is never dropped."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Where the message lies in the log and why it could not be read; its bytes are kept by whoever read it."""
+    """The offset of a message in the log, and the reason for its refusal. The reader keeps the message's bytes."""
 
     topic: str
     partition: int
     offset: int
     reason: str
     waits: bool = False
-    """It could be read: it waits behind another one of its key."""
+    """The message itself is valid; it waits behind a refused message of the same key."""
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]@{self.offset}: {self.reason}"

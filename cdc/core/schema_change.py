@@ -1,6 +1,6 @@
-"""What a change of a table's schema means for those who follow it: nothing, columns to be added, or a new copy.
+"""Classifies a change of a table's schema: followers do nothing, add columns, or need a new copy.
 
-Rows that are there already are the point: a default or a rewrite gives them values that no message carries.
+The existing rows decide: a default or a rewrite changes their values, and no change event carries those.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ REWRITTEN = "its rows were rewritten, or not all of its changes were published f
 
 
 class Policy(StrEnum):
-    """How far followers go along: with all, with columns that come, or with nothing."""
+    """Which schema changes followers take over: all, added columns only, or none."""
 
     EVOLVE = "evolve"
     ADDITIVE = "additive"
@@ -22,60 +22,59 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SameShape:
-    """Rows and messages are as before."""
+    """The change affects neither rows nor messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """The table with columns that are null in all rows that were there before."""
+    """`table` has further columns, null in all existing rows; `description` names them."""
 
     table: Table
-    told: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """Rows may be others than those that were followed, for this reason: only a copy has them."""
+    """Existing rows may have other values, as `description` says: only a new copy has them."""
 
-    told: str
+    description: str
 
 
 SchemaChange = SameShape | Widened | Altered
 
 
-def judged(followed: Table, now: Table, *, filled: Collection[str] = (), rewritten: bool = False) -> SchemaChange:
-    """What changed from the table that is followed.
+def diff_tables(followed: Table, now: Table, *, filled: Collection[str] = (), rewritten: bool = False) -> SchemaChange:
+    """Classify the difference between the followed table and the table as it is now.
 
-    `filled`: columns whose default stands in rows that are older than they are. `rewritten`: whether the values of rows
-    were changed by the command itself.
+    `filled`: columns whose default fills existing rows. `rewritten`: the command itself changed values of rows.
     """
-    came = now.columns[len(followed.columns) :]
+    new_columns = now.columns[len(followed.columns) :]
     if rewritten:
-        return Altered(", ".join(differences(followed, now)) or REWRITTEN)
-    if not differences(followed, now):
+        return Altered(", ".join(describe_differences(followed, now)) or REWRITTEN)
+    if not describe_differences(followed, now):
         return SameShape()
-    if differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):
-        return Altered(", ".join(differences(followed, now)))
-    if any(column.name in filled for column in came):
-        return Altered(f"{', '.join(differences(followed, now))}, with a default")
-    added = tuple(replace(column, added=True) for column in came)
-    return Widened(replace(followed, columns=followed.columns + added), ", ".join(differences(followed, now)))
+    if describe_differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):
+        return Altered(", ".join(describe_differences(followed, now)))
+    if any(column.name in filled for column in new_columns):
+        return Altered(f"{', '.join(describe_differences(followed, now))}, with a default")
+    added = tuple(replace(column, added=True) for column in new_columns)
+    return Widened(replace(followed, columns=followed.columns + added), ", ".join(describe_differences(followed, now)))
 
 
-def widens(was: Table, now: Table) -> bool:
-    """Has this table the columns of that one, and more behind them?"""
+def has_more_columns(was: Table, now: Table) -> bool:
+    """Has `now` all columns and the key of `was`, and further columns behind them?"""
     first = now.columns[: len(was.columns)]
     return was.key == now.key and was.columns == first and len(now.columns) > len(was.columns)
 
 
-def differences(followed: Table, now: Table) -> Sequence[str]:
-    """How the tables differ, a difference a text; none where they are the same."""
+def describe_differences(followed: Table, now: Table) -> Sequence[str]:
+    """Describe the differences, one text each; empty if there are none."""
     was, has = ({column.name: column for column in table.columns} for table in (followed, now))
     return [
         *(f"column {name} came" for name in has if name not in was),
         *(f"column {name} went" for name in was if name not in has),
         *(
-            f"column {name} was {_told(was[name])} and is {_told(has[name])}"
+            f"column {name} was {_describe_type(was[name])} and is {_describe_type(has[name])}"
             for name in has
             if name in was and was[name] != has[name]
         ),
@@ -92,6 +91,6 @@ def differences(followed: Table, now: Table) -> Sequence[str]:
     ] or (["its columns stand in another order"] if followed != now else [])
 
 
-def _told(column: Column) -> str:
+def _describe_type(column: Column) -> str:
     of = f"{column.kind}({column.precision}, {column.scale})" if column.precision else column.type or str(column.kind)
     return f"{of}[]" if column.array else of

@@ -1,4 +1,4 @@
-"""Which tables of a source are wanted: by name, by patterns, and but for some."""
+"""The selection of tables: by name, by pattern, and by exclusion."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,14 @@ from typing import Final, Self
 from cdc.core.table import TableName
 
 ANY: Final = "*"
-"""Stands for any characters in the name of a schema or a table."""
+"""Matches any characters in the name of a schema or a table."""
 BUT: Final = "!"
-"""Begins an entry whose tables are not wanted, whatever else names them."""
+"""Begins an exclusion: its tables are left out, even if a pattern matches them."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Entries such as `sales.orders`, `sales.*` and `!sales.old_*`; one without a schema is of `public`."""
+    """Entries such as `sales.orders`, `sales.*` and `!sales.old_*`; the default schema is `public`."""
 
     entries: tuple[str, ...]
 
@@ -26,28 +26,28 @@ class Selection:
 
     @cached_property
     def names(self) -> tuple[TableName, ...]:
-        """The tables that are named one by one, in the order of the entries."""
+        """The tables named without a pattern, in the order of the entries."""
         return tuple(TableName.parse(entry) for entry in self.entries if not (is_pattern(entry) or is_exclusion(entry)))
 
     @property
     def has_patterns(self) -> bool:
-        """May it name tables that nobody has thought of yet?"""
+        """Can it match tables that do not exist yet?"""
         return any(is_pattern(entry) and not is_exclusion(entry) for entry in self.entries)
 
     def __contains__(self, table: TableName) -> bool:
-        return table in self.names or (_any(self._wanted, table) and not _any(self._unwanted, table))
+        return table in self.names or (_any(self._inclusions, table) and not _any(self._exclusions, table))
 
-    def found_in(self, tables: Iterable[TableName]) -> tuple[TableName, ...]:
-        """What is named of these tables: what is named one by one, there or not, and then the others in order."""
+    def select_from(self, tables: Iterable[TableName]) -> tuple[TableName, ...]:
+        """Return all tables named without a pattern, whether they exist or not, then the matching `tables` in order."""
         others = {table for table in tables if table in self} - set(self.names)
         return (*self.names, *sorted(others))
 
     @cached_property
-    def _wanted(self) -> Sequence["_Pattern"]:
+    def _inclusions(self) -> Sequence["_Pattern"]:
         return [_Pattern.of(entry) for entry in self.entries if is_pattern(entry) and not is_exclusion(entry)]
 
     @cached_property
-    def _unwanted(self) -> Sequence["_Pattern"]:
+    def _exclusions(self) -> Sequence["_Pattern"]:
         return [_Pattern.of(entry.removeprefix(BUT)) for entry in self.entries if is_exclusion(entry)]
 
 
@@ -67,13 +67,13 @@ class _Pattern:
     @classmethod
     def of(cls, entry: str) -> Self:
         name = TableName.parse(entry)
-        return cls(_compiled(name.schema), _compiled(name.table))
+        return cls(_to_regex(name.schema), _to_regex(name.table))
 
     def names(self, table: TableName) -> bool:
         return bool(self.schema.fullmatch(table.schema) and self.table.fullmatch(table.table))
 
 
-def _compiled(text: str) -> re.Pattern[str]:
+def _to_regex(text: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, text.split(ANY))), re.DOTALL)
 
 

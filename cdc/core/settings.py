@@ -1,15 +1,15 @@
-"""The base of every settings model: frozen, and a key that is not known is an error."""
+"""The base of every settings model: frozen, and an unknown key is an error."""
 
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
-Place = tuple[str | int, ...]
-"""A place in the configuration: keys of blocks and indexes of lists, from the top or from a block."""
+SettingPath = tuple[str | int, ...]
+"""A path in the configuration: keys of blocks and indexes of lists, from the top or from a block."""
 
-Finding = tuple[Place, str]
-"""What is wrong at a place, as half a sentence."""
+Finding = tuple[SettingPath, str]
+"""A path, and the problem there as half a sentence."""
 
 
 class Settings(BaseModel):
@@ -18,12 +18,12 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-def refused(place: Place, text: str) -> PydanticCustomError:
-    """For a validator to raise: what is wrong at a place of its block."""
-    return all_refused([(place, text)])
+def finding_error(place: SettingPath, text: str) -> PydanticCustomError:
+    """Make the error for a validator to raise: `text` is the problem at a path of its block."""
+    return findings_error([(place, text)])
 
 
-def all_refused(findings: Sequence[Finding]) -> PydanticCustomError:
-    """The same for several places."""
+def findings_error(findings: Sequence[Finding]) -> PydanticCustomError:
+    """Make the error for several paths."""
     text = "; ".join(sentence for _, sentence in findings)
     return PydanticCustomError("findings", "{text}", {"text": text, "findings": list(findings)})

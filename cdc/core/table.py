@@ -1,4 +1,4 @@
-"""A captured table: its name, its columns and its key, as every part of the pipeline names them."""
+"""A captured table: its name, columns and key, the same in every part of the pipeline."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 class Kind(StrEnum):
-    """What a column's values are, whatever engine holds them."""
+    """The kind of a column's values, the same in every engine."""
 
     BOOLEAN = "boolean"
     SMALLINT = "smallint"
@@ -27,22 +27,23 @@ class Kind(StrEnum):
     TIMESTAMPTZ = "timestamptz"
     OID = "oid"
     INTERVAL = "interval"
-    GEOMETRIC = "shape"  # the word that the tables of a lake are written down with, since the first
+    GEOMETRIC = "shape"  # on disk: the first lakes stored their tables with this word
     LITERAL = "literal"
 
 
 NUMERIC = "numeric"
-"""Postgres's name of a type that is text or DECIMAL to followers, and DOUBLE where that is chosen."""
+"""Postgres's type name; followers hold it as text or DECIMAL, or as DOUBLE by the user's choice."""
 MONEY = "money"
-"""Postgres's name of a type that is a DECIMAL to followers, and is read apart."""
+"""Postgres's type name; followers hold it as DECIMAL, and its text has a currency sign."""
 
 
-_WITH_UNFIT_VALUES = frozenset({Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL})
+# NaN in a DECIMAL, infinity in the others
+_WITH_UNSUPPORTED_VALUES = frozenset({Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL})
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table of the source; `str` gives the form that the configuration uses: `schema.table`."""
+    """A table of the source; `str` is `schema.table`, as in the configuration."""
 
     schema: str
     table: str
@@ -52,21 +53,21 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `schema.table`; a name without a schema is one of `public`."""
+        """Read `schema.table`; the default schema is `public`."""
         schema, dot, table = text.strip().partition(".")
         return cls(schema, table) if dot else cls("public", schema)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; `precision` and `scale` hold for DECIMAL, whose digits are bounded.
+    """One column.
 
-    `array`: its values are arrays, of one dimension and counted from 1, of values of this kind. `type`: Postgres's name
-    of the type where the kind does not say it: a LITERAL is whatever Postgres writes of it. `number`: by which the
-    catalog tells it from one of its name that was there before (pg_attribute, `attnum`); 0 where it is not known.
-    `separator`: what stands between the elements of an array in its text (pg_type, `typdelim`: `;` for boxes, `:` for
-    PostGIS). `added`: it came while the table was followed, and is null in rows and messages from before. `chosen`:
-    what it is followed as by the user's choice (`source.column_types`), where its own type would be another kind.
+    `precision`, `scale`: for DECIMAL only. `array`: the values are one-dimensional arrays of this kind, with indexes
+    from 1. `type`: Postgres's type name if the kind does not imply it; a LITERAL is the text that Postgres writes.
+    `number`: `attnum` of pg_attribute, which tells a column from an earlier one of the same name; 0 if unknown.
+    `separator`: between the elements of an array's text (pg_type, `typdelim`: `;` for boxes, `:` for PostGIS).
+    `added`: it was added while the table was followed, and is null in older rows and messages. `chosen`: the type that
+    the user chose in `source.column_types`; empty if the column is followed as its own type.
     """
 
     name: str
@@ -82,14 +83,14 @@ class Column:
 
     @property
     def element(self) -> "Column":
-        """The column that an array's elements would make."""
+        """The column of an array's elements."""
         return replace(self, array=False)
 
     def as_json(self) -> dict[str, Any]:
-        """The column as JSON values, those that are as usual left out."""
-        found = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
-        usual = {"array": False, "type": "", "number": 0, "added": False, "separator": ",", "chosen": ""}
-        return found | {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
+        """The column as JSON values; defaults are left out."""
+        fields = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
+        defaults = {"array": False, "type": "", "number": 0, "added": False, "separator": ",", "chosen": ""}
+        return fields | {name: value for name in defaults if (value := getattr(self, name)) != defaults[name]}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -97,13 +98,13 @@ class Column:
 
 
 def may_be_text(column: Column) -> bool:
-    """Has its type values that no follower holds, but as text (`source.column_types`)?"""
-    return column.kind in _WITH_UNFIT_VALUES and column.type != MONEY and not column.array
+    """May the user follow it as text (`source.column_types`), since no follower holds all values of its type?"""
+    return column.kind in _WITH_UNSUPPORTED_VALUES and column.type != MONEY and not column.array
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as captured: columns in the source's order, and the primary key's column names in the key's."""
+    """A captured table: columns in the source's order, names of the key's columns in the key's order (or none)."""
 
     name: TableName
     columns: tuple[Column, ...]

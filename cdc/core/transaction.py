@@ -1,4 +1,4 @@
-"""A transaction as the transaction topic tells of it at its end."""
+"""The end of a transaction, as a message of the transaction topic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +8,11 @@ from cdc.core.position import Lsn
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """An END: its offset in the transaction topic ranks the transaction; `counts` says how many changes of which
-    `schema.table` belong to it; `lsn` is the commit's; `committed_ms` is the source's clock, for people only."""
+    """An END. Its `offset` in the transaction topic ranks the transaction.
+
+    `counts`: `schema.table` → number of its changes in the transaction. `lsn`: of the commit. `committed_ms`: since
+    1970 by the source's clock, for display only.
+    """
 
     offset: int
     tx_id: int

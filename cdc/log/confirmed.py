@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from cdc.columns.arrays import Integers
-from cdc.columns.netting.transactions import confirmed_by
+from cdc.columns.netting.transactions import parse_confirmed_lsn
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import LogStart, Lsn
 from cdc.log.clients.reader import Reader
@@ -58,6 +58,6 @@ class ConfirmedLsns:
 
 
 def _with(beats: Integers, values: Iterable[bytes]) -> Integers:
-    found = [lsn for value in values if (lsn := confirmed_by(value)) is not None]
+    found = [lsn for value in values if (lsn := parse_confirmed_lsn(value)) is not None]
     # in order but for what was delivered again
     return np.union1d(beats, np.array(found, np.int64))

@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from cdc.columns.netting.transactions import Ends, joined
+from cdc.columns.netting.transactions import Ends, concat_ends
 from cdc.core.position import FIRST_LOG, Position
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
@@ -46,7 +46,7 @@ class NewEnds:
             more = self._consumer.read_until(until, AT_A_TIME)
             found.append(self._taken())
         self._consumer.done()
-        return joined(found).counted_from(self._log_start)
+        return concat_ends(found).to_positions(self._log_start)
 
     def _check_alone(self) -> None:
         """With a second partition, where some ENDs are, commits would be left out in silence."""

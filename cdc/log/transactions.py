@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from cdc.columns.netting.transactions import Ends, UnreadableEvent, confirmed_by, joined, read_ends
+from cdc.columns.netting.transactions import Ends, UnreadableEventError, concat_ends, parse_confirmed_lsn, read_ends
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import FIRST_LOG, LogStart, Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
@@ -20,7 +20,7 @@ def ends_of(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) 
     """The ENDs among messages, in order; raises PreconditionError for one that is no event."""
     try:
         return read_ends(topic, offsets, values)
-    except UnreadableEvent as error:
+    except UnreadableEventError as error:
         raise PreconditionError(
             f"the order of commits cannot be read: {error.refusal}", f"only Debezium may write {topic}"
         ) from None
@@ -31,10 +31,13 @@ def ends_in(reader: Reader, topic: str, start: int, stop: int, log_start: LogSta
 
     Raises as `ends_of` and `Reader.read` do.
     """
-    records, found = reader.read(topic, 0, log_start.in_topic(start), log_start.in_topic(stop)), list[Ends]()
+    records, found = (
+        reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop)),
+        list[Ends](),
+    )
     while some := list(islice(records, AT_A_TIME)):
         found.append(ends_of(topic, [record.offset for record in some], [record.value for record in some]))
-    return joined(found).counted_from(log_start)
+    return concat_ends(found).to_positions(log_start)
 
 
 def log_bounds(reader: Reader, topic: str, log_start: LogStart = FIRST_LOG) -> tuple[int, int]:
@@ -43,7 +46,7 @@ def log_bounds(reader: Reader, topic: str, log_start: LogStart = FIRST_LOG) -> t
     first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
     # what lies before is an older capture's
     first = max(first, log_start.topic_offset)
-    return log_start.counted(first), log_start.counted(max(first, end))
+    return log_start.to_end_offset(first), log_start.to_end_offset(max(first, end))
 
 
 def last_end(reader: Reader, topic: str) -> TransactionEnd | None:
@@ -99,9 +102,9 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
     is_told = None
     behind = log_bounds(reader, topic, log_start)[1]
     low = _before_first_above(reader, topic, Lsn(lsn - 1), behind, log_start)
-    for record in reader.read(topic, 0, log_start.in_topic(low), log_start.in_topic(behind)):
+    for record in reader.read(topic, 0, log_start.to_topic_offset(low), log_start.to_topic_offset(behind)):
         found = ends_of(topic, [record.offset], [record.value])
-        confirmed = confirmed_by(record.value or b"{}")
+        confirmed = parse_confirmed_lsn(record.value or b"{}")
         is_told = False if confirmed is not None else is_told
         if confirmed == lsn or (len(found) and found.last.lsn == lsn):
             return True
@@ -128,7 +131,7 @@ class EndsAbove:
         if offset >= self._next:
             self._found.append(ends_in(self._reader, self._topic, self._next, offset + 1, self._log_start))
             self._next = offset + 1
-        ends = joined(self._found)
+        ends = concat_ends(self._found)
         return ends.where((ends.lsn > self._lsn) & (ends.offset <= offset))
 
 
@@ -137,11 +140,11 @@ def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int, log_st
 
     Wider and wider steps back from `until`, since most who ask are near, then halves of the last one.
     """
-    first = log_start.counted(max(reader.beginning([topic])[topic][0], log_start.topic_offset))
+    first = log_start.to_end_offset(max(reader.beginning([topic])[topic][0], log_start.topic_offset))
 
     def is_above(offset: int) -> bool:
         # a BEGIN or a marker may lie there: the next END behind it is asked
-        end = _first_end(reader, topic, log_start.in_topic(offset), log_start.in_topic(until))
+        end = _first_end(reader, topic, log_start.to_topic_offset(offset), log_start.to_topic_offset(until))
         return end is None or end.lsn > lsn
 
     step = LAST_MESSAGES

@@ -122,7 +122,7 @@ def _replay_letters(
     given_up: dict[TableName, set[bytes]],
 ) -> ReplayResult:
     # those of a stopped table wait for its copy
-    waiting = {stop.name: str(stop) for stop in follower.stopped()}
+    waiting = {stop.name: str(stop) for stop in follower.stops()}
     # what lies between such a copy and the position would pass for applied
     waiting |= dict.fromkeys(follower.joining(), "it is in no cut of the lake yet: run `cdc follow` first")
     keys = [(letter.table, letter.message.key) for letter in letters if letter.table in waiting]

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from psycopg import Connection, sql
 
 from cdc.columns.feed import FedFollower
-from cdc.columns.netting.transactions import Ends, of_values
+from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position, format_lsn
@@ -148,7 +148,7 @@ class StatusCollector:
         fed = self._asked(self._fed) or {}
         positions = {self._settings.delta[0]: cut.position if cut else None}
         positions |= {name: self._position(name, each) for name, each in fed.items()}
-        ends = self._asked(partial(self._recent_ends, positions.values())) or of_values([])
+        ends = self._asked(partial(self._recent_ends, positions.values())) or to_columns([])
         last = ends.last if len(ends) else None
         newest_at = last.committed_ms / 1000 if last else None
         connector = self._asked(partial(self._capture, newest_at))

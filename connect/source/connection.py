@@ -9,7 +9,7 @@ from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from cdc.core.history import History, left_at
+from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Lsn, parse_lsn
 from connect.settings import SourceSettings
 from connect.source import replication
@@ -149,7 +149,7 @@ def history(source: SourceSettings) -> History:
         # the first timeline has no history file
         if timeline > 1:
             file = replication.command(connection.pgconn, f"TIMELINE_HISTORY {timeline}".encode())
-            left = left_at(replication.text(file, 1))
+            left = parse_timeline_history(replication.text(file, 1))
         return History(int(replication.text(system, 0)), timeline, parse_lsn(replication.text(system, 2)), left)
     finally:
         connection.close()

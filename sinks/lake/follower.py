@@ -79,7 +79,7 @@ class DeltaFollower:
         """
         # of one that was lost, what can be read may have the id that cuts know it by
         lost = self._standings.of(table.name) is None
-        stopped = {stop.name for stop in self.stopped()}
+        stopped = {stop.name for stop in self.stops()}
         take_in(self._lake, table, copy, bookmark, anew=anew or lost or table.name in stopped)
         self._standings.forget([table.name])
 
@@ -106,7 +106,7 @@ class DeltaFollower:
         """The tables that the next batch is applied to; others are adopted first."""
         return [standing.table for standing in self._taking_part(self._cuts.last()).values()]
 
-    def stopped(self) -> list[Stop]:
+    def stops(self) -> list[Stop]:
         """The tables that are followed no further."""
         return self._standings.stopped()
 

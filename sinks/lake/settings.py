@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from cdc.core.errors import ConfigurationError
-from cdc.core.settings import Settings, refused
+from cdc.core.settings import Settings, finding_error
 from sinks.lake.pace import Bounds
 
 SCHEME: Final = "s3://"
@@ -45,11 +45,11 @@ class S3Settings(Settings):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if (self.access_key_id is None) != (self.secret_access_key is None):
-            raise refused((), "access_key_id and secret_access_key are given both or not at all")
+            raise finding_error((), "access_key_id and secret_access_key are given both or not at all")
         if self.session_token is not None and self.access_key_id is None:
-            raise refused(("session_token",), "belongs to keys that are not given")
+            raise finding_error(("session_token",), "belongs to keys that are not given")
         if not self._is_allowed(self.endpoint):
-            raise refused(("endpoint",), _OPEN_LINE)
+            raise finding_error(("endpoint",), _OPEN_LINE)
         return self
 
     def complete(self, environ: Mapping[str, str] = os.environ) -> Self:
@@ -91,11 +91,11 @@ class DeltaSettings(Settings):
     def _placed(self) -> Self:
         if self.path.startswith(SCHEME):
             if not _BUCKET.fullmatch(self.path):
-                raise refused(("path",), "is not s3://bucket/prefix")
+                raise finding_error(("path",), "is not s3://bucket/prefix")
         elif _ANY_SCHEME.match(self.path):
-            raise refused(("path",), "is neither a folder nor s3://bucket/prefix")
+            raise finding_error(("path",), "is neither a folder nor s3://bucket/prefix")
         elif self.s3 is not None:
-            raise refused(("s3",), "is for a path that begins with s3://")
+            raise finding_error(("s3",), "is for a path that begins with s3://")
         return self
 
     @property

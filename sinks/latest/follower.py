@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.columns.feed import FeedBatch, FeedRows, required
-from cdc.columns.names import Message
+from cdc.columns.feed import FeedBatch, FeedRows
+from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import describe_key, documents, documents_of, key_documents, portions, rows_of
-from cdc.columns.table_copy import Copy
+from cdc.columns.spark_tasks import require_spark
+from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import (
     HistoryLostError,
     PreconditionError,
@@ -19,7 +20,7 @@ from cdc.core.errors import (
     UnreachableError,
 )
 from cdc.core.position import Bookmark, Position
-from cdc.core.schema_change import widens
+from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.log.clients.transactional_writer import RecordRefusedError, TransactionalWriter
@@ -98,11 +99,13 @@ class LatestFollower:
     def _widen(self, tables: Sequence[Table]) -> None:
         """Know of further columns, which are null in the rows from before."""
         known = self._known().tables
-        widened = [table for table in tables if table.name in known and widens(known[table.name].table, table)]
+        widened = [
+            table for table in tables if table.name in known and has_more_columns(known[table.name].table, table)
+        ]
         if widened:
             self._register([Registration(table, known[table.name].bookmark) for table in widened])
 
-    def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
+    def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on. A table whose rows
         are refused is stopped."""
         stops = self._prepare([table], look=True)
@@ -113,7 +116,7 @@ class LatestFollower:
                 stops = {table.name: stopped_table(table.name, refused)}
         self._stop([table], stops)
 
-    def _load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
+    def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # what has stopped it is told until the copy is there
         self._register([Registration(table, stop=self._known().stops.get(table.name))])
         texts = documents_of(copy, table)
@@ -184,7 +187,7 @@ class LatestFollower:
         found = self._state.tables.get(name)
         return found is not None and found.bookmark is not None
 
-    def stopped(self) -> Stops:
+    def stops(self) -> Stops:
         return self._known().stops
 
     def _stop(self, tables: Sequence[Table], stops: Stops) -> None:
@@ -216,18 +219,18 @@ class LatestFollower:
         registered = exact and self._known().has_topic(table)
         return read.live_keys(self._log, self._topic(table)) if registered else None
 
-    def written(self, table: TableName) -> int:
+    def write_count(self, table: TableName) -> int:
         """The records that the table's topic has taken since it was made, compacted away or not."""
         return read.taken(self._log, self._topic(table))
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a consumer has them that reads committed records from the beginning until now."""
-        newest = read.newest(required(self._spark), self._log, self._registered(table))
-        return rows_of(newest.select(F.col(Message.VALUE).cast("string").alias(Message.VALUE)), table)
+        newest = read.newest(require_spark(self._spark), self._log, self._registered(table))
+        return rows_of(newest.select(F.col(KafkaColumn.VALUE).cast("string").alias(KafkaColumn.VALUE)), table)
 
     def digest(self, table: Table) -> Digest:
         """The digest of the same rows."""
-        return read.digest(required(self._spark), self._log, self._registered(table))
+        return read.digest(require_spark(self._spark), self._log, self._registered(table))
 
     def _registered(self, table: Table) -> str:
         """The topic of a table that this follower has."""
@@ -278,8 +281,9 @@ class LatestFollower:
         topic = self._topic(name)
         if read.is_empty(self._log, topic):
             return records
-        stale = read.newest(required(self._spark), self._log, topic).join(records, Message.KEY.value, "left_anti")
-        return records.unionByName(stale.select(Message.KEY, F.lit(None).cast("binary").alias(Message.VALUE)))
+        latest = read.newest(require_spark(self._spark), self._log, topic)
+        stale = latest.join(records, KafkaColumn.KEY.value, "left_anti")
+        return records.unionByName(stale.select(KafkaColumn.KEY, F.lit(None).cast("binary").alias(KafkaColumn.VALUE)))
 
     def _has(self, position: Position) -> bool:
         stands = self._state.position

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdc.columns.names import Message
+from cdc.columns.names import KafkaColumn
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
-from cdc.columns.spark_tasks import in_tasks
+from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
 from cdc.log import spark_options
@@ -57,10 +57,10 @@ def newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
     """
     start, until = committed(log, topic)
     records = spark.read.format("kafka").options(**spark_options.between(log, start, until)).load()
-    value = F.struct(F.col(Message.VALUE))
-    latest = records.groupBy(Message.KEY).agg(F.max_by(value, F.col(Message.OFFSET)).alias("newest"))
-    found = F.col("newest").getField(Message.VALUE)
-    return latest.where(found.isNotNull()).select(Message.KEY, found.alias(Message.VALUE))
+    value = F.struct(F.col(KafkaColumn.VALUE))
+    latest = records.groupBy(KafkaColumn.KEY).agg(F.max_by(value, F.col(KafkaColumn.OFFSET)).alias("newest"))
+    found = F.col("newest").getField(KafkaColumn.VALUE)
+    return latest.where(found.isNotNull()).select(KafkaColumn.KEY, found.alias(KafkaColumn.VALUE))
 
 
 def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
@@ -75,14 +75,14 @@ def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
         with Reader(log) as reader:
             return sum((newest_values(partial(reader.read, topic, *place)) for place in places), Digest())
     read = partial(_digested, log=log, topic=topic, places=places)
-    return digests.added(in_tasks(spark, len(places), read, digests.COLUMNS))
+    return digests.sum_answers(run_in_tasks(spark, len(places), read, digests.COLUMNS))
 
 
 def _digested(
     numbers: Iterable[int], log: LogSettings, topic: str, places: Sequence[tuple[int, int, int]]
 ) -> Iterator[pa.RecordBatch]:
     with Reader(log) as reader:
-        yield from digests.answer_of(newest_values(partial(reader.read, topic, *places[number])) for number in numbers)
+        yield from digests.to_answer(newest_values(partial(reader.read, topic, *places[number])) for number in numbers)
 
 
 def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -> Digest:
@@ -94,13 +94,13 @@ def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -
         number, count = shares.popleft()
         newest: dict[bytes, bytes] = {}
         for record in read():
-            key = digests.hashed(record.key or b"")
+            key = digests.hash_document(record.key or b"")
             if _share(key, count) != number:
                 continue
             if record.value is None:
                 newest.pop(key, None)
             else:
-                newest[key] = digests.hashed(record.value)
+                newest[key] = digests.hash_document(record.value)
             while len(newest) > most:
                 # the other half of this share's keys: later
                 shares.append((number + count, 2 * count))

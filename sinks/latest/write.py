@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc.columns.names import Message
+from cdc.columns.names import KafkaColumn
 from cdc.core.errors import TableStoppedError, UnreachableError
 from cdc.log import spark_options
 from cdc.log.clients.connection import TOO_LARGE_REMEDY
@@ -50,7 +50,7 @@ def write(records: DataFrame, log: LogSettings, topic: str, client: str) -> None
 
 def largest_key(records: DataFrame) -> bytes:
     """The key of the record that takes most bytes; reads all of them."""
-    found = records.orderBy(F.length(F.col(Message.VALUE)).desc_nulls_last()).select(Message.KEY).first()
+    found = records.orderBy(F.length(F.col(KafkaColumn.VALUE)).desc_nulls_last()).select(KafkaColumn.KEY).first()
     return bytes(found[0]) if found else b"{}"
 
 

@@ -9,14 +9,15 @@ from typing import TypeVar
 from opensearchpy import OpenSearch
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.feed import FeedBatch, FeedRows, required
+from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import rows_of
-from cdc.columns.table_copy import Copy
+from cdc.columns.spark_tasks import require_spark
+from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, RefusedError, TableStoppedError
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, Position
-from cdc.core.schema_change import widens
+from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
 from sinks.search import layout, read, write
 from sinks.search.bulk import operations
@@ -68,10 +69,10 @@ class SearchFollower:
     def _prepare(self, client: OpenSearch, table: Table) -> None:
         _check(table)
         note = self._indexes.note(client, table.name)
-        if note and widens(note.table, table):
+        if note and has_more_columns(note.table, table):
             self._indexes.widen(client, IndexNote(self._owner, table, note.bookmark))
 
-    def load(self, table: Table, copy: Copy, bookmark: Bookmark) -> None:
+    def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         """Fill a new index of the table, which then takes the old one's place at once; until the last row is in, it has
         no bookmark. A table whose rows are refused is stopped."""
         with reached(self._cluster) as client:
@@ -80,7 +81,7 @@ class SearchFollower:
             if not failed:
                 self._go_on(client, table.name)
 
-    def _load(self, client: OpenSearch, table: Table, copy: Copy, bookmark: Bookmark) -> None:
+    def _load(self, client: OpenSearch, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         _check(table)
         self._indexes.note(client, table.name)
         # a new one, since delete_by_query would raise versions, and rows of the copy would lose against those
@@ -119,7 +120,7 @@ class SearchFollower:
             stops = self._document.read(client).stops if self._stops is None else self._stops
         return {name: at.note.bookmark for name, at in there.items() if at.note.bookmark and name not in stops}
 
-    def stopped(self) -> Stops:
+    def stops(self) -> Stops:
         """The tables that are stopped; who writes knows them, others are told what is stored."""
         if self._stops is not None:
             return self._stops
@@ -146,7 +147,7 @@ class SearchFollower:
             index = self._indexes.name_of(table)
             return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
 
-    def written(self, table: TableName) -> int:
+    def write_count(self, table: TableName) -> int:
         """The operations that the table's indexes have taken since they were made, also one that is being filled."""
         alias, only = self._indexes.name_of(table), {"ignore_unavailable": "true"}
         with reached(self._cluster) as client:
@@ -155,11 +156,11 @@ class SearchFollower:
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a search sees them now."""
-        return rows_of(read.documents(required(self._spark), self._source(table)), table)
+        return rows_of(read.documents(require_spark(self._spark), self._source(table)), table)
 
     def digest(self, table: Table) -> Digest:
         """The digest of the same rows."""
-        return read.digest(required(self._spark), self._source(table))
+        return read.digest(require_spark(self._spark), self._source(table))
 
     def _source(self, table: Table) -> read.Source:
         index = self._indexes.name_of(table.name)
@@ -232,7 +233,7 @@ class SearchFollower:
                 index=index, id=_digest(f"{table} {refusal.id} {version}"), body={**self._owner.as_json(), **kept}
             )
         first = refusals[0]
-        told = "a document" if len(refusals) == 1 else f"{counted(len(refusals), 'document')}, first the one"
+        told = "a document" if len(refusals) == 1 else f"{format_count(len(refusals), 'document')}, first the one"
         raise TableStoppedError(
             f"{table}: the index refused {told} where {first.where}: {first.reason}",
             f"change the row, or what refuses it, or name the table under leave_out; index {index} has all of them",

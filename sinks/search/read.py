@@ -12,15 +12,15 @@ from opensearchpy import OpenSearch
 from opensearchpy.serializer import JSONSerializer
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.names import Message
+from cdc.columns.names import KafkaColumn
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest, digest_of
-from cdc.columns.spark_tasks import in_tasks
+from cdc.columns.spark_tasks import run_in_tasks
 from sinks.search.client import Cluster, reached, unreachable
 
 PAGE: Final = 1000
 KEEP_ALIVE: Final = "5m"
-_SCHEMA = pa.schema([(Message.VALUE.value, pa.string())])
+_SCHEMA = pa.schema([(KafkaColumn.VALUE.value, pa.string())])
 
 Pages = Iterable[Sequence[bytes]]
 """Documents as they were sent, some at a time."""
@@ -41,20 +41,20 @@ class Source:
 
 def documents(spark: SparkSession, source: Source) -> DataFrame:
     """Every document that a search sees now, as JSON text in a column VALUE."""
-    return _mapped(spark, source, _texts, f"{Message.VALUE.value} string")
+    return _mapped(spark, source, _texts, f"{KafkaColumn.VALUE.value} string")
 
 
 def digest(spark: SparkSession, source: Source) -> Digest:
     """The digest of every document that a search sees now."""
     if source.count <= digests.SMALL_ROWS:
         return sum(_pages(range(source.slices), source, partial(map, digest_of)), Digest())
-    return digests.added(_mapped(spark, source, _digested, digests.COLUMNS))
+    return digests.sum_answers(_mapped(spark, source, _digested, digests.COLUMNS))
 
 
 def _mapped(
     spark: SparkSession, source: Source, task: Callable[[Pages], Iterator[pa.RecordBatch]], schema: str
 ) -> DataFrame:
-    return in_tasks(spark, source.slices, partial(_pages, source=source, task=task), schema)
+    return run_in_tasks(spark, source.slices, partial(_pages, source=source, task=task), schema)
 
 
 def _texts(pages: Pages) -> Iterator[pa.RecordBatch]:
@@ -63,7 +63,7 @@ def _texts(pages: Pages) -> Iterator[pa.RecordBatch]:
 
 
 def _digested(pages: Pages) -> Iterator[pa.RecordBatch]:
-    return digests.answer_of(map(digest_of, pages))
+    return digests.to_answer(map(digest_of, pages))
 
 
 def _pages(numbers: Iterable[int], source: Source, task: Callable[[Pages], Iterator[Made]]) -> Iterator[Made]:

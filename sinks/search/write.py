@@ -19,7 +19,7 @@ from opensearchpy import OpenSearch
 from opensearchpy.exceptions import TransportError
 
 from cdc.columns.rows.documents import describe_key
-from cdc.columns.table_copy import Copy
+from cdc.columns.table_copy import TableCopy
 from cdc.core import errors
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
 from cdc.core.table import Table
@@ -193,13 +193,13 @@ class _Sent:
             self.refusals.append(RefusedDocument(id, where, reason))
 
 
-def fill(copy: Copy, table: Table, target: Target) -> list[RefusedDocument]:
+def fill(copy: TableCopy, table: Table, target: Target) -> list[RefusedDocument]:
     """Write the rows of a copy from the executors; gives those that were refused.
 
     All others are acknowledged. Raises what `as_ours` makes of a cluster that takes nothing, UnreachableError when it
     does not take them in time, RefusedError when another generation has written to the index.
     """
-    rows = copy.mapped(partial(_filled, table=table, target=target), _TOLD).collect()
+    rows = copy.map_parts(partial(_filled, table=table, target=target), _TOLD).collect()
     return _raised_or_refused([tuple(row) for row in rows])
 
 

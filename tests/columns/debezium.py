@@ -67,4 +67,4 @@ def _sent(row: SentRow) -> Mapping[str, object]:
 
 def as_they_come(partition: Messages, rows: int) -> list[Messages]:
     """A partition's messages, so many at a time."""
-    return [partition.between(at, at + rows) for at in range(0, len(partition), rows)]
+    return [partition.slice(at, at + rows) for at in range(0, len(partition), rows)]

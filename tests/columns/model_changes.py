@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.netting.net_changes import Net
+from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Row, Truncate, Update
@@ -59,7 +59,7 @@ def _unsent(
     return {name: mask for name, mask in masks.items() if mask.any()}
 
 
-def applied(table: Table, rows: Mapping[Key, Row], net: Net) -> dict[Key, Row]:
+def applied(table: Table, rows: Mapping[Key, Row], net: NetChanges) -> dict[Key, Row]:
     """The rows after a net effect; fails when it speaks of a key twice, or calls a row new that is there."""
     by_bits = dict(zip(bits_of(table, list(rows)).pairs(), rows.values(), strict=True)) if rows else {}
     after: dict[Key, Row] = {} if net.truncated else dict(rows)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.changes import Changes, Messages
-from cdc.columns.netting.net_keyless import fold_rows
+from cdc.columns.netting.net_keyless import fold_keyless
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.core.table import Column, Kind, Table, TableName
 
@@ -74,7 +74,7 @@ def test_rows_are_counted(copied: list[Row], history: list[tuple[str, Row, int]]
     order = [*range(len(events)), *(shuffle.choices(range(len(events)), k=3) if events else ())]
     shuffle.shuffle(order)
     again = changes.take(np.array(order, np.int64))
-    net = fold_rows(again, np.ones(len(order), np.int64))
+    net = fold_keyless(again, np.ones(len(order), np.int64))
     held = Counter[Row]() if net.truncated else before
     gone, fresh = counted(net.gone_columns), counted(net.rows)
     assert gone <= held, "a row is to go that is not there"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.intervals import iso
+from cdc.columns.values.intervals import to_iso
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ from cdc.columns.values.intervals import iso
     ],
 )
 def test_both_forms(postgres: str, driver: str, expected: str) -> None:
-    assert iso(postgres) == iso(driver) == expected
+    assert to_iso(postgres) == to_iso(driver) == expected
 
 
 @pytest.mark.parametrize("text", ["infinity", "-infinity", "", "P1D"])
 def test_what_is_no_finite_interval(text: str) -> None:
     with pytest.raises(ValueError, match=r"infinity|no interval"):
-        iso(text)
+        to_iso(text)
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(-(10**6), 10**6), st.integers(-(10**15), 10**15))
@@ -43,4 +43,4 @@ def test_clock_and_words_agree(months: int, days: int, micros: int) -> None:
     sign, (seconds, fraction) = "-" if micros < 0 else "", divmod(abs(micros), 1_000_000)
     clock = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
     words = f"{sign}{seconds // 3600} hours {sign}{seconds // 60 % 60} mins {sign}{seconds % 60}.{fraction:06} secs"
-    assert iso(f"{months} mons {days} days {clock}") == iso(f"{months} mons {days} days {words}")
+    assert to_iso(f"{months} mons {days} days {clock}") == to_iso(f"{months} mons {days} days {words}")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdc.columns.rows.documents import documents
 from cdc.columns.values.postgres_text import elements, from_text, nearest_doubles
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind, Table, TableName
 
 texts = st.one_of(st.none(), st.text(), st.sampled_from(["NULL", "null", "", " ", "{}", '"', "\\", ",", "a,b", "{a}"]))
@@ -35,7 +35,7 @@ def test_a_number_that_is_near_to_no_double() -> None:
     assert (
         str(nearest_doubles(pa.array(["NaN", "Infinity", "-Infinity", None])).to_pylist()) == "[nan, inf, -inf, None]"
     )
-    with pytest.raises(Unfit, match="no double is near to"):
+    with pytest.raises(UnsupportedValueError, match="no double is near to"):
         nearest_doubles(pa.array(["1", "-1" + "0" * 309]))
 
 

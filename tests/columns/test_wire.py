@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.values.debezium_values import wire
+from cdc.columns.values.debezium_values import debezium_type
 from cdc.columns.values.timestamps import time_of_day
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 
 
 def arrow(kind: Kind, *values: object, precision: int = 0, scale: int = 0) -> pa.Array:
     column = Column("c", kind, precision, scale)
-    return wire(column).to_arrow(values, column)
+    return debezium_type(column).to_arrow(values, column)
 
 
 @given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)))
@@ -80,7 +80,7 @@ def test_what_a_column_cannot_hold_raises(kind: Kind, value: object, digits: int
     ],
 )
 def test_what_is_infinite_or_too_late(kind: Kind, value: object) -> None:
-    with pytest.raises(Unfit, match="infinity"):
+    with pytest.raises(UnsupportedValueError, match="infinity"):
         arrow(kind, value)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import of_values
+from cdc.columns.netting.transactions import to_columns
 from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -67,4 +67,4 @@ def batch_of(batch: ChangesInMemory) -> DecodedBatch:
         if mine:
             ranks = np.array([change.place.rank for change in mine], np.int64)
             found[table.name] = TableChanges(as_columns(table, mine, ids), ranks)
-    return DecodedBatch(of_values(batch.ends), found)
+    return DecodedBatch(to_columns(batch.ends), found)

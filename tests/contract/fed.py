@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.feed import FeedBatch, FeedRows
-from cdc.columns.spark_tasks import in_tasks
+from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.change import Change, Key, Row, Truncate
@@ -28,10 +28,10 @@ class HeldCopy:
     rows: pa.Table
     tasks: int = 2
 
-    def mapped(self, task: RowsTask, schema: str) -> DataFrame:
+    def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
         size = -(-len(self.rows) // self.tasks)
         parts = [self.rows.slice(number * size, size) for number in range(self.tasks)]
-        return in_tasks(self.spark, self.tasks, partial(_own, parts=parts, task=task), schema)
+        return run_in_tasks(self.spark, self.tasks, partial(_own, parts=parts, task=task), schema)
 
 
 def _own(numbers: Iterable[int], parts: Sequence[pa.Table], task: RowsTask) -> Iterable[pa.RecordBatch]:

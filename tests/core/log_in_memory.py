@@ -20,7 +20,7 @@ def inserts(of: Table, transactions: Sequence[int]) -> list[Messages]:
     """One inserted row a transaction, each a message."""
     changes = [Insert(of.name, Place(rank, 1), (rank,), {"id": rank, "was": "x"}) for rank in transactions]
     whole = messages(of, changes, 1)[0]
-    return [whole.between(at, at + 1) for at in range(len(whole))]
+    return [whole.slice(at, at + 1) for at in range(len(whole))]
 
 
 class LogInMemory:

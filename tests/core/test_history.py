@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.errors import HistoryLostError
-from cdc.core.history import History, left_at
+from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Bookmark, Lsn
 
 CLUSTER = 7
@@ -17,7 +17,7 @@ FILE = """# restored twice
 
 
 def test_a_timeline_history_file() -> None:
-    assert left_at(FILE) == {1: 0x3000158, 2: (1 << 32) + 0xA0}
+    assert parse_timeline_history(FILE) == {1: 0x3000158, 2: (1 << 32) + 0xA0}
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 50))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cdc.columns.netting.transactions import Ends, of_values
+from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
@@ -18,7 +18,7 @@ NOW = 2000.0
 def ends(*counts: dict[str, int]) -> Ends:
     """A commit every ten seconds up to now, at LSNs 100, 200, …, and offsets 1, 3, …"""
     first = NOW - 10 * (len(counts) - 1)
-    return of_values(
+    return to_columns(
         [
             TransactionEnd(2 * n + 1, n, Lsn(100 * (n + 1)), round((first + 10 * n) * 1000), each)
             for n, each in enumerate(counts)

@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 import pytest
 from pydantic import SecretStr
 
-from cdc.columns.netting.transactions import Ends, joined, of_values
+from cdc.columns.netting.transactions import Ends, concat_ends, to_columns
 from cdc.core.change import Row
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
@@ -64,7 +64,7 @@ class NoEnds:
 
 
 def ends(*transactions: int) -> Ends:
-    return of_values(
+    return to_columns(
         [TransactionEnd(n, n, Lsn(n), 0, {str(TRANSACTIONS[n].name): 1}) for n in transactions if n in TRANSACTIONS]
     )
 
@@ -187,8 +187,8 @@ def test_several_catch_up_each_from_its_own_copy(lake: PlacedLake) -> None:
 
 
 def test_an_end_that_was_delivered_twice_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = of_values([TransactionEnd(131, 130, Lsn(130), 0, {str(NEW.name): 1})])
-    monkeypatch.setattr(lake_stream, "ends_between", lambda *asked: joined([between(*asked), again]))
+    again = to_columns([TransactionEnd(131, 130, Lsn(130), 0, {str(NEW.name): 1})])
+    monkeypatch.setattr(lake_stream, "ends_between", lambda *asked: concat_ends([between(*asked), again]))
     begun(lake)
     stream = Stream(lake)
     stream.follow(110, 120, 130)

@@ -6,17 +6,17 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from cdc.core.errors import PreconditionError
-from cdc.log.clients.partitions import Partitions, Place
+from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
-PLACE = Place("t", 0)
+PLACE = LogPartition("t", 0)
 
 
 def failed(code: int) -> KafkaException:
     return KafkaException(KafkaError(code))
 
 
-def asked(*answers: object) -> tuple[dict[Place, int], Mock]:
+def asked(*answers: object) -> tuple[dict[LogPartition, int], Mock]:
     """What is said of the partition's end by a cluster that answers so."""
     consumer = Mock(**{"offsets_for_times.side_effect": answers, "assignment.return_value": []})
     with patch("cdc.log.clients.partitions.Consumer", return_value=consumer):

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from cdc.columns.netting.changes import Messages
-from cdc.columns.netting.transactions import Ends, of_values
+from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
@@ -23,7 +23,7 @@ READS = 10_000
 
 
 def run_of(transactions: Sequence[int]) -> Ends:
-    return of_values([TransactionEnd(n, n, Lsn(n), 0, {str(THINGS.name): 1}) for n in transactions])
+    return to_columns([TransactionEnd(n, n, Lsn(n), 0, {str(THINGS.name): 1}) for n in transactions])
 
 
 def limited(news: Iterator[Mapping[str, Messages]]) -> Iterator[Mapping[str, Messages]]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdc.core.schema_change import REWRITTEN, Altered, SameShape, Widened, judged, widens
+from cdc.core.schema_change import REWRITTEN, Altered, SameShape, Widened, diff_tables, has_more_columns
 from cdc.core.table import Column, Kind, Table, TableName
 
 ID, TOTAL, NOTE = (
@@ -18,29 +18,29 @@ WIDER = replace(TABLE, columns=(ID, TOTAL, NOTE, NEW))
 
 
 def test_the_same_table() -> None:
-    assert judged(TABLE, Table.from_json(TABLE.as_json())) == SameShape()
+    assert diff_tables(TABLE, Table.from_json(TABLE.as_json())) == SameShape()
 
 
 def test_columns_that_come_are_null_in_older_rows() -> None:
-    found = judged(TABLE, WIDER)
+    found = diff_tables(TABLE, WIDER)
     assert found == Widened(WIDER, "column new came")
     assert isinstance(found, Widened)
     assert [column.added for column in found.table.columns] == [False, False, False, True]
-    later = judged(found.table, replace(WIDER, columns=(*WIDER.columns, Column("more", Kind.TEXT, number=5))))
+    later = diff_tables(found.table, replace(WIDER, columns=(*WIDER.columns, Column("more", Kind.TEXT, number=5))))
     assert isinstance(later, Widened)
     assert [column.added for column in later.table.columns] == [False, False, False, True, True]
     assert Table.from_json(later.table.as_json()).columns[3].added
 
 
 def test_columns_that_come_with_values_need_a_copy() -> None:
-    assert judged(TABLE, WIDER, filled=["new"]) == Altered("column new came, with a default")
+    assert diff_tables(TABLE, WIDER, filled=["new"]) == Altered("column new came, with a default")
     # a default of a column that was there before fills no row that is there
-    assert isinstance(judged(TABLE, WIDER, filled=["note"]), Widened)
+    assert isinstance(diff_tables(TABLE, WIDER, filled=["note"]), Widened)
 
 
 def test_rewritten_rows_need_a_copy() -> None:
-    assert judged(TABLE, TABLE, rewritten=True) == Altered(REWRITTEN)
-    assert judged(TABLE, WIDER, rewritten=True) == Altered("column new came")
+    assert diff_tables(TABLE, TABLE, rewritten=True) == Altered(REWRITTEN)
+    assert diff_tables(TABLE, WIDER, rewritten=True) == Altered("column new came")
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_rewritten_rows_need_a_copy() -> None:
     ],
 )
 def test_whatever_else_changes_needs_a_copy(now: Table, told: str) -> None:
-    found = judged(TABLE, now)
+    found = diff_tables(TABLE, now)
     assert isinstance(found, Altered)
-    assert found.told.startswith(told)
+    assert found.description.startswith(told)
 
 
 def test_a_table_widens_another_of_the_same_key() -> None:
-    assert widens(TABLE, WIDER)
-    assert not widens(TABLE, TABLE)
-    assert not widens(WIDER, TABLE)
-    assert not widens(TABLE, replace(WIDER, key=("note",)))
+    assert has_more_columns(TABLE, WIDER)
+    assert not has_more_columns(TABLE, TABLE)
+    assert not has_more_columns(WIDER, TABLE)
+    assert not has_more_columns(TABLE, replace(WIDER, key=("note",)))

@@ -12,7 +12,7 @@ THERE = [TableName(*text.split(".", 1)) for text in ("a.x", "a.y", "a.xy", "b.x"
 
 
 def found(*entries: str) -> list[str]:
-    return [str(name) for name in Selection.of(entries).found_in(THERE)]
+    return [str(name) for name in Selection.of(entries).select_from(THERE)]
 
 
 def test_what_is_named() -> None:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columns.netting.transactions import Ends, UnreadableEvent, cut_runs, joined, of_values, read_ends, unapplied
+from cdc.columns.netting.transactions import (
+    Ends,
+    UnreadableEventError,
+    concat_ends,
+    cut_runs,
+    drop_applied,
+    read_ends,
+    to_columns,
+)
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.transaction import TransactionEnd
 
@@ -25,7 +33,7 @@ def test_reads_an_end_and_passes_a_begin() -> None:
 
 
 def test_an_end_whose_counts_do_not_add_up_is_refused() -> None:
-    with pytest.raises(UnreadableEvent, match=r"t\[0\]@3: .*3 events, but the tables have 2"):
+    with pytest.raises(UnreadableEventError, match=r"t\[0\]@3: .*3 events, but the tables have 2"):
         read_ends("t", [3], [message(event_count=3)])
 
 
@@ -33,7 +41,7 @@ def test_an_end_whose_counts_do_not_add_up_is_refused() -> None:
     st.binary() | st.none() | st.recursive(st.integers() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())
 )
 def test_any_other_bytes_are_refused(value: bytes | None) -> None:
-    with pytest.raises(UnreadableEvent):
+    with pytest.raises(UnreadableEventError):
         read_ends("t", [0], [value])
 
 
@@ -47,7 +55,7 @@ def ends_of(counts: list[int]) -> list[TransactionEnd]:
 @given(sizes, st.integers(1, 20), st.integers(-1, 90))
 def test_runs_tile_the_ends_within_the_budget(counts: list[int], budget: int, until: int) -> None:
     ends = ends_of(counts)
-    runs = [list(run.values()) for run in cut_runs(of_values(ends), budget, until)]
+    runs = [list(run.values()) for run in cut_runs(to_columns(ends), budget, until)]
     assert [end for run in runs for end in run] == ends
     for number, run in enumerate(runs):
         size = sum(end.changes for end in run)
@@ -66,7 +74,7 @@ def test_redelivered_transactions_are_dropped_whole(counts: list[int], applied: 
     last = first[applied] if applied < len(first) else None
     position = Position(1, last.offset, last.lsn, last.tx_id) if last else None
     expected = [*first[applied + 1 :], more] if last else [*first, more]
-    assert list(unapplied(of_values([*first, *again, more]), position).values()) == expected
+    assert list(drop_applied(to_columns([*first, *again, more]), position).values()) == expected
 
 
 tables = st.dictionaries(st.sampled_from(["public.a", "public.b", "s.c"]), st.integers(1, 9))
@@ -75,9 +83,9 @@ tables = st.dictionaries(st.sampled_from(["public.a", "public.b", "s.c"]), st.in
 @given(st.lists(tables, max_size=9), st.integers(0, 9), st.sets(st.integers(0, 8)))
 def test_columns_hold_what_values_do(counts: list[dict[str, int]], cut: int, wanted: set[int]) -> None:
     ends = [TransactionEnd(2 * n, n, Lsn(n), n, own) for n, own in enumerate(counts)]
-    assert list(joined([of_values(ends[:cut]), of_values(ends[cut:])]).values()) == ends
-    whole: Ends = of_values(ends)
-    assert list(whole.between(cut, len(ends)).values()) == ends[cut:]
+    assert list(concat_ends([to_columns(ends[:cut]), to_columns(ends[cut:])]).values()) == ends
+    whole: Ends = to_columns(ends)
+    assert list(whole.slice(cut, len(ends)).values()) == ends[cut:]
     mask = np.array([n in wanted for n in range(len(ends))], np.bool_)
     assert list(whole.where(mask).values()) == [end for n, end in enumerate(ends) if n in wanted]
     assert whole.counts(["s.c"]).get("s.c", 0) == sum(own.get("s.c", 0) for own in counts)

@@ -24,7 +24,7 @@ FIRST, SECOND = TableName("public", "first"), TableName("public", "second")
 
 
 def stopped(pipeline: Pipeline) -> set[TableName]:
-    return {stop.name for stop in delta_follower(pipeline.settings).stopped()}
+    return {stop.name for stop in delta_follower(pipeline.settings).stops()}
 
 
 def test_what_a_broken_try_took_in_is_not_copied_again(

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from cdc.columns.netting.transactions import confirmed_by
+from cdc.columns.netting.transactions import parse_confirmed_lsn
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
@@ -223,7 +223,7 @@ def confirmed_message(pipeline: Pipeline) -> Lsn:
         pipeline.run(MESSAGES)
         with Reader(log) as reader:
             beats = reader.read(topic, 0, 0, reader.end([topic])[topic].get(0, 0))
-            confirmed = {lsn for beat in beats if (lsn := confirmed_by(beat.value or b"{}"))}
+            confirmed = {lsn for beat in beats if (lsn := parse_confirmed_lsn(beat.value or b"{}"))}
         found.update(confirmed - set(log_commits(pipeline)))
         return bool(found)
 
@@ -314,7 +314,7 @@ def test_a_change_topic_that_is_lost_stops_its_table_alone(pipeline: Pipeline, s
         running.wait_for("public.things is followed no further")
         running.wait_for("public.things is copied again")
         pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
-        until(lambda: not delta_follower(settings).stopped(), "nothing is stopped")
+        until(lambda: not delta_follower(settings).stops(), "nothing is stopped")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
 

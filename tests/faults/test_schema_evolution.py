@@ -267,7 +267,7 @@ def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakeP
         assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
         pipeline.run('ALTER TABLE came RENAME COLUMN "A" TO other')
         running.wait_for("public.child is copied again: 1 row copied")
-        until(lambda: not delta_follower(pipeline.settings).stopped(), "both take part again")
+        until(lambda: not delta_follower(pipeline.settings).stops(), "both take part again")
         pipeline.run("UPDATE came SET a = 11")
         assert verified(pipeline, spark).equal
 

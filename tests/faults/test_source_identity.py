@@ -75,7 +75,7 @@ def test_a_promoted_source_keeps_the_past_before_its_switch(settings: PipelineSe
     after = source.history(settings.source)
     assert after.timeline == 2
     check_history(settings)
-    unseen = Bookmark(Lsn(after.left_at[1] + 1), after.system_identifier, 1)
+    unseen = Bookmark(Lsn(after.timeline_ends[1] + 1), after.system_identifier, 1)
     delta_follower(settings).load(TABLE, [], unseen)
     with pytest.raises(HistoryLostError, match="of timeline 1, which is not in the past of the source"):
         check_history(settings)

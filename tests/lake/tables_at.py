@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import of_values
+from cdc.columns.netting.transactions import to_columns
 from cdc.core.change import Change, Key, Place, Row, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
@@ -53,7 +53,7 @@ def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS)
     """Transactions as one batch, each of which changes all rows of both tables, or those of these keys; gives the
     tables that it stopped."""
     counts = {str(table.name): len(only) for table in TABLES}
-    ends = of_values([TransactionEnd(n, n, Lsn(n), 0, counts) for n in numbers])
+    ends = to_columns([TransactionEnd(n, n, Lsn(n), 0, counts) for n in numbers])
     changes = {table.name: _changes(table, numbers, only) for table in TABLES}
     follower.apply(DecodedBatch(ends, changes), Position(1, numbers[-1], Lsn(numbers[-1]), numbers[-1]))
     return [str(stop) for stop in follower.left().stopped]

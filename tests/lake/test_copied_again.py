@@ -8,7 +8,7 @@ import pytest
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch
-from cdc.columns.netting.transactions import of_values
+from cdc.columns.netting.transactions import to_columns
 from cdc.core.change import Row
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
@@ -45,7 +45,7 @@ def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row:
 
 def commit(follower: DeltaFollower, lsn: int) -> None:
     """A transaction of other tables brings everybody to this LSN."""
-    ends = of_values([TransactionEnd(lsn, lsn, Lsn(lsn), 0, {})])
+    ends = to_columns([TransactionEnd(lsn, lsn, Lsn(lsn), 0, {})])
     follower.apply(DecodedBatch(ends, {}), Position(1, lsn, Lsn(lsn), lsn))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.columns.netting.batch import TableEffect
-from cdc.columns.netting.net_keyless import fold_rows
+from cdc.columns.netting.net_keyless import fold_keyless
 from cdc.core.errors import DivergenceError
 from sinks.lake.delta.retention import Retention
 from sinks.lake.delta.snapshot import Move
@@ -34,7 +34,7 @@ def held(lake: Lake) -> Counter[Row]:
 
 def apply(live: LiveTable, events: list[dict[str, object]], version: int) -> None:
     changes, before = decoded(messages(events)), live.state.transactions.get(APP)
-    effect = TableEffect(fold_rows(changes, changes.tx_id))
+    effect = TableEffect(fold_keyless(changes, changes.tx_id))
     write.apply(live, effect, Move(APP, before, version))
 
 

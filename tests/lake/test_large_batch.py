@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import Ranks, TableChanges, TableEffect
 from cdc.columns.netting.net_changes import fold
-from cdc.columns.netting.transactions import Ends, of_values
+from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.core import model
 from cdc.core.change import Change, Insert, Key, Place, Row
 from cdc.core.position import Lsn
@@ -29,7 +29,7 @@ COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(3)}
 
 def ends(history: list[Sent]) -> Ends:
     ranks = [sent.changes[0].place.rank for sent in history]
-    return of_values(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
+    return to_columns(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
 
 
 def made(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> list[Part]:
@@ -51,7 +51,7 @@ def effect(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: 
 
 def read_by_the_driver(changes: list[Change], run: Ends, after: int) -> TableEffect:
     decoded = [Decoder(THINGS, PLACEHOLDER).decode(each).changes for each in messages(THINGS, changes, 3)]
-    whole = type(decoded[0]).joined(decoded)
+    whole = type(decoded[0]).concat(decoded)
     own = TableChanges(whole, Ranks.of(run).places(whole.tx_id))
     late = own.ranks > after
     return TableEffect(fold(whole.take(late.nonzero()[0]), own.ranks[late]))

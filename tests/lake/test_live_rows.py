@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 from pyspark.sql import SparkSession
 
-from cdc.columns.names import Message
+from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.documents import documents_of
 from cdc.columns.values.arrow_types import arrow_schema
 from sinks.lake import layout
@@ -69,7 +69,7 @@ def test_a_copy_is_what_the_version_has(lake: PlacedLake, spark: SparkSession) -
     # a later version has nothing to do with it
     apply(opened(lake), update(2, row(8, "newer")), 2)
     copy = LakeCopy(spark, THINGS, lake.table(THINGS.name), [*log.state.files.values()])
-    found = {each[Message.KEY]: each[Message.VALUE] for each in documents_of(copy, THINGS).collect()}
+    found = {each[KafkaColumn.KEY]: each[KafkaColumn.VALUE] for each in documents_of(copy, THINGS).collect()}
     assert len(found) == 501
     assert found['{"id":7}'] == '{"id":7,"small":7,"big":"new"}'
     assert found['{"id":8}'] == '{"id":8,"small":8,"big":"t8"}'

@@ -140,7 +140,7 @@ def test_a_feature_that_we_do_not_know_stops_its_table_alone(
     assert told.startswith("public.things is followed no further than 0/A: table public.things of the lake was given ")
     assert feature in told
     assert cut_tables(lake) == {str(OTHERS.name)}
-    [again] = follower_of(lake).stopped()
+    [again] = follower_of(lake).stops()
     assert feature in again.reason
     with pytest.raises(PreconditionError, match=feature):
         copy(lake, follower_of(lake), THINGS, 30, "at 30")

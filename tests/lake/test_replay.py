@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
-from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import Messages, RefusedMessage
-from cdc.columns.netting.net_changes import Net
-from cdc.columns.netting.transactions import Ends, of_values
+from cdc.columns.netting.net_changes import NetChanges
+from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.position import Lsn
 from cdc.core.refusal import Refusal
@@ -42,7 +42,7 @@ def together(partitions: list[Messages]) -> Messages:
 
 def ends_of(history: list[Sent]) -> Ends:
     ranks = [sent.changes[0].place.rank for sent in history]
-    return of_values(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
+    return to_columns(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
 
 
 def batch_of(found: Messages, run: Ends) -> DecodedBatch:
@@ -51,7 +51,7 @@ def batch_of(found: Messages, run: Ends) -> DecodedBatch:
     return DecodedBatch(run, {THINGS.name: TableChanges(decoded.changes, ranks, decoded.refused, found, decoded.at)})
 
 
-def on_rows(rows: dict[Key, Row], net: Net) -> dict[Key, Row]:
+def on_rows(rows: dict[Key, Row], net: NetChanges) -> dict[Key, Row]:
     """Rows after an effect that does not know which of them were there."""
     there = set(bits_of(THINGS, list(rows)).pairs())
     return applied(THINGS, rows, replace(net, existed=np.array([key in there for key in net.keys.pairs()], np.bool_)))
@@ -69,10 +69,10 @@ def test_held_and_replayed_it_ends_as_applied_at_once(
     values = [SPOILED if place == at else value for place, value in enumerate(sound.value)]
     # two batches: what the first one holds, the second one has to know of
     rows, held, letters = dict(COPY), dict[bytes, int](), list[DeadLetter]()
-    for batch in (run.between(0, cut), run.between(cut, len(run))):
+    for batch in (run.slice(0, cut), run.slice(cut, len(run))):
         found = _taken(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
         part = batch_of(found, batch)
-        letters += [_letter(each, sound) for each in part.refused(THINGS, -1, held)]
+        letters += [_letter(each, sound) for each in part.find_refused(THINGS, -1, held)]
         # killed between its letters and the table, it comes again, and does the same
         again = _held(letters)
         # nothing of it may be applied before, not even where its keys are given up meanwhile
@@ -95,14 +95,14 @@ def test_held_and_replayed_it_ends_as_applied_at_once(
     assert set(given.stay.values()) <= {LACKS}
 
 
-def _comes_before_its_batch(letters: list[DeadLetter], batch: Ends, given_up: Held) -> list[DeadLetter]:
+def _comes_before_its_batch(letters: list[DeadLetter], batch: Ends, given_up: BlockedKeys) -> list[DeadLetter]:
     """The letters that a replay applies before the batch which they came with is applied."""
     before = int(batch.offset[0]) - 1 if len(batch) else END
     return [each for each in replay(THINGS, letters, before, DECODER, given_up).letters if each.rank > before]
 
 
-def _outcome(batch: DecodedBatch, held: Held, rows: dict[Key, Row]) -> tuple[set[Refusal], dict[Key, Row]]:
-    refused = {each.refusal for each in batch.refused(THINGS, -1, held)}
+def _outcome(batch: DecodedBatch, held: BlockedKeys, rows: dict[Key, Row]) -> tuple[set[Refusal], dict[Key, Row]]:
+    refused = {each.refusal for each in batch.find_refused(THINGS, -1, held)}
     return refused, on_rows(rows, batch.effect(THINGS, -1, held).net)
 
 

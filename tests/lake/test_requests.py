@@ -9,7 +9,7 @@ import obstore
 import pytest
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
-from cdc.columns.netting.transactions import of_values
+from cdc.columns.netting.transactions import to_columns
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.transaction import TransactionEnd
 from sinks.lake.delta import checkpoint
@@ -39,7 +39,7 @@ def follower_of(lake: PlacedLake) -> DeltaFollower:
 def batch(rank: int) -> DecodedBatch:
     changes = update(rank, row(rank % 300, f"x {rank}"), row(1 + rank % 300, "y"))
     end = TransactionEnd(rank, rank, Lsn(rank * 10), 0, {str(THINGS.name): 2})
-    return DecodedBatch(of_values([end]), {THINGS.name: TableChanges(as_columns(THINGS, changes), np.full(2, rank))})
+    return DecodedBatch(to_columns([end]), {THINGS.name: TableChanges(as_columns(THINGS, changes), np.full(2, rank))})
 
 
 @pytest.fixture

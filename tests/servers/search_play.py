@@ -57,5 +57,5 @@ def hits(url: str, index: str, query: dict[str, Any]) -> int:
 
 def reason(follower: SearchFollower) -> str:
     """Why the one table that is stopped is that."""
-    [stop] = follower.stopped().values()
+    [stop] = follower.stops().values()
     return str(stop)

@@ -186,7 +186,7 @@ def settled(pipeline: Pipeline, spark: SparkSession, made: list[str]) -> None:
     """All followers are equal to the source, those tables among them that had to be copied again."""
     report = verified(pipeline, spark)
     if report.stopped:
-        until(lambda: not delta_follower(pipeline.settings).stopped(), "all are copied again", LIMIT_SECONDS)
+        until(lambda: not delta_follower(pipeline.settings).stops(), "all are copied again", LIMIT_SECONDS)
         report = verified(pipeline, spark)
     assert not report.stopped
     differing = {

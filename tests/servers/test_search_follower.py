@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FeedBatch
 from cdc.columns.rows.digest import digest_of_copy
-from cdc.columns.table_copy import Copy, FrameCopy
+from cdc.columns.table_copy import FrameCopy, TableCopy
 from cdc.core.change import Key, Row
 from cdc.core.errors import RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn
@@ -37,10 +37,10 @@ FREE_OF_LISTENERS = "http://127.0.0.1:1"
 
 def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFollower) -> None:
     rows = every_kind_rows(spark)
-    assert follower.written(EVERY_KIND.name) == 0
+    assert follower.write_count(EVERY_KIND.name) == 0
     copy = copy_of_frame(rows, EVERY_KIND)
     follower.load(EVERY_KIND, copy, MARK)
-    assert follower.written(EVERY_KIND.name) == rows.count()
+    assert follower.write_count(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
     assert found.count() == 4
@@ -94,7 +94,7 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, search_url: str, name:
     assert follower.bookmarks() == {}
     httpx.delete(f"{search_url}/{index_name(name, THINGS.name)}").raise_for_status()
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
-    assert (follower.bookmarks(), follower.stopped()) == ({THINGS.name: MARK}, {})
+    assert (follower.bookmarks(), follower.stops()) == ({THINGS.name: MARK}, {})
 
 
 def test_another_follower_of_the_pipeline_is_not_ours(spark: SparkSession, follower: SearchFollower, name: str) -> None:
@@ -112,7 +112,7 @@ def test_a_table_without_a_key_is_stopped(spark: SparkSession, follower: SearchF
     assert follower.bookmarks() == {}
 
 
-def died(follower: SearchFollower, copy: Copy) -> None:
+def died(follower: SearchFollower, copy: TableCopy) -> None:
     dying = patch("opensearchpy.client.IndicesClient.put_mapping", side_effect=KeyboardInterrupt)
     with dying, pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, copy, bookmark(7))
@@ -126,7 +126,7 @@ def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFol
     assert "has no copy" in reason(follower)
     follower.load(THINGS, copy, bookmark(7))
     assert keyed(follower.rows(THINGS), THINGS) == ROWS
-    assert (follower.bookmarks(), follower.stopped()) == ({THINGS.name: bookmark(7)}, {})
+    assert (follower.bookmarks(), follower.stops()) == ({THINGS.name: bookmark(7)}, {})
 
 
 def test_an_index_is_searched_until_another_is_whole(

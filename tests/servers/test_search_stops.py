@@ -69,10 +69,10 @@ def test_a_table_that_was_stopped_goes_on_with_its_copy(
         # what it misses meanwhile is not applied to it, and comes with its copy
         follower.apply(one(THINGS, 3, {"id": 3, "small": 77, "big": "secret"}), at(offset))
     asking = SearchFollower(spark, follower._settings, name, "search")
-    assert asking.stopped().keys() == {THINGS.name}
+    assert asking.stops().keys() == {THINGS.name}
     less = {key: row for key, row in ROWS.items() if key != (3,)}
     follower.load(THINGS, copy_of(spark, THINGS, less), bookmark(7))
-    assert (asking.bookmarks(), asking.stopped()) == ({THINGS.name: bookmark(7)}, {})
+    assert (asking.bookmarks(), asking.stops()) == ({THINGS.name: bookmark(7)}, {})
     assert keyed(follower.rows(THINGS), THINGS) == less
     index = refusals_index(name)
     httpx.post(f"{search_url}/{index}/_refresh").raise_for_status()
@@ -89,7 +89,7 @@ def test_a_copy_that_is_refused_stops_its_table(
     assert "public.things: OpenSearch refuses its index" in reason(follower)
     httpx.delete(f"{search_url}/_index_template/{name}").raise_for_status()
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
-    assert follower.stopped() == {}
+    assert follower.stops() == {}
 
 
 def test_a_long_key_that_is_refused_is_named(
@@ -167,7 +167,7 @@ def test_a_blocked_index_says_what_blocks_it(
     set_on(search_url, index, block, True)
     with pytest.raises(PreconditionError, match=BLOCKS[block]):
         follower.apply(one(THINGS, 1, written(1, "new")), at(1))
-    assert (follower.position(), follower.stopped()) == (None, {})
+    assert (follower.position(), follower.stops()) == (None, {})
     set_on(search_url, index, block, None)
     follower.apply(one(THINGS, 1, written(1, "new")), at(1))
     assert keyed(follower.rows(THINGS), THINGS)[1,] == written(1, "new")
@@ -207,7 +207,7 @@ def test_an_index_that_goes_under_a_batch_is_not_made_by_itself(
         with patch.object(Indexes, "of_tables", return_value=there):
             follower.apply(one(THINGS, 1, written(1, "new")), at(1))
     assert httpx.head(f"{search_url}/{index}").status_code == 404
-    assert [stop.is_lost for stop in follower.stopped().values()] == [True]
+    assert [stop.is_lost for stop in follower.stops().values()] == [True]
 
 
 ANSWERS = [

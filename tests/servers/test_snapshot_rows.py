@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
-from cdc.core.errors import TableRewritten
+from cdc.core.errors import TableRewrittenError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.source import catalog
 from connect.source import connection as source
@@ -131,6 +131,6 @@ def test_a_reader_gives_way_to_who_waits_to_alter_the_table(make_pipeline: MakeP
             keeping.execute("LOCK TABLE things IN ACCESS SHARE MODE")
             altering = thread.submit(pipeline.run, "ALTER TABLE things ADD COLUMN n int")
             until(lambda: keeping.execute(waits).fetchone() == (1,), "somebody waits to alter it")
-            with pytest.raises(TableRewritten, match="somebody waits to alter a table"):
+            with pytest.raises(TableRewrittenError, match="somebody waits to alter a table"):
                 read(pipeline, table, taken, 1)
         altering.result()

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers
 from cdc.columns.netting.changes import Changes, Messages, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, empty
+from cdc.columns.rows.key_fingerprints import KeyBits, empty_keys
 
 OPS: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
-UNFIT: Final = (ValueError, OverflowError, TypeError, pa.ArrowException)
+CONVERSION_ERRORS: Final = (ValueError, OverflowError, TypeError, pa.ArrowException)
 """What a conversion raises for a value that its column cannot hold."""
 
-Message = tuple[int, Any, Any, Any]
+DecodedMessage = tuple[int, Any, Any, Any]
 """A decoded message: its place among the messages, its envelope, its key, and the key that its row had before."""
 
 
@@ -32,24 +32,24 @@ class Transaction(msgspec.Struct, gc=False):
     total_order: int
 
 
-class Refused(Exception):
+class RefusedMessageError(Exception):
     """This message is no change, for this reason."""
 
 
-class Form(Protocol):
+class MessageForm(Protocol):
     """How the messages of a table with a key, or of one without, are read."""
 
-    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> Message:
+    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> DecodedMessage:
         """One message, decoded; raises Refused, and what msgspec raises, for what is no change."""
 
-    def changes(self, found: Sequence[Message], messages: Messages) -> Changes:
+    def changes(self, found: Sequence[DecodedMessage], messages: Messages) -> Changes:
         """Decoded messages as columns; raises one of UNFIT when some value is not its column's."""
 
-    def check(self, message: Message) -> None:
+    def check(self, message: DecodedMessage) -> None:
         """Raises Refused when this message is to blame for that."""
 
 
-def decoder(rows: Sequence[tuple[str, Any]]) -> Callable[[bytes], Any]:
+def envelope_decoder(rows: Sequence[tuple[str, Any]]) -> Callable[[bytes], Any]:
     """What decodes an envelope with rows of these types, each of which may be missing."""
     own: list[tuple[str, Any, Any]] = [(name, row | None, None) for name, row in rows]
     fields: list[Any] = [("op", str), ("source", Source), ("transaction", Transaction), *own]
@@ -76,5 +76,5 @@ def values_of(structs: Sequence[Any], field: str) -> list[Any]:
     return list(map(get, structs))
 
 
-def no_bits(length: int) -> KeyBits:
-    return KeyBits(np.zeros(length, np.uint64), np.zeros(length, np.uint64)) if length else empty()
+def zero_bits(length: int) -> KeyBits:
+    return KeyBits(np.zeros(length, np.uint64), np.zeros(length, np.uint64)) if length else empty_keys()

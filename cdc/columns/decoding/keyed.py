@@ -11,31 +11,31 @@ import pyarrow.compute as pc
 from cdc.columns.arrays import Mask
 from cdc.columns.decoding.envelope import (
     OPS,
-    Message,
-    Refused,
-    decoder,
+    DecodedMessage,
+    RefusedMessageError,
+    envelope_decoder,
     integers,
-    no_bits,
     total_orders,
     tx_ids,
     values_of,
+    zero_bits,
 )
-from cdc.columns.decoding.rows import Rows
+from cdc.columns.decoding.rows import RowDecoder
 from cdc.columns.netting.changes import Changes, Messages, Op
 from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
 
 
-class Keyed:
+class KeyedForm:
     """The form of a table with a key."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowDecoder) -> None:
         self._rows = rows
         self._table = rows.table
-        self._envelope = decoder([("after", rows.struct("Row", self._table.columns))])
+        self._envelope = envelope_decoder([("after", rows.struct("Row", self._table.columns))])
         own_key = msgspec.json.Decoder(rows.struct("Key", self._table.key_columns))
         self._key: Callable[[bytes], Any] = own_key.decode
 
-    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> Message:
+    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> DecodedMessage:
         envelope = self._envelope(value)
         op = envelope.op
         if (op == "u" or op == "c") and key is not None and envelope.after is not None:  # noqa: PLR1714 - the hot path
@@ -46,18 +46,18 @@ class Keyed:
     def _key_without_row(self, envelope: Any, key: bytes | None) -> Any:
         """The key of a delete, None of a TRUNCATE; raises Refused for what should have a row."""
         if envelope.op not in OPS:
-            raise Refused(f"unknown operation {envelope.op[:20]!r}")
+            raise RefusedMessageError(f"unknown operation {envelope.op[:20]!r}")
         if envelope.op in "cu" and envelope.after is None:
-            raise Refused("no row")
+            raise RefusedMessageError("no row")
         if envelope.op in "dt" and envelope.after is not None:
-            raise Refused("a row where none may be")
+            raise RefusedMessageError("a row where none may be")
         if envelope.op == "t":
             return None
         if key is None:
-            raise Refused("no key")
+            raise RefusedMessageError("no key")
         return self._key(key)
 
-    def changes(self, found: Sequence[Message], messages: Messages) -> Changes:
+    def changes(self, found: Sequence[DecodedMessage], messages: Messages) -> Changes:
         at, envelopes, keys, former = zip(*found, strict=True) if found else ((), (), (), ())
         after = values_of(envelopes, "after")
         key_columns = self._key_columns(keys)
@@ -73,19 +73,19 @@ class Keyed:
             key_columns,
             rows,
             unsent,
-            self._bits(self._key_columns(former), has_former) if has_former.any() else no_bits(len(found)),
+            self._bits(self._key_columns(former), has_former) if has_former.any() else zero_bits(len(found)),
             has_former,
             messages.moves_on[integers(at)] & (op == Op.DELETE),
         )
 
-    def check(self, message: Message) -> None:
+    def check(self, message: DecodedMessage) -> None:
         _, envelope, key, former = message
         self._rows.check("key column", self._table.key_columns, key, nulls=False, unsent=False)
         self._rows.check("former key column", self._table.key_columns, former, nulls=False, unsent=False)
         self._rows.check("column", self._table.columns, envelope.after, unsent=True)
         for name in self._table.key if envelope.after is not None else ():
             if self._rows.value(envelope.after, name) != self._rows.value(key, name):
-                raise Refused("its key is not that of its row")
+                raise RefusedMessageError("its key is not that of its row")
 
     def _key_columns(self, keys: Sequence[Any]) -> pa.Table:
         columns = self._table.key_columns
@@ -100,7 +100,7 @@ class Keyed:
         if there.all():
             return key_bits(self._table.key_columns, columns.columns)
         found = key_bits(self._table.key_columns, columns.filter(pa.array(there)).columns)
-        bits = no_bits(len(there))
+        bits = zero_bits(len(there))
         bits.high[there], bits.low[there] = found.high, found.low
         return bits
 

@@ -9,15 +9,15 @@ import pyarrow as pa
 from cdc.columns.arrays import Mask
 from cdc.columns.decoding.envelope import (
     OPS,
-    Message,
-    Refused,
-    decoder,
-    no_bits,
+    DecodedMessage,
+    RefusedMessageError,
+    envelope_decoder,
     total_orders,
     tx_ids,
     values_of,
+    zero_bits,
 )
-from cdc.columns.decoding.rows import Rows
+from cdc.columns.decoding.rows import RowDecoder
 from cdc.columns.netting.changes import Changes, Messages
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.rows.row_fingerprints import row_bits
@@ -26,26 +26,26 @@ _ROWS: Final = {"c": (True, False), "u": (True, True), "d": (False, True), "t": 
 """By operation: whether a row comes, and whether one goes."""
 
 
-class Keyless:
+class KeylessForm:
     """The form of a table without a key."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowDecoder) -> None:
         self._rows = rows
         self._table = rows.table
         row = rows.struct("Row", self._table.columns)
-        self._envelope = decoder([("after", row), ("before", row)])
+        self._envelope = envelope_decoder([("after", row), ("before", row)])
 
-    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> Message:
+    def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> DecodedMessage:
         envelope = self._envelope(value)
         if envelope.op not in _ROWS:
-            raise Refused(f"unknown operation {envelope.op[:20]!r}")
+            raise RefusedMessageError(f"unknown operation {envelope.op[:20]!r}")
         comes, goes = _ROWS[envelope.op]
         for what, row, expected in (("row", envelope.after, comes), ("old row", envelope.before, goes)):
             if (row is not None) != expected:
-                raise Refused(f"no {what}" if expected else f"{what} where none may be")
+                raise RefusedMessageError(f"no {what}" if expected else f"{what} where none may be")
         return at, envelope, None, None
 
-    def changes(self, found: Sequence[Message], messages: Messages) -> Changes:
+    def changes(self, found: Sequence[DecodedMessage], messages: Messages) -> Changes:
         envelopes = [envelope for _, envelope, _, _ in found]
         after, before = values_of(envelopes, "after"), values_of(envelopes, "before")
         (rows, unsent), (gone, not_sent) = self._rows.columns(after), self._rows.columns(before)
@@ -65,14 +65,14 @@ class Keyless:
             np.zeros(len(goes), np.bool_),
         )
 
-    def check(self, message: Message) -> None:
+    def check(self, message: DecodedMessage) -> None:
         envelope = message[1]
         self._rows.check("column", self._table.columns, envelope.after, unsent=False)
         self._rows.check("old column", self._table.columns, envelope.before, unsent=False)
 
     def _bits(self, rows: pa.Table, there: Mask) -> KeyBits:
         """The bits of the rows that are there; zeros for the others."""
-        bits, found = no_bits(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
+        bits, found = zero_bits(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
         bits.high[there], bits.low[there] = found.high, found.low
         return bits
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Mask
-from cdc.columns.decoding.envelope import UNFIT, Refused, values_of
+from cdc.columns.decoding.envelope import CONVERSION_ERRORS, RefusedMessageError, values_of
 from cdc.columns.values.arrow_types import arrow_schema
-from cdc.columns.values.debezium_values import wire
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.debezium_values import debezium_type
+from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import NUMERIC, Column, Kind, Table, may_be_text
 
 _OUT_OF_LINE: Final = frozenset(
@@ -24,7 +24,7 @@ def toastable(column: Column) -> bool:
     return column.array or column.kind in _OUT_OF_LINE or column.type == NUMERIC
 
 
-class Rows:
+class RowDecoder:
     """Reads rows of one table; `placeholder` stands for a value that was not sent."""
 
     def __init__(self, table: Table, placeholder: str) -> None:
@@ -39,7 +39,7 @@ class Rows:
         A column that came while the table was followed may be missing in what is older.
         """
         own: list[Any] = [
-            (self._fields[column.name], wire(column).sent_as | None, *([None] if column.added else []))
+            (self._fields[column.name], debezium_type(column).sent_as | None, *([None] if column.added else []))
             for column in columns
         ]
         renamed = {self._fields[column.name]: column.name for column in columns}
@@ -54,11 +54,11 @@ class Rows:
             values = values_of(rows, self._fields[column.name])
             if toastable(column) and column.name not in self.table.key:
                 values = self._without_placeholder(column, values, unsent)
-            arrays.append(wire(column).to_arrow(values, column))
+            arrays.append(debezium_type(column).to_arrow(values, column))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(self.table)), unsent
 
     def column(self, column: Column, structs: Sequence[Any]) -> pa.Array:
-        return wire(column).to_arrow(values_of(structs, self._fields[column.name]), column)
+        return debezium_type(column).to_arrow(values_of(structs, self._fields[column.name]), column)
 
     def value(self, struct: Any, name: str) -> Any:
         return getattr(struct, self._fields[name])
@@ -79,16 +79,16 @@ class Rows:
 
     def _check(self, what: str, column: Column, value: Any) -> None:
         if self.is_unsent(value):
-            raise Refused(f"{what}: its value was not sent")
+            raise RefusedMessageError(f"{what}: its value was not sent")
         if value is None:
-            raise Refused(f"{what}: no {column.kind}")
+            raise RefusedMessageError(f"{what}: no {column.kind}")
         try:
-            wire(column).to_arrow([value], column)
-        except Unfit as unfit:
+            debezium_type(column).to_arrow([value], column)
+        except UnsupportedValueError as unfit:
             choice = " unless it is followed as text (source.column_types)" if may_be_text(column) else ""
-            raise Refused(f"{what} holds {unfit}, which followers cannot hold{choice}") from unfit
-        except UNFIT as error:
-            raise Refused(f"{what}: no {column.kind}") from error
+            raise RefusedMessageError(f"{what} holds {unfit}, which followers cannot hold{choice}") from unfit
+        except CONVERSION_ERRORS as error:
+            raise RefusedMessageError(f"{what}: no {column.kind}") from error
 
     def _without_placeholder(self, column: Column, values: list[Any], unsent: dict[str, Mask]) -> list[Any]:
         sent_as_bytes = column.kind is Kind.BYTES and not column.array

@@ -7,10 +7,10 @@ from typing import Protocol
 import numpy as np
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.netting.blocked_keys import Held, parted
+from cdc.columns.netting.blocked_keys import BlockedKeys, split_blocked
 from cdc.columns.netting.changes import Changes, Decoded, Messages, RefusedMessage
-from cdc.columns.netting.net_changes import Net, fold
-from cdc.columns.netting.net_keyless import fold_rows
+from cdc.columns.netting.net_changes import NetChanges, fold
+from cdc.columns.netting.net_keyless import fold_keyless
 from cdc.columns.netting.transactions import Ends
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.core.table import Table, TableName
@@ -39,7 +39,7 @@ class TableEffect:
     No key is in both.
     """
 
-    net: Net
+    net: NetChanges
     written: Sequence[WrittenRows] = ()
 
     @property
@@ -58,11 +58,11 @@ class ChangeBatch(Protocol):
     def tables(self) -> Collection[TableName]:
         """The tables that the transactions touch, of those that are followed."""
 
-    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
+    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
         """The table's messages that are not applied, of transactions whose END is behind the offset `after`: those that
         are no changes, and those that wait behind them, or because their keys are `held`."""
 
-    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
         """The effect on a table of all others."""
 
 
@@ -85,18 +85,18 @@ class TableChanges:
         kept = np.flatnonzero(late)
         changes = self.changes if late.all() else self.changes.take(kept)
         at = self.at[kept] if self.messages is not None else self.at
-        return TableChanges(changes, self.ranks[kept], self._refused_behind(after, ends), self.messages, at)
+        return TableChanges(changes, self.ranks[kept], self._select_refused(after, ends), self.messages, at)
 
-    def _refused_behind(self, after: int, ends: Ends) -> Sequence[RefusedMessage]:
+    def _select_refused(self, after: int, ends: Ends) -> Sequence[RefusedMessage]:
         # what is older than a copy may have had any columns
         ranks = Ranks.of(ends) if self.refused else None
         return [each for each in self.refused if ranks and ranks.is_behind(each.tx_id, after)]
 
-    def without(self, held: Held) -> "TableChanges":
+    def without(self, held: BlockedKeys) -> "TableChanges":
         """Those that need not wait; what waits is with the refused."""
         if self.messages is None or not (held or self.refused):
             return self
-        found = parted(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
+        found = split_blocked(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
         ranks = self.ranks[np.isin(self.at, found.at)]
         return TableChanges(found.changes, ranks, found.refused, self.messages, found.at)
 
@@ -112,14 +112,14 @@ class DecodedBatch:
     def tables(self) -> Collection[TableName]:
         return self.changes.keys()
 
-    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
+    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
         return self._part(table, after, held).refused
 
-    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
         own = self._part(table, after, held)
-        return TableEffect((fold if table.key else fold_rows)(own.changes, own.ranks))
+        return TableEffect((fold if table.key else fold_keyless)(own.changes, own.ranks))
 
-    def _part(self, table: Table, after: int, held: Held) -> TableChanges:
+    def _part(self, table: Table, after: int, held: BlockedKeys) -> TableChanges:
         return self.changes[table.name].later(after, self.ends).without(held)
 
 

@@ -14,12 +14,12 @@ from cdc.core.refusal import Refusal
 
 WAITS = "waits behind an earlier message of its key"
 
-Held = Mapping[bytes, int]
+BlockedKeys = Mapping[bytes, int]
 """Keys whose changes wait, as the log has them, each with the offset of its partition from which on they do: what lies
 before is applied, also when a batch that was killed between its letters and its tables comes again."""
 
 
-def parted(messages: Messages, decoded: Decoded, held: Held) -> Decoded:
+def split_blocked(messages: Messages, decoded: Decoded, held: BlockedKeys) -> Decoded:
     """Take out of decoded messages what waits behind refused ones among them, or because its key is held already; it
     is with the refused then."""
     # a message waits if it lies behind this offset
@@ -30,20 +30,20 @@ def parted(messages: Messages, decoded: Decoded, held: Held) -> Decoded:
     if not since:
         return decoded
     places = decoded.at.tolist()
-    leaving = _leaving(messages, places)
+    leaving = _find_moves(messages, places)
     for each in decoded.refused:
         _hold_source(each.old_key, leaving, since)
     waiting: set[int] = set()
     # until no further key comes: a changed key leads from partition to partition, in no order
-    while found := _waiting(messages, places, leaving, since) - waiting:
+    while found := _find_waiting(messages, places, leaving, since) - waiting:
         waiting |= found
     stay = np.array([at not in waiting for at in decoded.at.tolist()], np.bool_)
     kept = np.flatnonzero(stay)
-    refused = [_waits(messages, decoded, place) for place in np.flatnonzero(~stay).tolist()]
+    refused = [_to_waiting(messages, decoded, place) for place in np.flatnonzero(~stay).tolist()]
     return Decoded(decoded.changes.take(kept), decoded.at[kept], (*decoded.refused, *refused))
 
 
-def _leaving(messages: Messages, places: Sequence[int]) -> dict[bytes, int]:
+def _find_moves(messages: Messages, places: Sequence[int]) -> dict[bytes, int]:
     """The keys that rows leave by a change of their key, each with the offset at which the first one does."""
     found: dict[bytes, int] = {}
     for at in places:
@@ -59,7 +59,9 @@ def _hold_source(old_key: bytes | None, leaving: dict[bytes, int], since: dict[b
         since[old_key] = min(leaving[old_key] - 1, since.get(old_key, leaving[old_key]))
 
 
-def _waiting(messages: Messages, places: Sequence[int], leaving: dict[bytes, int], since: dict[bytes, int]) -> set[int]:
+def _find_waiting(
+    messages: Messages, places: Sequence[int], leaving: dict[bytes, int], since: dict[bytes, int]
+) -> set[int]:
     """The places of the messages that wait; their keys are held from there on."""
     found = set()
     for at in places:
@@ -71,7 +73,7 @@ def _waiting(messages: Messages, places: Sequence[int], leaving: dict[bytes, int
     return found
 
 
-def _waits(messages: Messages, decoded: Decoded, place: int) -> RefusedMessage:
+def _to_waiting(messages: Messages, decoded: Decoded, place: int) -> RefusedMessage:
     at, changes = int(decoded.at[place]), decoded.changes
     refusal = Refusal(messages.topic, int(messages.partition[at]), int(messages.offset[at]), WAITS, waits=True)
-    return messages.refused(at, refusal, int(changes.tx_id[place]), int(changes.total_order[place]))
+    return messages.refuse(at, refusal, int(changes.tx_id[place]), int(changes.total_order[place]))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
-from cdc.columns.rows.key_fingerprints import KeyBits, joined
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from cdc.core.refusal import Refusal
 
 
@@ -33,13 +33,13 @@ class Messages:
     def __len__(self) -> int:
         return len(self.value)
 
-    def between(self, start: int, stop: int) -> "Messages":
+    def slice(self, start: int, stop: int) -> "Messages":
         """The messages at the places start ≤ place < stop."""
         at = slice(start, stop)
         texts = (self.key[at], self.value[at], self.old_key[at])
         return Messages(self.topic, self.partition[at], self.offset[at], *texts, self.moves_on[at])
 
-    def refused(self, at: int, refusal: Refusal, tx_id: int | None, total_order: int | None) -> "RefusedMessage":
+    def refuse(self, at: int, refusal: Refusal, tx_id: int | None, total_order: int | None) -> "RefusedMessage":
         """The message at a place as one that is not applied."""
         texts = (self.key[at], self.value[at], self.old_key[at])
         return RefusedMessage(refusal, *texts, bool(self.moves_on[at]), tx_id, total_order)
@@ -103,19 +103,19 @@ class Changes:
         return len(order) - int(again.sum())
 
     @classmethod
-    def joined(cls, parts: "Sequence[Changes]") -> "Changes":
+    def concat(cls, parts: "Sequence[Changes]") -> "Changes":
         """Changes of one table, one behind the other; there is at least one part."""
         names = dict.fromkeys(name for part in parts for name in part.unsent)
         return cls(
             np.concatenate([part.tx_id for part in parts]),
             np.concatenate([part.total_order for part in parts]),
             np.concatenate([part.op for part in parts]),
-            joined([part.keys for part in parts]),
+            concat_keys([part.keys for part in parts]),
             pa.concat_tables([part.key_columns for part in parts]),
             pa.concat_tables([part.rows for part in parts]),
             # a part that has sent this column everywhere has no mask of it: false, once a change
             {name: np.concatenate([part.unsent.get(name, part.moves_on & False) for part in parts]) for name in names},
-            joined([part.former for part in parts]),
+            concat_keys([part.former for part in parts]),
             np.concatenate([part.has_former for part in parts]),
             np.concatenate([part.moves_on for part in parts]),
         )

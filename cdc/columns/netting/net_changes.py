@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, empty, joined
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 
@@ -25,7 +25,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
+class NetChanges:
     """What a batch does to a table.
 
     When `truncated`, every row from before the batch is gone first. `rows` are those that keys end with, whole but for
@@ -61,11 +61,11 @@ class Net:
         elsewhere = (self.base.high != self.keys.high) | (self.base.low != self.keys.low)
         return bool((self.incomplete & self.has_base & elsewhere).any())
 
-    def only(self, rows: Mask, *, gone: bool) -> "Net":
+    def only(self, rows: Mask, *, gone: bool) -> "NetChanges":
         """Some of the rows, with or without what is gone."""
         kept = slice(None) if gone else slice(0)
         at = np.flatnonzero(rows)
-        return Net(
+        return NetChanges(
             self.truncated,
             self.keys.take(at),
             self.rows.take(at),
@@ -78,43 +78,43 @@ class Net:
         )
 
     @classmethod
-    def joined(cls, parts: "Sequence[Net]") -> "Net":
+    def concat(cls, parts: "Sequence[NetChanges]") -> "NetChanges":
         """Effects on different keys as one; there is at least one, and none is of a TRUNCATE."""
         names = dict.fromkeys(name for part in parts for name in part.unsent)
         return cls(
             False,
-            joined([part.keys for part in parts]),
+            concat_keys([part.keys for part in parts]),
             pa.concat_tables([part.rows for part in parts]),
             np.concatenate([part.existed for part in parts]),
             {name: np.concatenate([part.unsent.get(name, part.existed & False) for part in parts]) for name in names},
-            joined([part.base for part in parts]),
+            concat_keys([part.base for part in parts]),
             np.concatenate([part.has_base for part in parts]),
-            joined([part.gone for part in parts]),
+            concat_keys([part.gone for part in parts]),
             pa.concat_tables([part.gone_columns for part in parts]),
         )
 
 
-def nothing(table: Table) -> Net:
+def empty_net(table: Table) -> NetChanges:
     """The effect of no changes."""
-    schema, keys, mask = arrow_schema(table), empty(), np.empty(0, np.bool_)
+    schema, keys, mask = arrow_schema(table), empty_keys(), np.empty(0, np.bool_)
     key_columns = pa.schema([schema.field(name) for name in table.key]).empty_table()
-    return Net(False, keys, schema.empty_table(), mask, {}, keys, mask, keys, key_columns)
+    return NetChanges(False, keys, schema.empty_table(), mask, {}, keys, mask, keys, key_columns)
 
 
-def fold(changes: Changes, ranks: Integers) -> Net:
+def fold(changes: Changes, ranks: Integers) -> NetChanges:
     """Fold one table's changes, of whole transactions whose ENDs are at the offsets `ranks`, a rank a change.
 
     The changes may come in any order, and redelivered ones more than once.
     """
-    ordered, truncated = in_order(changes, ranks)
-    lives = _gathered(changes, ranks, ordered)
+    ordered, truncated = sort_changes(changes, ranks)
+    lives = _group_by_key(changes, ranks, ordered)
     final = lives.last_of_keys()
     ended = lives.op[final] == Op.DELETE
     # Postgres creates no key that it has: one that does not begin with a create had a row before the batch
     existed = lives.op[lives.first_of_key[final]] != Op.CREATE
     stay, gone = final[~ended], final[ended & existed]
-    found = _sources(changes, lives, stay)
-    return Net(
+    found = _trace_unsent(changes, lives, stay)
+    return NetChanges(
         truncated,
         lives.keys.take(stay),
         _rows(changes, lives, stay, found.sent),
@@ -127,7 +127,7 @@ def fold(changes: Changes, ranks: Integers) -> Net:
     )
 
 
-def in_order(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
+def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
     """The changes that count, in their total order: each once, and none from before the last TRUNCATE."""
     # lexsort goes by its last column first
     order = np.lexsort((changes.total_order, ranks))
@@ -171,7 +171,7 @@ class _Lives:
         return np.where(found >= self.first_of_life[at], found, NOWHERE)
 
 
-def _gathered(changes: Changes, ranks: Integers, ordered: Integers) -> _Lives:
+def _group_by_key(changes: Changes, ranks: Integers, ordered: Integers) -> _Lives:
     keys = changes.keys.take(ordered)
     # a stable order: within a key, changes stay in the total order that `ordered` has
     turns = keys.order()
@@ -217,7 +217,7 @@ class _Sources:
     has_base: Mask
 
 
-def _sources(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
+def _trace_unsent(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
     """Trace the unsent values of rows (places of their last changes) back: through their life, and where that began
     with a changed key, on through the life under the former key."""
     found = _Sources(
@@ -226,7 +226,7 @@ def _sources(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
         np.zeros(len(rows), np.bool_),
     )
     at = rows.copy()
-    waiting = _waiting(found, np.arange(len(rows)))
+    waiting = _find_incomplete(found, np.arange(len(rows)))
     # ends, since each turn leads to a delete from before the life that it comes from
     while len(waiting):
         at[waiting] = _one_life_back(changes, lives, at[waiting], waiting, found)
@@ -235,11 +235,11 @@ def _sources(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
             # only columns without a value so far: what a later life has sent is the newer one
             open_ones = waiting[places[waiting] == NOWHERE]
             places[open_ones] = lives.last_sent(changes.unsent[name], at[open_ones])
-        waiting = _waiting(found, waiting)
+        waiting = _find_incomplete(found, waiting)
     return found
 
 
-def _waiting(found: _Sources, rows: Integers) -> Integers:
+def _find_incomplete(found: _Sources, rows: Integers) -> Integers:
     """Those of these rows that lack a value."""
     lacks = np.zeros(len(rows), np.bool_)
     for places in found.sent.values():
@@ -269,12 +269,12 @@ def _one_life_back(changes: Changes, lives: _Lives, at: Integers, rows: Integers
 
 def _rows(changes: Changes, lives: _Lives, rows: Integers, sent: dict[str, Integers]) -> pa.Table:
     columns = [
-        changes.rows[name].take(_taken(lives.change, sent.get(name, rows))) for name in changes.rows.column_names
+        changes.rows[name].take(_to_indices(lives.change, sent.get(name, rows))) for name in changes.rows.column_names
     ]
     return pa.Table.from_arrays(columns, schema=changes.rows.schema)
 
 
-def _taken(change: Integers, places: Integers) -> pa.Array:
+def _to_indices(change: Integers, places: Integers) -> pa.Array:
     """Where the values are among the changes; null where there is none."""
     nowhere = places == NOWHERE
     if not nowhere.any():

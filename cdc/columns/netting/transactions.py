@@ -42,13 +42,13 @@ _decode = msgspec.json.Decoder(_Event).decode
 _decode_confirming = msgspec.json.Decoder(_Confirming).decode
 
 
-def confirmed_by(value: bytes) -> Lsn | None:
+def parse_confirmed_lsn(value: bytes) -> Lsn | None:
     """The LSN that Debezium confirms to the slot with a BEGIN, or a heartbeat of its own, if the message says it."""
     lsn = _decode_confirming(value).lsn_commit
     return None if lsn is None else Lsn(lsn)
 
 
-class UnreadableEvent(Exception):
+class UnreadableEventError(Exception):
     """A message of the transaction topic that is no transaction event."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -77,7 +77,7 @@ class Ends:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def between(self, start: int, stop: int) -> "Ends":
+    def slice(self, start: int, stop: int) -> "Ends":
         """The ENDs of the rows start ≤ row < stop."""
         # `end` ascends, and so do its parts: `where` and `joined` keep that
         first, last = np.searchsorted(self.end, (start, stop))
@@ -129,7 +129,7 @@ class Ends:
 
     @property
     def last(self) -> TransactionEnd:
-        return next(self.between(len(self) - 1, len(self)).values())
+        return next(self.slice(len(self) - 1, len(self)).values())
 
     def position(self, before: Position, next_offsets: Offsets) -> Position:
         """Where a follower stands that was at `before` and has applied all of them."""
@@ -137,9 +137,9 @@ class Ends:
         lsn, tx_id = Lsn(int(self.lsn[last])), int(self.tx_id[last])
         return replace(before, end_offset=int(self.offset[last]), lsn=lsn, tx_id=tx_id, next_offsets=next_offsets)
 
-    def counted_from(self, start: LogStart) -> "Ends":
+    def to_positions(self, start: LogStart) -> "Ends":
         """The same with their offsets in the count of positions instead of the topic's own."""
-        shift = start.counted(0)
+        shift = start.to_end_offset(0)
         return replace(self, offset=self.offset + shift) if shift else self
 
 
@@ -154,23 +154,23 @@ def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]
             # a tombstone is no event either, and fails like other bytes
             event = _decode(value or b"null")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise UnreadableEvent(Refusal(topic, 0, offset, f"not a transaction event ({error})")) from None
+            raise UnreadableEventError(Refusal(topic, 0, offset, f"not a transaction event ({error})")) from None
         if event.status == "END":
             found.append((offset, event))
         elif event.status != "BEGIN":
-            raise UnreadableEvent(Refusal(topic, 0, offset, f"unknown status {event.status!r}"))
+            raise UnreadableEventError(Refusal(topic, 0, offset, f"unknown status {event.status!r}"))
     return _columns(topic, found)
 
 
-def of_values(ends: Iterable[TransactionEnd]) -> Ends:
+def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
     """The columns of ENDs that are values."""
     own = list(ends)
     counts = [(row, name, count) for row, end in enumerate(own) for name, count in end.counts.items()]
     rows = [(end.offset, end.tx_id, end.lsn, end.committed_ms, end.changes) for end in own]
-    return _assembled(rows, counts)
+    return _to_ends(rows, counts)
 
 
-def joined(parts: Sequence[Ends]) -> Ends:
+def concat_ends(parts: Sequence[Ends]) -> Ends:
     """ENDs of several reads, one behind the other."""
     if len(parts) == 1:
         return parts[0]
@@ -178,19 +178,19 @@ def joined(parts: Sequence[Ends]) -> Ends:
     starts = np.cumsum([0, *map(len, parts)])
     tables = [np.array([codes.setdefault(name, len(codes)) for name in part.tables], np.int64) for part in parts]
     return Ends(
-        _concatenated([part.offset for part in parts]),
-        _concatenated([part.tx_id for part in parts]),
-        _concatenated([part.lsn for part in parts]),
-        _concatenated([part.committed_ms for part in parts]),
-        _concatenated([part.changes for part in parts]),
-        _concatenated([part.end + start for part, start in zip(parts, starts, strict=False)]),
-        _concatenated([own[part.table] for part, own in zip(parts, tables, strict=True)]),
-        _concatenated([part.counted for part in parts]),
+        _concatenate([part.offset for part in parts]),
+        _concatenate([part.tx_id for part in parts]),
+        _concatenate([part.lsn for part in parts]),
+        _concatenate([part.committed_ms for part in parts]),
+        _concatenate([part.changes for part in parts]),
+        _concatenate([part.end + start for part, start in zip(parts, starts, strict=False)]),
+        _concatenate([own[part.table] for part, own in zip(parts, tables, strict=True)]),
+        _concatenate([part.counted for part in parts]),
         tuple(codes),
     )
 
 
-def unapplied(ends: Ends, position: Position | None) -> Ends:
+def drop_applied(ends: Ends, position: Position | None) -> Ends:
     """The ENDs behind `position` in commit order, without redeliveries.
 
     A connector that went back (kill -9 without exactly-once) sends committed transactions again at new offsets: their
@@ -222,7 +222,7 @@ def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Itera
         stop = min(stop, len(ends))
         if (at := np.searchsorted(single, start)) < len(single):
             stop = start + 1 if single[at] == start else min(stop, int(single[at]))
-        yield ends.between(start, stop)
+        yield ends.slice(start, stop)
         start = stop
 
 
@@ -237,12 +237,12 @@ def _columns(topic: str, found: Sequence[tuple[int, _Event]]) -> Ends:
         # a run is read until these counts are reached: a wrong one would look like a log that has lost changes
         if total != event.event_count or event.ts_ms is None or not (tx_id.isdecimal() and lsn.isdecimal()):
             told = f"not a transaction event ({event.event_count} events, but the tables have {total}; id {event.id!r})"
-            raise UnreadableEvent(Refusal(topic, 0, offset, told))
+            raise UnreadableEventError(Refusal(topic, 0, offset, told))
         rows.append((offset, int(tx_id), int(lsn), event.ts_ms, total))
-    return _assembled(rows, counts)
+    return _to_ends(rows, counts)
 
 
-def _assembled(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str, int]]) -> Ends:
+def _to_ends(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str, int]]) -> Ends:
     codes: dict[str, int] = {}
     # copied after the turn, so that each column lies in one piece
     offset, tx_id, lsn, committed_ms, changes = np.array(rows, np.int64).reshape(-1, 5).T.copy()
@@ -251,5 +251,5 @@ def _assembled(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str,
     return Ends(offset, tx_id, lsn, committed_ms, changes, end, table, counted, tuple(codes))
 
 
-def _concatenated(parts: Sequence[Integers]) -> Integers:
+def _concatenate(parts: Sequence[Integers]) -> Integers:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc.columns.names import quoted
-from cdc.columns.rows.row_fingerprints import bits_from
+from cdc.columns.rows.row_fingerprints import identifying_columns
 from cdc.core.table import Table
 
 MISSING, EXTRA, DIFFERING, TWICE = "missing", "extra", "differing", "twice"
@@ -40,17 +40,17 @@ class Comparison:
         return not (self.missing or self.extra or self.differing or self.twice)
 
 
-def digests(rows: DataFrame, table: Table) -> DataFrame:
+def row_hashes(rows: DataFrame, table: Table) -> DataFrame:
     """`key` as a struct, and `digest` of all columns: nulls count too, so that no two columns can trade places.
 
     Of a table without a key, the whole row is its `key`.
     """
-    key = F.struct(*(F.col(quoted(name)) for name in bits_from(table)))
+    key = F.struct(*(F.col(quoted(name)) for name in identifying_columns(table)))
     parts = [part for name in table.column_names for part in (F.col(quoted(name)).isNull(), F.col(quoted(name)))]
     return rows.select(key.alias("key"), F.xxhash64(*parts).alias("digest"))
 
 
-def differences(source: DataFrame, follower: DataFrame) -> DataFrame:
+def find_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
     """`digests` of both sides in, the keys that are not the same out, with `kind`."""
     theirs = follower.groupBy("key").agg(F.max("digest").alias("theirs"), F.count("*").alias("times"))
     ours = source.select(F.col("key").alias("source_key"), F.col("digest").alias("ours"))
@@ -65,7 +65,7 @@ def differences(source: DataFrame, follower: DataFrame) -> DataFrame:
     return joined.select(F.coalesce("source_key", "key").alias("key"), kind.alias("kind")).where("kind IS NOT NULL")
 
 
-def counts_that_differ(source: DataFrame, follower: DataFrame) -> DataFrame:
+def find_count_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
     """`digests` of both sides of a table without a key in; `key`, `kind` and how many out, where one side has more."""
     ours = source.groupBy("key").agg(F.count("*").alias("ours"))
     theirs = follower.groupBy(F.col("key").alias("their_key")).agg(F.count("*").alias("theirs"))
@@ -80,43 +80,43 @@ class Side:
     """A table's rows and their `digests`, which are kept until `release`."""
 
     rows: DataFrame
-    digests: DataFrame
+    hashes: DataFrame
 
     def release(self) -> None:
-        self.digests.unpersist()
+        self.hashes.unpersist()
 
 
-def side(rows: DataFrame, table: Table) -> Side:
+def hash_side(rows: DataFrame, table: Table) -> Side:
     """One of two sides, or one that several others are compared with."""
-    return Side(rows, digests(rows, table).persist())
+    return Side(rows, row_hashes(rows, table).persist())
 
 
 def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison:
     """Compare two tables of the same columns, row by row; at most `most` keys are named."""
     if not table.key:
         return _compare_counts(source, follower, most)
-    found = differences(source.digests, follower.digests).persist()
+    found = find_differences(source.hashes, follower.hashes).persist()
     try:
         counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
-        named = _named(found.limit(most), source.rows, follower.rows, table) if counts else []
-        return Comparison(source.digests.count(), follower.digests.count(), **counts, keys=tuple(named))
+        named = _list_keys(found.limit(most), source.rows, follower.rows, table) if counts else []
+        return Comparison(source.hashes.count(), follower.hashes.count(), **counts, keys=tuple(named))
     finally:
         found.unpersist()
 
 
 def _compare_counts(source: Side, follower: Side, most: int) -> Comparison:
-    found = counts_that_differ(source.digests, follower.digests).persist()
+    found = find_count_differences(source.hashes, follower.hashes).persist()
     try:
         counts = {row["kind"]: row["rows"] for row in found.groupBy("kind").agg(F.sum("rows").alias("rows")).collect()}
         named = [KeyDifference(_texts(row["key"].asDict()), row["kind"]) for row in found.limit(most).collect()]
-        return Comparison(source.digests.count(), follower.digests.count(), **counts, keys=tuple(named))
+        return Comparison(source.hashes.count(), follower.hashes.count(), **counts, keys=tuple(named))
     finally:
         found.unpersist()
 
 
-def _named(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:
+def _list_keys(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:
     wanted = F.broadcast(found.select("key", "kind"))
-    left, right = (_keyed(side, table, name) for side, name in ((source, "l"), (follower, "r")))
+    left, right = (_with_key(hash_side, table, name) for hash_side, name in ((source, "l"), (follower, "r")))
     # without duplicates, a key that is there twice is named once
     both = wanted.join(left, F.col("key") == F.col("l_key"), "left").join(
         right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"
@@ -137,7 +137,7 @@ def _same(left: str, right: str) -> Col:
     return F.col(left).eqNullSafe(F.col(right))
 
 
-def _keyed(rows: DataFrame, table: Table, name: str) -> DataFrame:
+def _with_key(rows: DataFrame, table: Table, name: str) -> DataFrame:
     key = F.struct(*(F.col(quoted(column)) for column in table.key))
     return rows.select(key.alias(f"{name}_key"), F.struct(*map(quoted, table.column_names)).alias(f"{name}_row"))
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from cdc.columns.rows.documents import documents, portions
-from cdc.columns.table_copy import Copy
+from cdc.columns.table_copy import TableCopy
 from cdc.core.table import Table
 
 BYTES: Final = 16
@@ -42,14 +42,14 @@ class Digest:
         return Digest(self.rows + other.rows, (self.total + other.total) % _MODULUS)
 
 
-def hashed(text: bytes) -> bytes:
+def hash_document(text: bytes) -> bytes:
     """What a document is to a digest."""
     return blake2b(text, digest_size=BYTES).digest()
 
 
 def digest_of(texts: Iterable[bytes]) -> Digest:
     """The digest of rows by their documents."""
-    return digest_of_hashes(map(hashed, texts))
+    return digest_of_hashes(map(hash_document, texts))
 
 
 def digest_of_hashes(hashes: Iterable[bytes]) -> Digest:
@@ -60,18 +60,18 @@ def digest_of_hashes(hashes: Iterable[bytes]) -> Digest:
     return Digest(len(words), total % _MODULUS)
 
 
-def digest_of_copy(copy: Copy, table: Table) -> Digest:
+def digest_of_copy(copy: TableCopy, table: Table) -> Digest:
     """The digest of a table's rows, each part's made where it is read."""
-    return added(copy.mapped(partial(_of_rows, table=table), COLUMNS))
+    return sum_answers(copy.map_parts(partial(_of_rows, table=table), COLUMNS))
 
 
-def answer_of(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
+def to_answer(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
     """What a task answers with: the sum of its parts, as a row of COLUMNS."""
     whole = sum(parts, Digest())
     yield pa.RecordBatch.from_pylist([{"rows": whole.rows, "total": whole.total.to_bytes(BYTES, "little")}], _SCHEMA)
 
 
-def added(answers: DataFrame) -> Digest:
+def sum_answers(answers: DataFrame) -> Digest:
     """The sum of what tasks answered with, rows of COLUMNS."""
     return sum((Digest(row["rows"], int.from_bytes(row["total"], "little")) for row in answers.collect()), Digest())
 
@@ -83,4 +83,4 @@ def digest_of_rows(parts: Iterable[pa.Table], table: Table) -> Digest:
 
 
 def _of_rows(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
-    return answer_of([digest_of_rows(parts, table)])
+    return to_answer([digest_of_rows(parts, table)])

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc.columns.names import Message, within
-from cdc.columns.table_copy import Copy
+from cdc.columns.names import KafkaColumn, within
+from cdc.columns.table_copy import TableCopy
 from cdc.columns.values.spark_types import row_type
 from cdc.columns.values.timestamps import time_of_day
 from cdc.core.table import Column, Kind, Table
@@ -52,21 +52,21 @@ def portions(rows: pa.Table) -> Iterator[pa.Table]:
         yield rows.slice(start, size)
 
 
-def documents_of(copy: Copy, table: Table) -> DataFrame:
+def documents_of(copy: TableCopy, table: Table) -> DataFrame:
     """A copy in, the keys and documents of its rows out: columns KEY and VALUE of `Message`, both texts."""
-    return copy.mapped(partial(_documents_of, table=table), f"{Message.KEY} string, {Message.VALUE} string")
+    return copy.map_parts(partial(_documents_of, table=table), f"{KafkaColumn.KEY} string, {KafkaColumn.VALUE} string")
 
 
 def rows_of(texts: DataFrame, table: Table) -> DataFrame:
     """Documents in a column VALUE in, the table's rows out, typed as `row_type` says."""
-    row = texts.select(F.from_json(F.col(Message.VALUE), row_type(table), _OPTIONS).alias("row"))
+    row = texts.select(F.from_json(F.col(KafkaColumn.VALUE), row_type(table), _OPTIONS).alias("row"))
     return row.select(*(within("row", name).alias(name) for name in table.column_names))
 
 
 def _documents_of(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
     for rows in chain.from_iterable(map(portions, parts)):
         texts = [key_documents(rows, table), documents(rows, table)]
-        yield pa.RecordBatch.from_arrays(texts, names=[Message.KEY, Message.VALUE])
+        yield pa.RecordBatch.from_arrays(texts, names=[KafkaColumn.KEY, KafkaColumn.VALUE])
 
 
 def documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:
@@ -85,10 +85,10 @@ def key_documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:
 def describe_key(document: str | bytes, key: Sequence[str]) -> str:
     """Where a row is, by its key, in one short line: `id = 7 and name = x`. In: its document, or that of its key."""
     values = json.loads(document)
-    return " and ".join(f"{name} = {_shown(values[name])}" for name in key)
+    return " and ".join(f"{name} = {_format_value(values[name])}" for name in key)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return (text if text.isprintable() else repr(text))[:LONGEST_SHOWN]
 
@@ -110,7 +110,7 @@ def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
     # the elements of empty lists: of nothing, Arrow says neither that all nor that none is usual
     if not len(array):
         return pa.array([], pa.string())
-    text = _lists(array, column) if column.array else _WRITERS.get(column.kind, _quoted)(array)
+    text = _lists(array, column) if column.array else _WRITERS.get(column.kind, _to_json_strings)(array)
     # here and not before: a null stays null when texts are put in quotes, and this word has none
     return pc.fill_null(text, "null") if array.null_count else text
 
@@ -141,11 +141,11 @@ def _decimals(array: pa.Array) -> pa.Array:
     # Arrow writes 1.00E-8 and 0E-10, Postgres all digits
     scientific = pc.match_substring(text, "E")
     if pc.any(scientific).as_py():
-        text = _replaced(text, scientific, lambda value: f"{Decimal(value):f}")
+        text = _replace_where(text, scientific, lambda value: f"{Decimal(value):f}")
     return _in_quotes(text)
 
 
-def _quoted(array: pa.Array) -> pa.Array:
+def _to_json_strings(array: pa.Array) -> pa.Array:
     special = pc.match_substring_regex(array, _TO_ESCAPE)
     text = _in_quotes(array)
     if not pc.any(special).as_py():
@@ -206,7 +206,7 @@ def _in_quotes(text: pa.Array, behind: str = "") -> pa.Array:
     return pc.binary_join_element_wise('"', text, f'{behind}"', "")
 
 
-def _replaced(text: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
+def _replace_where(text: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
     changed = [change(value) for value in text.filter(mask).to_pylist()]
     return pc.replace_with_mask(text, pc.fill_null(mask, False), pa.array(changed, pa.string()))
 

@@ -70,14 +70,14 @@ class KeyBits:
         return list(zip(self.high.tolist(), self.low.tolist(), strict=True))
 
 
-def empty() -> KeyBits:
+def empty_keys() -> KeyBits:
     return KeyBits(np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
-def joined(parts: Sequence[KeyBits]) -> KeyBits:
+def concat_keys(parts: Sequence[KeyBits]) -> KeyBits:
     """Columns of keys, one behind the other."""
     if not parts:
-        return empty()
+        return empty_keys()
     return KeyBits(np.concatenate([part.high for part in parts]), np.concatenate([part.low for part in parts]))
 
 
@@ -89,8 +89,8 @@ def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedAr
     arrays = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
     widths = [_width(column) for column in columns]
     if None not in widths and sum(width or 0 for width in widths) <= BYTES:
-        return _packed([_fixed(column, array) for column, array in zip(columns, arrays, strict=True)])
-    return _hashed(columns, arrays)
+        return _pack([_to_fixed_bytes(column, array) for column, array in zip(columns, arrays, strict=True)])
+    return _hash_keys(columns, arrays)
 
 
 def _width(column: Column) -> int | None:
@@ -99,7 +99,7 @@ def _width(column: Column) -> int | None:
     return _WIDTHS.get(column.kind)
 
 
-def _fixed(column: Column, array: pa.Array) -> Bytes:
+def _to_fixed_bytes(column: Column, array: pa.Array) -> Bytes:
     """The column's bytes, big-endian, a row a value."""
     match column.kind:
         case Kind.UUID:
@@ -144,7 +144,7 @@ def _decimal_bytes(array: pa.Array, width: int) -> Bytes:
     return data[:, width - 1 :: -1] if width < BYTES else data[:, ::-1]
 
 
-def _packed(columns: Sequence[Bytes]) -> KeyBits:
+def _pack(columns: Sequence[Bytes]) -> KeyBits:
     rows, used = len(columns[0]), sum(column.shape[1] for column in columns)
     held = np.zeros((rows, BYTES), np.uint8)
     # keys of up to eight bytes in the upper half alone: neighbours stay neighbours, and are found together
@@ -154,20 +154,20 @@ def _packed(columns: Sequence[Bytes]) -> KeyBits:
         at += column.shape[1]
     halves = held.view(">u8").astype(np.uint64)
     high, low = halves[:, 0].copy(), halves[:, 1].copy()
-    return KeyBits(high, low) if used <= _HALF else _mixed(high, low)
+    return KeyBits(high, low) if used <= _HALF else _mix(high, low)
 
 
-def _mixed(high: Words, low: Words) -> KeyBits:
+def _mix(high: Words, low: Words) -> KeyBits:
     """The same keys under other bits, one to one, whose upper half tells nearly all of them apart.
 
     The index is searched by that half (`Run.find`), and the first column of a long key may be the same in every row.
     """
     # one to one, whatever is scattered: each line is undone by the half that it leaves alone, as in a Feistel cipher
-    high = high ^ _scattered(low)
-    return KeyBits(high, low ^ _scattered(high))
+    high = high ^ _scatter(low)
+    return KeyBits(high, low ^ _scatter(high))
 
 
-def _scattered(words: Words) -> Words:
+def _scatter(words: Words) -> Words:
     """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     # modulo 2^64, as it is meant: arrays wrap in silence
     words = words + _MIX[0]
@@ -176,7 +176,7 @@ def _scattered(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def _hashed(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> KeyBits:
+def _hash_keys(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> KeyBits:
     digests = b"".join([blake2b(row, digest_size=BYTES).digest() for row in _rows(columns, arrays)])
     halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 2)
     return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())
@@ -188,10 +188,14 @@ def _rows(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Iterable[byt
     So no two rows are the same bytes.
     """
     pairs = list(zip(columns, arrays, strict=True))
-    fixed = [_fixed(column, array) for column, array in pairs if _width(column) is not None]
+    fixed = [_to_fixed_bytes(column, array) for column, array in pairs if _width(column) is not None]
     texts = [_in_bytes(array).to_pylist() for column, array in pairs if _width(column) is None]
     # the last one needs no length: it ends where the row does
-    parts = [*([_slices(np.hstack(fixed))] if fixed else []), *(map(_framed, each) for each in texts[:-1]), *texts[-1:]]
+    parts = [
+        *([_slices(np.hstack(fixed))] if fixed else []),
+        *(map(_prefix_length, each) for each in texts[:-1]),
+        *texts[-1:],
+    ]
     return parts[0] if len(parts) == 1 else map(b"".join, zip(*parts, strict=True))
 
 
@@ -205,5 +209,5 @@ def _slices(matrix: Bytes) -> list[bytes]:
     return [whole[at : at + width] for at in range(0, len(whole), width)]
 
 
-def _framed(part: bytes) -> bytes:
+def _prefix_length(part: bytes) -> bytes:
     return struct.pack(">I", len(part)) + part

@@ -3,28 +3,28 @@
 import numpy as np
 import pyarrow as pa
 
-from cdc.columns.rows.digest import hashed
+from cdc.columns.rows.digest import hash_document
 from cdc.columns.rows.documents import documents, portions
-from cdc.columns.rows.key_fingerprints import KeyBits, empty, joined, key_bits
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys, key_bits
 from cdc.core.table import Table
 
 
 def row_bits(rows: pa.Table, table: Table) -> KeyBits:
     """The bits of rows that have at least the columns of `bits_from`."""
     if not rows.num_rows:
-        return empty()
+        return empty_keys()
     if table.key:
         return key_bits(table.key_columns, [rows[name] for name in table.key])
-    return joined([_hashed(part, table) for part in portions(rows)])
+    return concat_keys([_hash_rows(part, table) for part in portions(rows)])
 
 
-def bits_from(table: Table) -> tuple[str, ...]:
+def identifying_columns(table: Table) -> tuple[str, ...]:
     """The columns that rows are told apart by."""
     return table.key or table.column_names
 
 
-def _hashed(rows: pa.Table, table: Table) -> KeyBits:
+def _hash_rows(rows: pa.Table, table: Table) -> KeyBits:
     # the documents' hashes: equal rows have equal documents, nulls and numbers of no size among them
     texts = documents(rows, table).cast(pa.binary()).to_pylist()
-    halves = np.frombuffer(b"".join(map(hashed, texts)), ">u8").astype(np.uint64).reshape(-1, 2)
+    halves = np.frombuffer(b"".join(map(hash_document, texts)), ">u8").astype(np.uint64).reshape(-1, 2)
     return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())

@@ -29,7 +29,7 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema([pa.field(column.name, arrow_type(column)) for column in table.columns])
 
 
-def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in this schema; a column that is younger than they are is null."""
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)

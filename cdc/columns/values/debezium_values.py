@@ -23,7 +23,7 @@ from cdc.columns.values.timestamps import (
     days_of,
     time_of_day,
 )
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import NUMERIC, Column, Kind
 
 POSTGRES_DAYS = (-2_440_953, 2_145_042_905)
@@ -41,14 +41,14 @@ Values = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class DebeziumType:
     """A kind on its way: the Python type that its JSON is decoded to, and the Arrow column that values become."""
 
     sent_as: Any
     to_arrow: Callable[[Values, Column], pa.Array]
 
 
-def wire(column: Column) -> Wire:
+def debezium_type(column: Column) -> DebeziumType:
     """How this column's values come."""
     if column.kind is Kind.DOUBLE and column.type == NUMERIC:
         return _NEAREST
@@ -62,7 +62,7 @@ def _plain(values: Values, column: Column) -> pa.Array:
 def _decimals(values: Values, column: Column) -> pa.Array:
     """Arrow casts decimals from text exactly, and refuses digits that would be lost."""
     if "NAN" in values:
-        raise Unfit("NaN")
+        raise UnsupportedValueError("NaN")
     return pc.cast(pa.array(values, pa.string()), arrow_type(column))
 
 
@@ -105,11 +105,11 @@ def _timestamps(values: Values, column: Column) -> pa.Array:
 def _within(numbers: pa.Array, bounds: tuple[int, int], otherwise: str) -> pa.Array:
     found = pc.min_max(numbers).as_py()
     if found["min"] is not None and not (bounds[0] <= found["min"] and found["max"] <= bounds[1]):
-        raise Unfit(otherwise)
+        raise UnsupportedValueError(otherwise)
     return numbers
 
 
-def _zoned(values: Values, column: Column) -> pa.Array:
+def _timestamps_with_zone(values: Values, column: Column) -> pa.Array:
     """ISO 8601; Arrow reads years of four digits, the others are read here."""
     try:
         return pc.cast(pa.array(values, pa.string()), arrow_type(column))
@@ -118,14 +118,16 @@ def _zoned(values: Values, column: Column) -> pa.Array:
         first, last = POSTGRES_MICROS
         # before they are Arrow's, which has no more than 64 bits
         if not all(first <= each <= last for each in micros if each is not None):
-            raise Unfit(TOO_LATE) from None
+            raise UnsupportedValueError(TOO_LATE) from None
         return pc.cast(pa.array(micros, pa.int64()), arrow_type(column))
 
 
 def _micros(text: str) -> int:
     found = _ZONED.fullmatch(text)
     if found is None:
-        raise Unfit("infinity") if text.endswith("infinity") else ValueError(f"no timestamp: {text[:40]}")
+        raise (
+            UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError(f"no timestamp: {text[:40]}")
+        )
     year, month, day, hour, minute = (int(part) for part in found.group(1, 2, 3, 4, 5))
     seconds = days_of(year, month, day) * SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
     fraction = int((found[7] or "").ljust(6, "0"))
@@ -152,24 +154,24 @@ def _geometric(values: Values, column: Column) -> pa.Array:
     return pa.array([None if value is None else as_postgres(value) for value in values], pa.string())
 
 
-_TEXT = Wire(str, _plain)
-_AS_WRITTEN = Wire(str, _texts)
-_NEAREST = Wire(str, _nearest)
-_WIRES: dict[Kind, Wire] = {
-    Kind.BOOLEAN: Wire(bool, _plain),
-    Kind.SMALLINT: Wire(int, _plain),
-    Kind.INTEGER: Wire(int, _plain),
-    Kind.BIGINT: Wire(int, _plain),
-    Kind.REAL: Wire(float | str, _floats),
-    Kind.DOUBLE: Wire(float | str, _floats),
-    Kind.DECIMAL: Wire(str, _decimals),
-    Kind.NUMERIC: Wire(str, _numerics),
-    Kind.BYTES: Wire(bytes, _plain),
-    Kind.DATE: Wire(int, _dates),
-    Kind.TIME: Wire(int, _times),
-    Kind.TIMESTAMP: Wire(int, _timestamps),
-    Kind.TIMESTAMPTZ: Wire(str, _zoned),
-    Kind.OID: Wire(int, _plain),
+_TEXT = DebeziumType(str, _plain)
+_AS_WRITTEN = DebeziumType(str, _texts)
+_NEAREST = DebeziumType(str, _nearest)
+_WIRES: dict[Kind, DebeziumType] = {
+    Kind.BOOLEAN: DebeziumType(bool, _plain),
+    Kind.SMALLINT: DebeziumType(int, _plain),
+    Kind.INTEGER: DebeziumType(int, _plain),
+    Kind.BIGINT: DebeziumType(int, _plain),
+    Kind.REAL: DebeziumType(float | str, _floats),
+    Kind.DOUBLE: DebeziumType(float | str, _floats),
+    Kind.DECIMAL: DebeziumType(str, _decimals),
+    Kind.NUMERIC: DebeziumType(str, _numerics),
+    Kind.BYTES: DebeziumType(bytes, _plain),
+    Kind.DATE: DebeziumType(int, _dates),
+    Kind.TIME: DebeziumType(int, _times),
+    Kind.TIMESTAMP: DebeziumType(int, _timestamps),
+    Kind.TIMESTAMPTZ: DebeziumType(str, _timestamps_with_zone),
+    Kind.OID: DebeziumType(int, _plain),
     Kind.INTERVAL: _AS_WRITTEN,
-    Kind.GEOMETRIC: Wire(str, _geometric),
+    Kind.GEOMETRIC: DebeziumType(str, _geometric),
 }

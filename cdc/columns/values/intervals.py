@@ -6,7 +6,7 @@ Months, days and microseconds are apart, as in Postgres: a month is no number of
 import re
 from typing import Final
 
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.unsupported import UnsupportedValueError
 
 _FIELD: Final = re.compile(r"([+-]?\d+)(?:\.(\d+))? (year|mon|day|hour|min|sec)s?\b")
 _CLOCK: Final = re.compile(r"([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?$")
@@ -14,7 +14,7 @@ _MONTHS: Final = {"year": 12, "mon": 1}
 _MICROS: Final = {"hour": 3_600_000_000, "min": 60_000_000, "sec": 1_000_000}
 
 
-def iso(text: str) -> str:
+def to_iso(text: str) -> str:
     """`1 year 2 mons -3 days +04:05:06.5`, or the driver's `1 years 2 mons -3 days 4 hours 5 mins 6.5 secs`, as
     `P1Y2M-3DT4H5M6.5S`, which is what Postgres writes with IntervalStyle `iso_8601`.
 
@@ -23,7 +23,7 @@ def iso(text: str) -> str:
     months = days = micros = 0
     clock, fields = _CLOCK.search(text), list(_FIELD.finditer(text))
     if not clock and not fields:
-        raise Unfit("infinity") if "infinity" in text else ValueError("no interval")
+        raise UnsupportedValueError("infinity") if "infinity" in text else ValueError("no interval")
     for field in fields:
         number, unit = int(field[1]), field[3]
         months += number * _MONTHS.get(unit, 0)
@@ -33,7 +33,7 @@ def iso(text: str) -> str:
         whole = int(clock[2]) * _MICROS["hour"] + int(clock[3]) * _MICROS["min"] + int(clock[4]) * _MICROS["sec"]
         whole += _fraction(clock[5], False)
         micros += -whole if clock[1] == "-" else whole
-    return _written(months, days, micros)
+    return _format_iso(months, days, micros)
 
 
 def _fraction(digits: str | None, negative: bool) -> int:
@@ -41,7 +41,7 @@ def _fraction(digits: str | None, negative: bool) -> int:
     return -micros if negative else micros
 
 
-def _written(months: int, days: int, micros: int) -> str:
+def _format_iso(months: int, days: int, micros: int) -> str:
     """As `EncodeInterval` does (Postgres source, datetime.c): each part with a sign of its own, zeros left out."""
     years, months = _parts(months, 12)
     seconds, fraction = _parts(micros, 1_000_000)

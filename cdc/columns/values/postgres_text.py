@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from cdc.columns.values import intervals
 from cdc.columns.values import timestamps as moments
 from cdc.columns.values.arrow_types import arrow_type
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import Column, Kind
 
 Texts = Sequence[str | None]
@@ -32,7 +32,7 @@ def from_text(texts: Texts, column: Column) -> pa.Array:
     """
     if column.array:
         return _arrays(texts, column)
-    return _READERS.get(column.kind, _kept)(texts, column)
+    return _READERS.get(column.kind, _plain_texts)(texts, column)
 
 
 def nearest_doubles(texts: pa.Array) -> pa.Array:
@@ -43,7 +43,7 @@ def nearest_doubles(texts: pa.Array) -> pa.Array:
     found = pc.cast(texts, pa.float64())
     beyond = pc.and_(pc.is_inf(found), pc.invert(pc.is_in(texts, pa.array(_INFINITIES))))
     if pc.any(beyond).as_py():
-        raise Unfit("a number that no double is near to")
+        raise UnsupportedValueError("a number that no double is near to")
     return found
 
 
@@ -55,9 +55,9 @@ def elements(text: str, separator: str = ",") -> list[str | None]:
     if text == "{}":
         return []
     if not text.startswith("{"):
-        raise Unfit("an array that is not counted from 1")
+        raise UnsupportedValueError("an array that is not counted from 1")
     if text.startswith("{{"):
-        raise Unfit("an array of more than one dimension")
+        raise UnsupportedValueError("an array of more than one dimension")
     inner = text[1:-1]
     if '"' not in inner:
         return [None if each == "NULL" else each for each in inner.split(separator)]
@@ -79,7 +79,7 @@ def _arrays(texts: Texts, column: Column) -> pa.Array:
     return pa.ListArray.from_arrays(starts, values, type=arrow_type(column))
 
 
-def _kept(texts: Texts, column: Column) -> pa.Array:
+def _plain_texts(texts: Texts, column: Column) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
@@ -97,7 +97,7 @@ _BOOLEANS: Final = {"t": True, "f": False}
 
 def _decimals(texts: Texts, column: Column) -> pa.Array:
     if "NaN" in texts:
-        raise Unfit("NaN")
+        raise UnsupportedValueError("NaN")
     # money is written with them
     return _cast([text and text.replace("$", "").replace(",", "") for text in texts], column)
 
@@ -126,9 +126,9 @@ _READERS: Final[dict[Kind, Callable[[Texts, Column], pa.Array]]] = {
     Kind.DOUBLE: _cast,
     Kind.DECIMAL: _decimals,
     Kind.BYTES: _bytes,
-    Kind.DATE: _read(moments.days, pa.int32()),
-    Kind.TIME: _read(moments.time),
-    Kind.TIMESTAMP: _read(moments.micros, pa.int64()),
-    Kind.TIMESTAMPTZ: _read(moments.micros, pa.int64()),
-    Kind.INTERVAL: _read(intervals.iso),
+    Kind.DATE: _read(moments.parse_date, pa.int32()),
+    Kind.TIME: _read(moments.parse_time),
+    Kind.TIMESTAMP: _read(moments.parse_timestamp, pa.int64()),
+    Kind.TIMESTAMPTZ: _read(moments.parse_timestamp, pa.int64()),
+    Kind.INTERVAL: _read(intervals.to_iso),
 }

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from cdc.columns.values.unsupported import Unfit
+from cdc.columns.values.unsupported import UnsupportedValueError
 
 MICROS_A_SECOND: Final = 1_000_000
 SECONDS_A_DAY: Final = 86_400
@@ -18,31 +18,31 @@ _MOMENT: Final = re.compile(
 _TIME: Final = re.compile(r"(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
 
 
-def days(text: str) -> int:
+def parse_date(text: str) -> int:
     """A date, `0044-03-15 BC`; raises Unfit for infinity, ValueError for what is no date."""
     found = _DATE.fullmatch(text)
     if not found:
-        raise Unfit("infinity") if text.endswith("infinity") else ValueError("no date")
+        raise UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError("no date")
     return days_of(_year(found[1], found[4]), int(found[2]), int(found[3]))
 
 
-def micros(text: str) -> int:
+def parse_timestamp(text: str) -> int:
     """A timestamp, in UTC where it names no zone.
 
     Raises Unfit for infinity and for what 64 bits do not hold, ValueError for what is no timestamp.
     """
     found = _MOMENT.fullmatch(text)
     if not found:
-        raise Unfit("infinity") if text.endswith("infinity") else ValueError("no timestamp")
+        raise UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError("no timestamp")
     day = days_of(_year(found[1], found[9]), int(found[2]), int(found[3]))
     second = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6]) - _offset(found[8])
     moment = (day * SECONDS_A_DAY + second) * MICROS_A_SECOND + int((found[7] or "").ljust(6, "0"))
     if moment > LAST_MICROSECOND:
-        raise Unfit(TOO_LATE)
+        raise UnsupportedValueError(TOO_LATE)
     return moment
 
 
-def time(text: str) -> str:
+def parse_time(text: str) -> str:
     """A time of day with six digits behind the second; Postgres leaves zeros out."""
     found = _TIME.fullmatch(text)
     if not found:
@@ -73,9 +73,9 @@ def days_of(year: int, month: int, day: int) -> int:
     return year * 365 + year // 4 - year // 100 + year // 400 + day_of_year - 719_468
 
 
-def time_of_day(micros: int) -> str:
+def time_of_day(parse_timestamp: int) -> str:
     """`23:59:59.000000`; Postgres has a 24:00 as well."""
-    if not 0 <= micros <= SECONDS_A_DAY * MICROS_A_SECOND:
+    if not 0 <= parse_timestamp <= SECONDS_A_DAY * MICROS_A_SECOND:
         raise ValueError("no time of day")
-    seconds, fraction = divmod(micros, MICROS_A_SECOND)
+    seconds, fraction = divmod(parse_timestamp, MICROS_A_SECOND)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"

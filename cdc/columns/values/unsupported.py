@@ -1,5 +1,5 @@
 """What Postgres has and followers cannot hold."""
 
 
-class Unfit(ValueError):
+class UnsupportedValueError(ValueError):
     """A value of a column that no follower can hold; says what it is, and never the value itself."""

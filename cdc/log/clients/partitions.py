@@ -19,7 +19,7 @@ from cdc.log.clients.connection import OFFSET_LOST, REQUEST_SECONDS, UNKNOWN, An
 from cdc.log.settings import LogSettings
 
 
-class Place(NamedTuple):
+class LogPartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -50,7 +50,7 @@ class Polled:
     """Messages, in order within each partition, and the partitions that have been read to their end, which is where."""
 
     messages: list[Message]
-    ended: Mapping[Place, int]
+    ended: Mapping[LogPartition, int]
 
 
 class Partitions:
@@ -58,7 +58,7 @@ class Partitions:
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
         self._connection = Connection(log)
-        self._known: dict[str, list[Place]] = {}
+        self._known: dict[str, list[LogPartition]] = {}
         options = {
             **self._connection.options(),
             **_FETCHING,
@@ -72,26 +72,26 @@ class Partitions:
     def close(self) -> None:
         self.consumer.close()
 
-    def of(self, topic: str) -> list[Place]:
+    def of(self, topic: str) -> list[LogPartition]:
         """The partitions of a topic, none when there is no such topic."""
         # asked once: somebody may add partitions, but most who ask do so for every batch (`asked_again`)
         return self._known.get(topic) or self.asked_again(topic)
 
-    def asked_again(self, topic: str) -> list[Place]:
+    def asked_again(self, topic: str) -> list[LogPartition]:
         """The partitions that a topic has by now."""
         found = self._asked(lambda: self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions)
-        self._known[topic] = [Place(topic, partition) for partition in sorted(found)]
+        self._known[topic] = [LogPartition(topic, partition) for partition in sorted(found)]
         return self._known[topic]
 
     def forget(self, topic: str) -> None:
         """Ask anew which partitions a topic has: it may have been made anew."""
         self._known.pop(topic, None)
 
-    def first(self, places: Collection[Place]) -> dict[Place, int]:
+    def first(self, places: Collection[LogPartition]) -> dict[LogPartition, int]:
         """The first offset of each that is still there."""
         return self._bounds(places, OFFSET_BEGINNING)
 
-    def ends(self, places: Collection[Place]) -> dict[Place, int]:
+    def ends(self, places: Collection[LogPartition]) -> dict[LogPartition, int]:
         """The offset of each behind the last record that this consumer may see."""
         return self._bounds(places, OFFSET_END)
 
@@ -122,7 +122,7 @@ class Partitions:
 
         return self._connection.asked(heard)
 
-    def _bounds(self, places: Collection[Place], which: int) -> dict[Place, int]:
+    def _bounds(self, places: Collection[LogPartition], which: int) -> dict[LogPartition, int]:
         """Ask by time: the protocol knows the first and the last offset by times that are none (ListOffsets)."""
 
         def answers() -> list[TopicPartition]:
@@ -133,11 +133,11 @@ class Partitions:
             return found
 
         found = self._asked(answers) if places else []
-        return {Place(each.topic, each.partition): each.offset for each in found}
+        return {LogPartition(each.topic, each.partition): each.offset for each in found}
 
 
 def _told_apart(found: list[Message]) -> Polled:
-    ended: dict[Place, int] = {}
+    ended: dict[LogPartition, int] = {}
     for message in found:
         error = message.error()
         if error is None:
@@ -147,5 +147,5 @@ def _told_apart(found: list[Message]) -> Polled:
             raise TopicLostError(topic, f"{topic} no longer has what was to be read next: {error.str()}", RECAPTURE)
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
-        ended[Place(message.topic() or "", message.partition() or 0)] = message.offset() or 0
+        ended[LogPartition(message.topic() or "", message.partition() or 0)] = message.offset() or 0
     return Polled([message for message in found if message.error() is None] if ended else found, ended)

@@ -10,7 +10,7 @@ from cdc.columns.netting.changes import Messages
 from cdc.core.errors import UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.message_columns import messages_of
-from cdc.log.clients.partitions import Partitions, Place
+from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
 POLL_SECONDS, POLL_RECORDS = 1.0, 5_000
@@ -57,7 +57,7 @@ class Reader:
         """
         return _by_topic(topics, self._partitions.ends(self._places(topics)))
 
-    def _places(self, topics: Sequence[str]) -> list[Place]:
+    def _places(self, topics: Sequence[str]) -> list[LogPartition]:
         return [place for topic in topics for place in self._partitions.of(topic)]
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
@@ -65,16 +65,16 @@ class Reader:
 
         Raises UnreachableError when nothing comes for STALL_SECONDS.
         """
-        for found in self._stretch(Place(topic, partition), start, end):
+        for found in self._stretch(LogPartition(topic, partition), start, end):
             for message in found:
                 yield Record(topic, partition, message.offset() or 0, message.key(), message.value())
 
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
         """The same as columns, tombstones left out, as they come. Raises like `read`."""
-        for found in self._stretch(Place(topic, partition), start, end):
+        for found in self._stretch(LogPartition(topic, partition), start, end):
             yield messages_of(topic, [message for message in found if message.value() is not None])
 
-    def _stretch(self, place: Place, start: int, end: int) -> Iterator[list[Message]]:
+    def _stretch(self, place: LogPartition, start: int, end: int) -> Iterator[list[Message]]:
         if start >= end:
             return
         self._partitions.consumer.assign([place.at(start)])
@@ -89,7 +89,7 @@ class Reader:
             yield [each for each in found.messages if (each.offset() or 0) < end] if reached > end else found.messages
 
 
-def _by_topic(topics: Sequence[str], offsets: Mapping[Place, int]) -> dict[str, dict[int, int]]:
+def _by_topic(topics: Sequence[str], offsets: Mapping[LogPartition, int]) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
     for place, offset in offsets.items():
         found[place.topic][place.partition] = offset

@@ -12,7 +12,7 @@ from cdc.columns.netting.changes import Messages
 from cdc.core.errors import RECAPTURE, TopicLostError, UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.message_columns import messages_of
-from cdc.log.clients.partitions import Partitions, Place
+from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
 MOST_WAITING: Final = 100_000
@@ -41,7 +41,7 @@ class StandingConsumer:
 
     def __init__(self, log: LogSettings, *, tombstones: bool = False) -> None:
         self._log = log
-        self._places: dict[Place, _Partition] = {}
+        self._places: dict[LogPartition, _Partition] = {}
         self._heard = time.monotonic()
         self._tombstones = tombstones
         self._resting = False
@@ -152,14 +152,14 @@ class StandingConsumer:
         ends = self._ends(topic)
         return sum(max(end - self._places[place].position, 0) for place, end in ends.items())
 
-    def ahead(self, topic: str, most: int) -> dict[Place, int]:
+    def ahead(self, topic: str, most: int) -> dict[LogPartition, int]:
         """Where what is committed now ends, or where `most` more offsets of a partition do, if that is before."""
         ends = {place: min(end, self._places[place].position + most) for place, end in self._ends(topic).items()}
         # that was an answer: whoever has not been asked for long has not been silent
         self._heard = time.monotonic()
         return ends
 
-    def read_until(self, ends: Mapping[Place, int], many: int) -> bool:
+    def read_until(self, ends: Mapping[LogPartition, int], many: int) -> bool:
         """Read up to these offsets, or until `many` messages wait; says whether something is left to be read.
 
         Raises like `check_alive`.
@@ -176,17 +176,17 @@ class StandingConsumer:
         if time.monotonic() - self._heard > STALL_SECONDS:
             raise UnreachableError(f"Kafka {self._log.bootstrap} sends nothing", "is every broker running?")
 
-    def _ends(self, topic: str) -> dict[Place, int]:
+    def _ends(self, topic: str) -> dict[LogPartition, int]:
         """Where what is committed now ends."""
         return self._partitions.ends([place for place, _ in self._of(topic)])
 
-    def _discovered(self, topic: str) -> list[Place]:
+    def _discovered(self, topic: str) -> list[LogPartition]:
         found = self._partitions.of(topic)
         if not found:
             raise TopicLostError(topic, f"there is no topic {topic}", RECAPTURE)
         return found
 
-    def _begin(self, offsets: Mapping[Place, int]) -> None:
+    def _begin(self, offsets: Mapping[LogPartition, int]) -> None:
         """Read these partitions from these offsets on: what was fetched of them from elsewhere is thrown away."""
         self._wake()
         consumer = self._partitions.consumer
@@ -196,7 +196,7 @@ class StandingConsumer:
         for place, offset in offsets.items():
             self._places[place] = _Partition(offset, offset)
 
-    def _of(self, topic: str) -> Iterator[tuple[Place, _Partition]]:
+    def _of(self, topic: str) -> Iterator[tuple[LogPartition, _Partition]]:
         return ((place, each) for place, each in self._places.items() if place.topic == topic)
 
     def _hold_back(self, wanted: Collection[str]) -> None:

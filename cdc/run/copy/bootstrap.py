@@ -143,7 +143,7 @@ def _find_optional(settings: PipelineSettings, names: Sequence[TableName]) -> Se
     only a pattern names."""
     lake = delta_follower(settings)
     passed_over = set(names) - lake.bookmarks().keys() - set(settings.selection.names)
-    return passed_over | {stop.name for stop in lake.stopped()}
+    return passed_over | {stop.name for stop in lake.stops()}
 
 
 def _release_unlisted(work: CopyContext, follower: DeltaFollower, wanted: Sequence[TableName]) -> None:
@@ -297,6 +297,6 @@ def _fill_followers(work: CopyContext) -> dict[str, list[TableName]]:
 
 @contextmanager
 def _open_bar(bars: Bars, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
-    count = partial(follower.written, table)
+    count = partial(follower.write_count, table)
     with bars.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, track_count(count, advance, rows):
         yield

@@ -57,7 +57,7 @@ class TableFiller:
         if position is None:
             return self._first_load()
         cut = self._feed.at(position)
-        self._feed.keep([*self._follower.bookmarks(), *self._follower.stopped()])
+        self._feed.keep([*self._follower.bookmarks(), *self._follower.stops()])
         tables, unread = self._feed.readable(cut, but=self._follower.bookmarks())
         due = self._due([table.name for table, _ in tables])
         self._load(cut, [each for each in tables if each[0].name in due])
@@ -78,7 +78,7 @@ class TableFiller:
 
     def tell(self, cut: Cut) -> None:
         """Say which of a cut's tables were stopped since the last call, and which go on: after a batch, or a copy."""
-        stopped = self._follower.stopped()
+        stopped = self._follower.stops()
         for name, stop in stopped.items():
             # one that the lake has not now, or that is left out here, is nobody's matter
             if str(name) not in cut.versions or not self._feed.holds(name):

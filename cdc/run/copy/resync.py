@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
@@ -196,7 +196,7 @@ def resync_tables(
         known = follower.bookmarks()
         # copied by a try that was broken off behind that, or by a bootstrap: with a second copy under a stream that
         # follows them, they would lose what it has applied behind its snapshot
-        there = frozenset(names) & known.keys() - {stop.name for stop in follower.stopped()}
+        there = frozenset(names) & known.keys() - {stop.name for stop in follower.stops()}
         # a table that was made, and is gone before anybody copied it
         void = frozenset(names) - {*known, *settings.selection.names} - find_uncopied(connection, settings, follower)
         wanted = sorted(set(names) - void - there)
@@ -210,13 +210,13 @@ def resync_tables(
             copied, failure = _copy_acceptable(work, follower, wanted)
         except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile
             # what was taken in before that takes part now, and not when the rest has its copy
-            taken_in = frozenset(wanted) & follower.bookmarks().keys() - {stop.name for stop in follower.stopped()}
+            taken_in = frozenset(wanted) & follower.bookmarks().keys() - {stop.name for stop in follower.stops()}
             for name in sorted(taken_in):
                 say(_describe_done(name, known))
             return ResyncResult(there | taken_in, void, _explain_failure(work, error))
         lake_only = describe_skipped(settings, [table for table in follower.copied() if table.name in copied.rows])
     for name, rows in copied.rows.items():
-        say(f"{_describe_done(name, known)}: {counted(rows, 'row')} copied")
+        say(f"{_describe_done(name, known)}: {format_count(rows, 'row')} copied")
     for told in lake_only:
         say(str(told))
     return ResyncResult(there | copied.rows.keys(), void, failure or next(iter(copied.unfit.values()), None))

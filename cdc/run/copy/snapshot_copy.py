@@ -8,10 +8,10 @@ from typing import Final, Protocol
 from psycopg import Connection
 from pyspark.sql import SparkSession
 
-from cdc.columns.feed import required
+from cdc.columns.spark_tasks import require_spark
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import PreconditionError, TableRewritten
-from cdc.core.plural import counted
+from cdc.core.errors import PreconditionError, TableRewrittenError
+from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
@@ -81,7 +81,7 @@ def copy_with_restarts(
         try:
             copy(work, follower, catalog.describe(work.connection, wanted, work.settings.source.choices), copied)
             return copied
-        except TableRewritten as rewritten:
+        except TableRewrittenError as rewritten:
             if not left:
                 raise
             work.say(f"{rewritten}")
@@ -116,7 +116,7 @@ def copy_on_temporary_slot(
     # 50 + 6 and a pid fit the 63 bytes of a name; no two sessions that live have the same pid
     name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
     with _open_snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
-        work.say(f"copy of {counted(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
+        work.say(f"copy of {format_count(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
         _copy_tables(work, follower, missing, Snapshot(keeper, bookmark), copied)
 
 
@@ -147,7 +147,7 @@ def _open_snapshot(
     ):
         # the history tells of changes behind the snapshot only
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
-            raise TableRewritten("a table's columns changed while its copy began", "start again")
+            raise TableRewrittenError("a table's columns changed while its copy began", "start again")
         yield keeper, snapshot.bookmark
 
 
@@ -178,7 +178,7 @@ def _copy_tables(
     readers = SnapshotSource(
         source.conninfo(work.settings.source, work.connection.info.server_version), keeper.snapshot
     )
-    spark, rows, lake = required(work.spark), keeper.estimated_rows, lake_of(work.settings)
+    spark, rows, lake = require_spark(work.spark), keeper.estimated_rows, lake_of(work.settings)
     for table in tables:
         try:
             storage = room_for_copy(lake, table.name)

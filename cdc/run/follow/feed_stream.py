@@ -105,7 +105,7 @@ class FeedStream:
         # before the position moves: whoever is killed here stands where it was, and is given the copy again
         for table, bookmark in fresh:
             self._follower.load(table, self._feed.copy(table, until), bookmark)
-        stopped = self._follower.stopped()
+        stopped = self._follower.stops()
         going = {name: found for name, found in changes.items() if name not in stopped}
         self._follower.apply(FeedBatch(going), until.position)
         self._cut = until

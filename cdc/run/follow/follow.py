@@ -20,7 +20,7 @@ from cdc.core.errors import (
     RefusedError,
     UnreachableError,
 )
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
@@ -147,7 +147,7 @@ def _wait_for_streams(
 def _check_source(settings: PipelineSettings, say: Say, stops: StopRequests, renewal: ResyncQueue) -> None:
     """The followers need the log, not the source: one that does not answer is no reason to stand still."""
     lake = delta_follower(settings)
-    renewal.want(stop.name for stop in lake.stopped() if stop.copy)
+    renewal.want(stop.name for stop in lake.stops() if stop.copy)
     stops.put(find_changed_choices(settings))
     for told in left_behind.describe_stops(settings, lake):
         say(str(told))
@@ -311,7 +311,7 @@ class ProcessStreams:
     def _reached(self, name: str, done: StopEvent, progress: BatchProgress) -> bool:
         """Tell what a batch has done; False when its stream is not to go on."""
         if progress.changes:
-            self._say(f"{name}: {counted(progress.changes, 'change')}, at {format_lsn(progress.position.lsn)}")
+            self._say(f"{name}: {format_count(progress.changes, 'change')}, at {format_lsn(progress.position.lsn)}")
         target, renewal = self._told.target, self._told.renewal
         # a table that is being copied again has not caught up; where its copy takes part, all of them have
         if target is not None and not renewal.is_pending and progress.position.lsn >= max(target, renewal.joined):

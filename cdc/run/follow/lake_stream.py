@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.netting import transactions as columns
-from cdc.columns.netting.transactions import Ends, cut_runs, unapplied
+from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
 from cdc.core.errors import HistoryLostError, TopicLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
@@ -127,8 +127,8 @@ class LakeStream:
         if self._seen_enough or not self._held or self._known < self._ahead:
             self._committed()
             return
-        ends, self._held = columns.joined(self._held), []
-        runs = [*cut_runs(unapplied(ends, self._position), self._budget, self._ahead, self._schema.table)]
+        ends, self._held = columns.concat_ends(self._held), []
+        runs = [*cut_runs(drop_applied(ends, self._position), self._budget, self._ahead, self._schema.table)]
         # where ENDs are few, reading the next ones is no work that is worth doing meanwhile
         if len(ends) * MESSAGES_A_CHANGE > self._few and self._readers.ends.waiting() > self._few:
             # what is no whole run waits for the rest of it
@@ -263,7 +263,7 @@ class LakeStream:
         since = min(mark.lsn for mark in late.values())
         with Reader(self._log) as reader:
             # without those that were delivered twice: they would count for two
-            ends = unapplied(ends_between(reader, self._topic, since, self._position), None)
+            ends = drop_applied(ends_between(reader, self._topic, since, self._position), None)
         # one that stopped was read no further since, and its copy is younger; where there is no offset, nobody has read
         # its topic yet
         topics = {change_topic(self._log.prefix, name) for name in late}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from cdc.columns.netting.batch import ChangeBatch, DecodedBatch, Ranks, TableEffect
-from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import RefusedMessage
 from cdc.columns.netting.transactions import Ends
 from cdc.core.position import Offsets
@@ -36,10 +36,10 @@ class MixedBatch:
     def tables(self) -> Collection[TableName]:
         return [*self.large.tables, *self.small.tables]
 
-    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
-        return self._batch(table.name).refused(table, after, held)
+    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
+        return self._batch(table.name).find_refused(table, after, held)
 
-    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
         return self._batch(table.name).effect(table, after, held)
 
     def _batch(self, table: TableName) -> ChangeBatch:

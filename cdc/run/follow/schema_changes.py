@@ -10,7 +10,16 @@ from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Lsn, Offsets
-from cdc.core.schema_change import REWRITTEN, Altered, Policy, SameShape, SchemaChange, Widened, differences, judged
+from cdc.core.schema_change import (
+    REWRITTEN,
+    Altered,
+    Policy,
+    SameShape,
+    SchemaChange,
+    Widened,
+    describe_differences,
+    diff_tables,
+)
 from cdc.core.table import Table, TableName
 from cdc.log.runs import RunReader
 from connect.settings import SourceSettings
@@ -129,7 +138,7 @@ def _describe_differences(followed: Table, noted: Sequence[HistoryEntry], source
     """How the table differs by the last shape that was noted of it."""
     shapes = [each.shape for each in noted if each.shape]
     now = _to_table(followed.name, shapes[-1], source) if shapes else followed
-    return differences(followed, now) if isinstance(now, Table) else ()
+    return describe_differences(followed, now) if isinstance(now, Table) else ()
 
 
 def _classify_entry(followed: Table, noted: HistoryEntry, source: SourceSettings) -> SchemaChange:
@@ -143,10 +152,10 @@ def _classify_entry(followed: Table, noted: HistoryEntry, source: SourceSettings
     taken_out = noted.shape.publications is not None and source.publication not in noted.shape.publications
     if noted.rewritten and taken_out:
         return Altered(f"publication {source.publication} does not send all of its changes")
-    if noted.rewritten and (noted.shape.leaves or noted.shape.within) and not differences(followed, now):
+    if noted.rewritten and (noted.shape.leaves or noted.shape.within) and not describe_differences(followed, now):
         return Altered("a partition with rows came or went, or was emptied or rewritten")
     filled = [column.name for column in noted.shape.columns if column.fills_old_rows]
-    return judged(followed, now, filled=filled, rewritten=noted.rewritten)
+    return diff_tables(followed, now, filled=filled, rewritten=noted.rewritten)
 
 
 def _to_table(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:

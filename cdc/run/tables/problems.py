@@ -7,7 +7,7 @@ import psycopg
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 from cdc.core.table import TableName
 from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
@@ -29,13 +29,13 @@ def describe_stop(stop: Stop, now: Examined) -> PreconditionError:
 
 def describe_held_keys(table: TableName, keys: int, letters: int) -> PreconditionError:
     """What to tell of a table that has dead letters: so many, of so many keys."""
-    told = f"{table}: {counted(keys, 'key')} held, {counted(letters, 'message')} not applied"
+    told = f"{table}: {format_count(keys, 'key')} held, {format_count(letters, 'message')} not applied"
     return PreconditionError(told, "`cdc dead-letters list`")
 
 
 def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
     """What to tell of the lake's stopped tables, by how the source has them, where it answers."""
-    stops = lake.stopped()
+    stops = lake.stops()
     if not stops:
         return []
     try:
@@ -50,7 +50,7 @@ def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[Prec
 def describe_stops_in(settings: PipelineSettings, name: str, follower: FedFollower) -> list[PreconditionError]:
     """What to tell of the tables that are stopped in one follower behind the lake, of those that it is to hold."""
     followed = set(list_followed(settings, delta_follower(settings)))
-    stops = {table: stop for table, stop in follower.stopped().items() if table in followed}
+    stops = {table: stop for table, stop in follower.stops().items() if table in followed}
     return [
         PreconditionError(f"{name}: {stop.what}", stop.remedy)
         for table, stop in sorted(stops.items())

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
-from cdc.core.schema_change import differences, widens
+from cdc.core.schema_change import describe_differences, has_more_columns
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
 from connect.source import catalog, publication, schema_history
@@ -78,7 +78,7 @@ def find_changed_tables(settings: PipelineSettings, *, also_widened: bool = True
         else examined.refusals[was.name][0]
         for was in tables
     }
-    wider = {was.name for was in tables if was.name in now and widens(was, now[was.name])}
+    wider = {was.name for was in tables if was.name in now and has_more_columns(was, now[was.name])}
     return {name: error for name, error in found.items() if error and (also_widened or name not in wider)}
 
 
@@ -94,7 +94,7 @@ def _check_published(name: TableName, sent: Collection[TableName]) -> CdcError |
 
 def describe_difference(before: Table, now: Table) -> PreconditionError | None:
     """What differs, where these are not the same table."""
-    found = differences(before, now)
+    found = describe_differences(before, now)
     if not found:
         return None
     return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(found)}", again(now.name))

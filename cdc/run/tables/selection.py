@@ -17,7 +17,7 @@ def find_selected(connection: Connection, settings: PipelineSettings) -> Sequenc
     """All tables that are to be followed; patterns are looked up in the source. Raises PreconditionError for none."""
     selection = settings.selection
     there = catalog.tables_of(connection, settings.source.heartbeat_schema) if selection.has_patterns else ()
-    found = selection.found_in(there)
+    found = selection.select_from(there)
     if not found:
         raise PreconditionError(
             f"no table of the source is named by {', '.join(selection.entries)}", "correct source.tables"
@@ -28,7 +28,7 @@ def find_selected(connection: Connection, settings: PipelineSettings) -> Sequenc
 def list_followed(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[TableName]:
     """The tables that the lake follows or is to follow, as far as that can be known without the source."""
     selection = settings.selection
-    return selection.found_in(lake.bookmarks() if selection.has_patterns else ())
+    return selection.select_from(lake.bookmarks() if selection.has_patterns else ())
 
 
 def list_held_by(settings: PipelineSettings, lake: DeltaFollower, followers: Collection[str]) -> set[TableName]:

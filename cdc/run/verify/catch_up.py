@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
@@ -94,7 +94,7 @@ def wait_for_tables(
         }
         name, tables = next(((name, found) for name, found in lacking.items() if found), ("", []))
         if not tables:
-            return lake.stopped()
+            return lake.stops()
         if time.monotonic() > deadline or (patience is None and not is_lease_held(settings, name)):
             raise PreconditionError(
                 f"follower {name} does not have {', '.join(map(str, tables))} as copied last",
@@ -122,7 +122,7 @@ def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bo
 def _check_not_behind(settings: PipelineSettings, name: str, position: Position | None, lsn: Lsn) -> None:
     lacks = _count_missing(settings, position, lsn).changes if position else None
     if lacks != 0:
-        what = "holds nothing yet" if lacks is None else f"lacks {counted(lacks, 'change')}"
+        what = "holds nothing yet" if lacks is None else f"lacks {format_count(lacks, 'change')}"
         raise PreconditionError(
             f"follower {name} {what} and nobody follows it on this machine",
             "run `cdc follow`, or say how long to wait for another machine's with --wait",

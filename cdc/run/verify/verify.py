@@ -16,7 +16,7 @@ from threading import Lock
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.rows import digest as digests
-from cdc.columns.rows.compare import Comparison, Side, compare, side
+from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
 from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError, PreconditionError, TableStoppedError
@@ -180,7 +180,7 @@ def _open_readers(settings: PipelineSettings, spark: SparkSession | None) -> dic
     lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
     fed = fed_followers(spark, settings).items()
-    readbacks = {name: FollowerReader(each.position, each.rows, each.digest, each.stopped) for name, each in fed}
+    readbacks = {name: FollowerReader(each.position, each.rows, each.digest, each.stops) for name, each in fed}
     read = FollowerReader(lake.position, feed.rows, partial(digest, lake_of(settings), feed))
     return {settings.delta[0]: read, **readbacks}
 
@@ -242,7 +242,7 @@ class _SourceSnapshot:
             return self.since.up_to(stands.end_offset).counts([str(table.name)]).get(str(table.name), 0)
 
     def _compare_rows(self, follower: FollowerReader, table: Table) -> Comparison:
-        theirs = side(follower.rows(table), table)
+        theirs = hash_side(follower.rows(table), table)
         try:
             return compare(self._side(table), theirs, table, self.most)
         finally:
@@ -268,7 +268,7 @@ class _SourceSnapshot:
         """The source's side, read once however many followers differ."""
         if table.name not in self.sides:
             with _translate_read_errors(table):
-                self.sides[table.name] = side(self._source(table).frame(), table)
+                self.sides[table.name] = hash_side(self._source(table).frame(), table)
             self.held.callback(self.sides[table.name].release)
         return self.sides[table.name]
 

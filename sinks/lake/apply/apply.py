@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import ChangeBatch, Ranks
-from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
 from sinks.lake.apply.replay import Replay, replay
@@ -108,10 +108,12 @@ class Intake:
         if reasons:
             self._stopped += self._stop(reasons, copy)
 
-    def _readable(self, batch: ChangeBatch, work: Sequence[tuple[Standing, Held]]) -> list[tuple[Standing, Held]]:
+    def _readable(
+        self, batch: ChangeBatch, work: Sequence[tuple[Standing, BlockedKeys]]
+    ) -> list[tuple[Standing, BlockedKeys]]:
         """The tables that can be applied. What is not is kept, before anything of the batch is applied: its keys are
         held, where it has any; else the table is stopped, or everything is."""
-        refused = {s.table.name: batch.refused(s.table, s.applied(batch.ends), held) for s, held in work}
+        refused = {s.table.name: batch.find_refused(s.table, s.applied(batch.ends), held) for s, held in work}
         if not any(refused.values()):
             return list(work)
         self._keep(batch, {s.live.state.table_id: (s.table.name, refused[s.table.name]) for s, _ in work})
@@ -136,7 +138,7 @@ class Intake:
             ]
         )
 
-    def _apply_table(self, batch: ChangeBatch, standing: Standing, held: Held, version: int) -> Cost:
+    def _apply_table(self, batch: ChangeBatch, standing: Standing, held: BlockedKeys, version: int) -> Cost:
         effect = batch.effect(standing.table, standing.applied(batch.ends), held)
         if effect.is_empty:
             return Cost()
@@ -212,4 +214,4 @@ def _holds(table: Table, refused: Sequence[RefusedMessage]) -> bool:
 
 def _told(refused: Sequence[RefusedMessage]) -> str:
     unread = [each for each in refused if not each.waits] or refused
-    return f"{counted(len(unread), 'message')} cannot be read, first {unread[0].refusal} (`cdc dead-letters list`)"
+    return f"{format_count(len(unread), 'message')} cannot be read, first {unread[0].refusal} (`cdc dead-letters list`)"

@@ -8,7 +8,7 @@ import numpy as np
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.changes import Decoded, Messages, Op
-from cdc.columns.netting.net_changes import Net, fold
+from cdc.columns.netting.net_changes import NetChanges, fold
 from cdc.core.table import Table
 from sinks.lake.metadata.dead_letters import DeadLetter
 
@@ -71,7 +71,7 @@ def _stay_together(letters: Sequence[DeadLetter], stay: dict[bytes, str]) -> Non
             stay[key] = stay[old] = reason
 
 
-def _net(decoded: Decoded, letters: Sequence[DeadLetter]) -> Net:
+def _net(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
     """What the letters do to rows of which nobody knows whether they are there: what was dropped may have brought them,
     or taken them away."""
     changes = decoded.changes
@@ -81,7 +81,7 @@ def _net(decoded: Decoded, letters: Sequence[DeadLetter]) -> Net:
     return replace(net, existed=np.ones(len(net.existed), np.bool_))
 
 
-def _lacking(net: Net, decoded: Decoded, letters: Sequence[DeadLetter]) -> set[bytes]:
+def _lacking(net: NetChanges, decoded: Decoded, letters: Sequence[DeadLetter]) -> set[bytes]:
     """The keys of rows that take values from the row that the lake has."""
     bits = decoded.changes.keys
     names = dict(zip(zip(bits.high.tolist(), bits.low.tolist(), strict=True), decoded.at.tolist(), strict=True))

@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 from cdc.columns.arrays import Integers
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import Ranks, TableEffect, WrittenRows
-from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import Changes, Messages, RefusedMessage
-from cdc.columns.netting.net_changes import Net, fold, nothing
+from cdc.columns.netting.net_changes import NetChanges, empty_net, fold
 from cdc.columns.netting.transactions import Ends
-from cdc.columns.spark_tasks import in_tasks
+from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.table import Table, TableName
 from cdc.log.messages import Stretch
 from sinks.lake.delta import data_files, statistics
@@ -56,7 +56,7 @@ class Part:
     found: int
     until: int | None
     written: Sequence[WrittenRows]
-    net: Net | None
+    net: NetChanges | None
     alone: bool
 
 
@@ -85,7 +85,7 @@ def parts(spark: SparkSession, stretches: Sequence[Stretch], read: Read, plan: P
     if not stretches:
         return []
     task = partial(_task, stretches=stretches, read=read, plan=plan)
-    rows = in_tasks(spark, len(stretches), task, "part binary").collect()
+    rows = run_in_tasks(spark, len(stretches), task, "part binary").collect()
     return [pickle.loads(row["part"]) for row in rows]  # noqa: S301 - our own executors wrote it
 
 
@@ -151,7 +151,7 @@ class _Reading:
         part = Part(self._wanted.topic, self._partition, found, self._until, (), None, alone=alone)
         if not self._changes:
             return part
-        changes = Changes.joined([each for each, _ in self._changes])
+        changes = Changes.concat([each for each, _ in self._changes])
         places = np.concatenate([each for _, each in self._changes])
         behind = places > after
         changes, places = changes.take(np.flatnonzero(behind)), places[behind]
@@ -169,7 +169,7 @@ class _Reading:
         rest = net.only(net.incomplete, gone=True)
         return replace(part, written=[self._written(whole)] if len(whole.keys) else (), net=rest)
 
-    def _written(self, whole: Net) -> WrittenRows:
+    def _written(self, whole: NetChanges) -> WrittenRows:
         table = self._wanted.table
         bounded = statistics.indexed(table.column_names, table.key)
         # a task that is run again writes another file; the first one's is in no commit
@@ -188,13 +188,13 @@ class LargeBatch:
     def tables(self) -> Collection[TableName]:
         return self.parts.keys()
 
-    def refused(self, table: Table, after: int, held: Held) -> Sequence[RefusedMessage]:
+    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
         """None: where there are any, the driver reads the table."""
         return ()
 
-    def effect(self, table: Table, after: int, held: Held) -> TableEffect:
+    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
         """The table's effect; it was made for this `after`, and for no held keys."""
         own = self.parts[table.name]
         nets = [part.net for part in own if part.net is not None]
         written = [each for part in own for each in part.written]
-        return TableEffect(Net.joined(nets) if nets else nothing(table), written)
+        return TableEffect(NetChanges.concat(nets) if nets else empty_net(table), written)

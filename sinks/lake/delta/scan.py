@@ -13,9 +13,9 @@ from pyroaring import BitMap
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.arrays import Integers
-from cdc.columns.spark_tasks import in_tasks
+from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
-from cdc.columns.values.arrow_types import arrow_schema, shaped
+from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
 from sinks.lake.delta import deletion_vectors
 from sinks.lake.delta.snapshot import DataFile
@@ -62,7 +62,7 @@ def live_rows(
     # group by group: they are bounded in bytes, and what was read of several would be kept until the last
     batches = (file.iter_batches(PART_ROWS, [group], names) for group in groups)
     for batch in chain.from_iterable(batches):
-        yield _without(shaped(pa.Table.from_batches([batch]), schema), gone, start)
+        yield _without(conform(pa.Table.from_batches([batch]), schema), gone, start)
         start += len(batch)
 
 
@@ -96,10 +96,10 @@ class LakeCopy:
     storage: Storage
     files: Sequence[DataFile]
 
-    def mapped(self, task: RowsTask, schema: str) -> DataFrame:
+    def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
         shares = shared_out(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
         read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)
-        return in_tasks(self.spark, len(shares), read, schema)
+        return run_in_tasks(self.spark, len(shares), read, schema)
 
     @property
     def row_count(self) -> int:

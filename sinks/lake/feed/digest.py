@@ -9,7 +9,7 @@ from deltalake import DeltaTable, QueryBuilder
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.columns.table_copy import FrameCopy
-from cdc.columns.values.arrow_types import arrow_schema, shaped
+from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
 from sinks.lake.feed.feed import LakeFeed
@@ -43,4 +43,4 @@ def _rows(delta: DeltaTable, table: Table) -> Iterator[pa.Table]:
                 f"{table.name} has no column {name} in the lake", "verify again once it is followed"
             )
     for batch in found:
-        yield shaped(pa.Table.from_batches([batch]), arrow_schema(table))
+        yield conform(pa.Table.from_batches([batch]), arrow_schema(table))

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.feed import FeedRows, newest, required
-from cdc.columns.values.arrow_types import arrow_schema, shaped
+from cdc.columns.feed import FeedRows, merge_versions
+from cdc.columns.spark_tasks import require_spark
+from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
@@ -165,13 +166,13 @@ class LakeFeed:
     def rows(self, table: Table) -> DataFrame:
         """A table of the lake as it stands at the newest cut."""
         folder, version = self.place(table.name)
-        return required(self._spark).read.format("delta").option("versionAsOf", version).load(folder)
+        return require_spark(self._spark).read.format("delta").option("versionAsOf", version).load(folder)
 
     def copy(self, table: Table, cut: Cut) -> LakeCopy:
         """A table's rows at a cut; the follower has the table from then on."""
         self.keep([table.name])
         files = [*self._state(table.name, cut).files.values()]
-        return LakeCopy(required(self._spark), table, self._lake.table(table.name), files)
+        return LakeCopy(require_spark(self._spark), table, self._lake.table(table.name), files)
 
     def row_count(self, name: TableName, cut: Cut) -> int:
         """How many rows a table has at a cut."""
@@ -207,7 +208,7 @@ class LakeFeed:
     def _changed(self, table: Table, pieces: Sequence["_Version"]) -> Iterator[FeedRows]:
         """The changes of some versions, in parts that share no key: one version's own, or all folded as one."""
         if len(pieces) > 1:
-            yield newest([_whole(piece, table) for piece in pieces], table)
+            yield merge_versions([_whole(piece, table) for piece in pieces], table)
         for piece in pieces if len(pieces) == 1 else ():
             yield from piece.parts()
 
@@ -291,7 +292,7 @@ class _Version:
         """Rows that went, then rows that came; a key that did both is there, so it is told last."""
         keys, rows = self._live("remove", self.table.key), self._live("add", self.table.column_names)
         before, after = FeedRows(rows.slice(0, 0), keys), FeedRows(rows, keys.slice(0, 0))
-        yield newest([before, after], self.table)
+        yield merge_versions([before, after], self.table)
 
     def _live(self, wanted: str, columns: Sequence[str]) -> pa.Table:
         """These columns of the live rows of all files that came, or went."""
@@ -306,7 +307,7 @@ class _Version:
         return pa.concat_tables([empty, *chain.from_iterable(parts)])
 
     def _rows(self, found: pa.Table) -> pa.Table:
-        return shaped(found, arrow_schema(self.table))
+        return conform(found, arrow_schema(self.table))
 
 
 def _whole(version: _Version, table: Table) -> FeedRows:

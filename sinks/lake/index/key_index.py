@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from cdc.columns.rows.key_fingerprints import KeyBits, joined
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from sinks.lake.index.run_files import DamagedRunError, open_run, put
 from sinks.lake.index.run_merge import merged, written
 from sinks.lake.index.sorted_runs import NO_HITS, ROW_BITS, Hits, Live, Run, SortedRun, sorted_run
@@ -122,7 +122,7 @@ class KeyIndex:
             self._next_number = max(self._next_number, number + 1)
             # unsigned on both sides: of uint64 and int64 numpy makes floats, which round places
             places.append((np.uint64(number) << ROW_BITS) + np.arange(len(keys), dtype=np.uint64))
-        return sorted_run(joined(list(files.values())), np.concatenate(places))
+        return sorted_run(concat_keys(list(files.values())), np.concatenate(places))
 
     def _merge(self, newest: int, live: Live) -> None:
         """Merge so many of the newest runs, and with them those before, as long as these are not much larger."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from cdc.columns.rows.key_fingerprints import joined
+from cdc.columns.rows.key_fingerprints import concat_keys
 from sinks.lake.index.run_files import write_run
 from sinks.lake.index.sorted_runs import Live, Run, SortedRun, sorted_run
 
@@ -33,7 +33,7 @@ def written(run: SortedRun, folder: Path) -> SortedRun:
 
 def _merged(runs: Sequence[Run], live: Live) -> Run:
     parts = [(run, live(run.places)) for run in runs]
-    keys = joined([run.keys.take(mask) for run, mask in parts])
+    keys = concat_keys([run.keys.take(mask) for run, mask in parts])
     return sorted_run(keys, np.concatenate([run.places[mask] for run, mask in parts]))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columns.netting.blocked_keys import Held
+from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
@@ -104,7 +104,7 @@ class DeadLetters:
             for letter in fresh:
                 known.setdefault(letter.table_id, {})[letter.place] = _Kept.of(letter)
 
-    def held(self, table_id: str) -> Held:
+    def held(self, table_id: str) -> BlockedKeys:
         """The keys of a Delta table whose changes wait, from their first letter on."""
         since: dict[bytes, int] = {}
         with self._lock:

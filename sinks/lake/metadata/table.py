@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdc.columns.values.arrow_types import shaped
+from cdc.columns.values.arrow_types import conform
 from cdc.core.errors import HistoryLostError, RefusedError
 from sinks.lake.delta import data_files
 from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint
@@ -212,7 +212,7 @@ class OwnTable:
             if not (damage := damage_of(error)):
                 raise
             raise _lost(f"{self._storage.uri()}/{file.path} {damage}") from error
-        return shaped(found, self._schema)
+        return conform(found, self._schema)
 
     def _packed(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         return pa.Table.from_pylist([dict(row) for row in rows], self._schema)

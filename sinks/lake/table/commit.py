@@ -9,8 +9,8 @@ from pyroaring import BitMap
 
 from cdc.columns.feed import FeedRows
 from cdc.columns.netting.batch import TableEffect, WrittenRows
-from cdc.columns.netting.net_changes import Net
-from cdc.columns.rows.key_fingerprints import KeyBits, joined
+from cdc.columns.netting.net_changes import NetChanges
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.core.table import Table
@@ -120,7 +120,7 @@ def _marks(live: LiveTable, effect: Effect) -> dict[str, BitMap]:
     """The vectors that take away what goes; of a key, also the rows in whose place others come."""
     if not live.table.key:
         return live.taken(effect.gone)
-    keys = joined([*(each.keys for each in effect.files), effect.gone])
+    keys = concat_keys([*(each.keys for each in effect.files), effect.gone])
     # what is gone had a row, or it would not be there
     existed = [*(each.existed for each in effect.files), np.ones(len(effect.gone), np.bool_)]
     return live.marked(keys, ~np.concatenate(existed))
@@ -146,7 +146,7 @@ def _change_data(effect: Effect) -> list[Action]:
     ]
 
 
-def _write(live: LiveTable, rows: pa.Table, net: Net) -> WrittenRows:
+def _write(live: LiveTable, rows: pa.Table, net: NetChanges) -> WrittenRows:
     changes = None if net.truncated else data_files.change_types(net.existed)
     file = data_files.write(live.storage, rows, live.bounded, changes)
     return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys, net.existed)
@@ -168,7 +168,7 @@ def _write_gone(live: LiveTable, keys: pa.Table) -> tuple[str, int]:
     )
 
 
-def _filled(live: LiveTable, net: Net) -> pa.Table:
+def _filled(live: LiveTable, net: NetChanges) -> pa.Table:
     """The net effect's rows, whole: what was not sent comes from the rows that are in the table."""
     lacking = np.flatnonzero(np.logical_or.reduce(list(net.unsent.values()))) if net.unsent else np.empty(0, np.int64)
     if not len(lacking):

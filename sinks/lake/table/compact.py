@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from cdc.columns.rows.key_fingerprints import KeyBits, empty, joined
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from sinks.lake.delta import data_files
@@ -56,7 +56,7 @@ def _written(live: LiveTable, files: Sequence[DataFile], vectors: Sequence[BitMa
     for file, vector in zip(files, vectors, strict=True):
         rows = live_rows(live.storage, Share(file), table, vector=vector)
         reading.append(parts_of(rows, table.name, file.path))
-    parts, keys = chain.from_iterable(reading), [empty()]
+    parts, keys = chain.from_iterable(reading), [empty_keys()]
 
     def batches() -> Iterator[pa.RecordBatch]:
         for rows in parts:
@@ -66,7 +66,7 @@ def _written(live: LiveTable, files: Sequence[DataFile], vectors: Sequence[BitMa
 
     schema = arrow_schema(live.table)
     new = data_files.write_in_parts(live.storage, data_files.new_path(), batches(), schema, live.bounded)
-    return new, joined(keys)
+    return new, concat_keys(keys)
 
 
 def _replaced(live: LiveTable, files: Sequence[DataFile], kept: Sequence[Rows], new: DataFile, keys: KeyBits) -> bool:

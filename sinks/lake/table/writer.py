@@ -13,10 +13,10 @@ from pyroaring import BitMap
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.key_fingerprints import KeyBits
-from cdc.columns.rows.row_fingerprints import bits_from, row_bits
-from cdc.columns.values.arrow_types import arrow_schema, shaped
+from cdc.columns.rows.row_fingerprints import identifying_columns, row_bits
+from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.errors import CdcError, DivergenceError, PreconditionError, RefusedError, TableLostError
-from cdc.core.plural import counted
+from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from sinks.lake import layout
@@ -123,9 +123,9 @@ class LiveTable:
         there = hits.take(np.flatnonzero(new[hits.asked]))
         if len(there.asked) and (count := int(self.live(there.places).sum())):
             raise DivergenceError(
-                f"{self.table.name}: {counted(count, 'row')} inserted whose key ({', '.join(self.table.key)}) the lake"
-                " has already; it was another one for a while, or tells no rows apart, or something else has written"
-                " to the lake",
+                f"{self.table.name}: {format_count(count, 'row')} inserted whose key ({', '.join(self.table.key)})"
+                " the lake has already; it was another one for a while, or tells no rows apart, or something else has"
+                " written to the lake",
                 "see `cdc verify`, then bootstrap the table again",
             )
         return self._vectors_with(hits)
@@ -157,7 +157,8 @@ class LiveTable:
         chosen = np.arange(len(hits.asked)) - firsts[hits.asked] < needed[hits.asked]
         if int(chosen.sum()) < len(rows):
             raise DivergenceError(
-                f"{self.table.name}: {counted(len(rows) - int(chosen.sum()), 'row')} to go that the lake does not have",
+                f"{self.table.name}: {format_count(len(rows) - int(chosen.sum()), 'row')} to go that the lake does not"
+                " have",
                 "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
             )
         return self._vectors_with(hits.take(np.flatnonzero(chosen)))
@@ -172,7 +173,7 @@ class LiveTable:
             here = hits.files == number
             with files_of(self.table.name, paths[int(number)]):
                 found = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
-            parts.append(shaped(found, schema))
+            parts.append(conform(found, schema))
             asked.append(hits.asked[here])
         places = np.concatenate(asked) if asked else np.empty(0, np.int64)
         # it sorts, which brings the rows into the order of the keys
@@ -280,8 +281,8 @@ class LiveTable:
 
     def _keys(self, path: str) -> KeyBits:
         with files_of(self.table.name, path):
-            found = data_files.read(self.storage, path, bits_from(self.table))
-        return row_bits(found if self.table.key else shaped(found, arrow_schema(self.table)), self.table)
+            found = data_files.read(self.storage, path, identifying_columns(self.table))
+        return row_bits(found if self.table.key else conform(found, arrow_schema(self.table)), self.table)
 
 
 def _counted(rows: KeyBits) -> tuple[KeyBits, Integers]:

@@ -51,10 +51,10 @@ def start(spark: SparkSession, log: LogSettings) -> Iterator[Start]:
 
 def test_every_value_comes_back_exactly(spark: SparkSession, start: Start) -> None:
     rows, follower = every_kind_rows(spark), start()
-    assert follower.written(EVERY_KIND.name) == 0
+    assert follower.write_count(EVERY_KIND.name) == 0
     copy = copy_of_frame(rows, EVERY_KIND)
     follower.load(EVERY_KIND, copy, MARK)
-    assert follower.written(EVERY_KIND.name) == rows.count()
+    assert follower.write_count(EVERY_KIND.name) == rows.count()
     found = follower.rows(EVERY_KIND)
     assert found.dtypes == rows.dtypes
     assert found.count() == 4
@@ -191,12 +191,12 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, start: Start, log: Log
     with Admin(log) as admin:
         admin.delete([topic])
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
-    assert (follower.bookmarks(), follower.stopped()) == ({THINGS.name: MARK}, {})
+    assert (follower.bookmarks(), follower.stops()) == ({THINGS.name: MARK}, {})
 
 
 def reason(follower: LatestFollower) -> str:
     """Why the one table that is stopped is that."""
-    [stop] = follower.stopped().values()
+    [stop] = follower.stops().values()
     return str(stop)
 
 
@@ -257,7 +257,7 @@ def test_too_large_a_row_stops_its_table_alone(spark: SparkSession, log: LogSett
     assert "larger than 2,000 bytes" in reason(follower)
     assert f"the largest is the one where id = 1 {TOO_LARGE}" in reason(follower)
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
-    assert follower.stopped() == {}
+    assert follower.stops() == {}
     follower.apply(two(huge), at(1))
     assert re.search(f"public.things: .*a record is too large.*, where id = 1 {TOO_LARGE}", reason(follower))
     assert follower.position() == at(1)
@@ -306,7 +306,7 @@ def test_a_topic_that_goes_while_it_is_written_is_missed(
     assert keyed(follower.rows(OTHERS), OTHERS)[1,]["big"] == "new"
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), bookmark(7))
     follower.apply(two({(1,): row(1, "again")}), at(2))
-    assert (follower.stopped(), follower.position()) == ({}, at(2))
+    assert (follower.stops(), follower.position()) == ({}, at(2))
     assert keyed(follower.rows(THINGS), THINGS)[1,]["big"] == "again"
 
 
