@@ -1,4 +1,4 @@
-"""Columns of fixed width, as NumPy has them."""
+"""Columns of fixed width as NumPy arrays."""
 
 import numpy as np
 import numpy.typing as npt

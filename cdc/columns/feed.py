@@ -1,4 +1,4 @@
-"""What follows the lake takes in: whole rows by key, from what the lake's commits say they changed."""
+"""The change feed of the lake: whole rows by key, from the files that the lake's commits have changed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from cdc.core.table import Table, TableName
 
 @dataclass(frozen=True, slots=True)
 class FeedRows:
-    """Changes of one table, at most one a key: `rows` (all columns) are there now, `gone` (key columns) no more."""
+    """Changes of one table, at most one for a key: `rows` (all columns) exist now, `gone` (key columns) are deleted."""
 
     rows: pa.Table
     gone: pa.Table
@@ -33,57 +33,58 @@ class FeedRows:
 
 @dataclass(frozen=True, slots=True)
 class FeedBatch:
-    """The effect of one or more cuts: for every table that changed, its changes in parts that share no key.
+    """The changes of one or more cuts: for every changed table, parts that share no key.
 
-    The parts are read each time that somebody asks for them: a batch that could not be written can be written again.
+    Each iteration reads the parts again, so a failed write can be repeated with the same batch.
     """
 
     tables: Mapping[TableName, Iterable[FeedRows]]
 
 
 class Readable(Protocol):
-    """A follower whose tables can be read back, for verification."""
+    """A follower that `cdc verify` can read."""
 
     def rows(self, table: Table) -> DataFrame:
-        """The table as the follower holds it now: the table's columns, typed as `row_type` says."""
+        """The table as the follower holds it now: the table's columns, with the types of `row_type`."""
 
     def digest(self, table: Table) -> Digest:
-        """The digest of the same rows, made where they are read."""
+        """The digest of the same rows, computed where they are read."""
 
 
 class FedFollower(Follower[TableCopy, FeedBatch], Readable, Protocol):
-    """A follower behind the lake: it takes in `Copy`s and `FeedBatch`es; its rows can be read back and perhaps
-    counted.
+    """A follower behind the lake: it loads `TableCopy`s and applies `FeedBatch`es.
 
-    A table that it cannot hold stops alone: `prepare`, `load` and `apply` raise nothing for it, write down why, and go
-    on with the others. Such a table has no bookmark any more, so that what it misses is not taken for applied; this is
-    stored before the position moves. A later `load` that succeeds lets it take part again. `apply` leaves out the
-    tables that are stopped, and stops those of which it has no copy.
+    A table that it cannot hold stops alone: `prepare`, `load` and `apply` do not raise, but store the reason and go on
+    with the other tables. A stopped table has no bookmark, since it misses changes; that is stored before the position
+    moves. A later successful `load` starts it again. `apply` skips stopped tables, and stops tables without a copy.
     """
 
     def stops(self) -> Mapping[TableName, TableStoppedError]:
-        """The tables that are stopped in this follower, each with the reason."""
+        """The stopped tables of this follower, each with the reason."""
 
     def close(self) -> None:
-        """Let go of connections; the next call opens them again."""
+        """Close the connections; the next call opens them again."""
 
     def forget_position(self) -> None:
-        """Stand nowhere, as before the first batch: the next position may lie before the one that is forgotten.
+        """Return to the state before the first batch: the next position may be lower than the forgotten one.
 
-        For copies from another lake. Rows and bookmarks stay until those take their place.
+        For copies from another lake, which then replace rows and bookmarks.
         """
 
     def write_count(self, table: TableName) -> int:
-        """How often it has been written to for a table since that was made, not only what is seen: shows progress."""
+        """The number of writes for a table since it was created, whether visible or not: shows progress."""
 
     def count(self, table: TableName, *, exact: bool) -> int | None:
-        """Its rows of a table; None when there is no such table, or unless `exact` where everything has to be read."""
+        """The number of rows of a table.
+
+        None if there is no such table, or if the follower would have to read everything and `exact` is false.
+        """
 
 
 def merge_versions(versions: Sequence[FeedRows], table: Table) -> FeedRows:
-    """The changes of successive versions as one: the last state of every key.
+    """Merge the changes of successive versions into the last state of every key.
 
-    Where a version has a key's old row gone and its new one there, the row wins.
+    If one version has a key both as gone and as a row, the row wins.
     """
     if len(versions) == 1:
         return versions[0]
@@ -91,13 +92,13 @@ def merge_versions(versions: Sequence[FeedRows], table: Table) -> FeedRows:
     gone = pa.concat_tables([version.gone for version in versions])
     keys = concat_keys([_keys(rows, table), _keys(gone, table)])
     ages = [np.repeat(np.arange(len(versions)), [len(side) for side in sides]) for sides in _sides(versions)]
-    # in one version, what is there is younger than what is gone
+    # within a version a row is younger than a deletion of its key
     age = np.concatenate([ages[0] * 2 + 1, ages[1] * 2])
     order = np.lexsort((age, keys.low, keys.high))
-    # the last of each key stands before the next key's first
+    # the last entry of each key is the one before the next key's first
     last = order[np.append(keys.take(order).begins()[1:], True)] if len(order) else order
-    kept_rows, kept_gone = np.sort(last[last < len(rows)]), np.sort(last[last >= len(rows)]) - len(rows)
-    return FeedRows(rows.take(pa.array(kept_rows)), gone.take(pa.array(kept_gone)))
+    row_places, gone_places = np.sort(last[last < len(rows)]), np.sort(last[last >= len(rows)]) - len(rows)
+    return FeedRows(rows.take(pa.array(row_places)), gone.take(pa.array(gone_places)))
 
 
 def _sides(versions: Sequence[FeedRows]) -> tuple[list[pa.Table], list[pa.Table]]:

@@ -1,4 +1,4 @@
-"""Column names, once, and names as Spark SQL reads them."""
+"""Names of Kafka's columns in Spark, and quoting of names for Spark SQL."""
 
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ class KafkaColumn(StrEnum):
 
 
 def quoted(name: str) -> str:
-    """One identifier as Spark SQL reads it, whatever it holds."""
+    """Quote any identifier for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 

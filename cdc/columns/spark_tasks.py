@@ -1,4 +1,4 @@
-"""Work that Spark's tasks share out among them by number."""
+"""Numbered pieces of work, distributed over Spark's tasks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 NumbersTask = Callable[[Iterable[int]], Iterable[pa.RecordBatch]]
-"""What a task does for its numbers; it has to be one that can be sent there."""
+"""The work of a task for its numbers; it must be picklable."""
 
 
 def require_spark(spark: SparkSession | None) -> SparkSession:
@@ -19,8 +19,8 @@ def require_spark(spark: SparkSession | None) -> SparkSession:
 
 
 def run_in_tasks(spark: SparkSession, count: int, work: NumbersTask, schema: str | StructType) -> DataFrame:
-    """What `work` makes of the numbers below `count`, a task a number, as a frame of `schema`, made when it is read."""
-    # a range in as many partitions as it has numbers: hashed, some would have two and others none
+    """Run `work` for the numbers below `count`, one task each; returns a lazy frame of `schema`."""
+    # a range with one number in each partition: repartitioned by hash, some would have two and others none
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(partial(_run_numbers, work=work), schema)
 
 

@@ -1,4 +1,4 @@
-"""A table's rows at one moment, for whoever takes them in or compares them."""
+"""A copy of a table: its rows at one moment, to be loaded or compared."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from cdc.columns.names import quoted
 from cdc.core.table import Table
 
 RowsTask = Callable[[Iterator[pa.Table]], Iterable[pa.RecordBatch]]
-"""What a task of Spark makes of its rows of a copy, of which some are in memory at a time."""
+"""A Spark task over rows of a copy; it gets them in pieces, so few are in memory at a time."""
 
 
 class TableCopy(Protocol):
-    """A table's rows at one moment (its Arrow schema), in parts that Spark's tasks read each on their own."""
+    """A table's rows at one moment (in its Arrow schema), in parts; each Spark task reads its own."""
 
     def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
-        """What `task` makes of every part, as a frame of `schema` that is made when it is read.
+        """Run `task` on every part; returns a lazy frame of `schema`.
 
-        A task may be run again, by Spark, with the same rows.
+        Spark may run a task again with the same rows.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FrameCopy:
-    """A `Copy` of what Spark reads: a frame of the table's columns."""
+    """A `TableCopy` of a Spark frame with the table's columns."""
 
     frame: DataFrame
     table: Table
 
     def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
-        # mapInArrow asks for the columns by their names, and takes a dot in one for a field of another
+        # numbered names: mapInArrow looks columns up by name, and reads a dot as a field of a struct
         own = self.frame.select(*map(quoted, self.table.column_names))
         numbered = own.toDF(*(f"c{number}" for number in range(len(self.table.columns))))
         return numbered.mapInArrow(partial(_rename_columns, names=self.table.column_names, task=task), schema)

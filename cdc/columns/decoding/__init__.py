@@ -1,1 +1,1 @@
-"""Messages in, changes out: Debezium's envelope, read by the table's own columns."""
+"""Decodes messages of change topics: Debezium's envelope, by the table's own columns."""

@@ -1,7 +1,7 @@
-"""Every message but a tombstone becomes a change or a refusal with its reason.
+"""The decoder of one table: every message except a tombstone becomes a change or a refusal with its reason.
 
-The messages are decoded by types made for the table, all at once; only where that fails is the one message looked into
-that is to blame.
+It decodes all messages at once, by msgspec types made for the table. Only if that fails does it search the messages
+that cannot be decoded.
 """
 
 from collections.abc import Sequence
@@ -29,20 +29,20 @@ _NO_CHANGE = (msgspec.MsgspecError, UnicodeDecodeError, RefusedMessageError)
 
 
 class _Head(msgspec.Struct, gc=False):
-    """What tells where a message belongs, whatever else is wrong with it."""
+    """The transaction of a message whose other fields may not be valid."""
 
     source: Source
     transaction: Transaction | None = None
 
 
 class _Loose(msgspec.Struct, gc=False):
-    """A row of whatever columns."""
+    """A row with any columns."""
 
     after: dict[str, msgspec.Raw] | None = None
 
 
 class Decoder:
-    """Reads the messages of one table; `placeholder` is the connector's `unavailable.value.placeholder`."""
+    """Decodes the messages of one table; `placeholder` is the connector's `unavailable.value.placeholder`."""
 
     def __init__(self, table: Table, placeholder: str) -> None:
         self._table = table
@@ -52,18 +52,19 @@ class Decoder:
 
     def decode(self, messages: Messages) -> Decoded:
         """Decode messages of the table's topic."""
-        found, refused = self._parse(messages)
+        decoded, refused = self._parse(messages)
         while True:
             try:
-                changes = self._form.changes(found, messages)
+                changes = self._form.changes(decoded, messages)
             except CONVERSION_ERRORS as error:
-                unfit = self._find_unsupported(found, messages)
-                if not unfit:
+                # a whole column failed to convert: find its messages, and convert the others again
+                unsupported = self._find_unsupported(decoded, messages)
+                if not unsupported:
                     raise AssertionError(f"{self._table.name}: no message is to blame") from error
-                refused += unfit.values()
-                found = [message for message in found if message[0] not in unfit]
+                refused += unsupported.values()
+                decoded = [message for message in decoded if message[0] not in unsupported]
                 continue
-            return Decoded(changes, integers([message[0] for message in found]), tuple(refused))
+            return Decoded(changes, integers([message[0] for message in decoded]), tuple(refused))
 
     def _parse(self, messages: Messages) -> tuple[list[DecodedMessage], list[RefusedMessage]]:
         read = self._form.message
@@ -73,18 +74,18 @@ class Decoder:
             return self._one_by_one(messages)
 
     def _one_by_one(self, messages: Messages) -> tuple[list[DecodedMessage], list[RefusedMessage]]:
-        found, refused = [], []
+        decoded, refused = [], []
         for at, (key, value, old_key) in enumerate(zip(messages.key, messages.value, messages.old_key, strict=True)):
             try:
-                found.append(self._form.message(at, key, value, old_key))
+                decoded.append(self._form.message(at, key, value, old_key))
             except _NO_CHANGE as error:
                 refused.append(self._refusal(messages, at, self._explain(error, key, value)))
-        return found, refused
+        return decoded, refused
 
-    def _find_unsupported(self, found: Sequence[DecodedMessage], messages: Messages) -> dict[int, RefusedMessage]:
-        """The messages that hold a value which its column cannot have, by their place, each with its reason."""
+    def _find_unsupported(self, decoded: Sequence[DecodedMessage], messages: Messages) -> dict[int, RefusedMessage]:
+        """Find the messages with a value that its column cannot hold: place → refused message."""
         refused = {}
-        for message in found:
+        for message in decoded:
             try:
                 self._form.check(message)
             except RefusedMessageError as error:
@@ -92,15 +93,15 @@ class Decoder:
         return refused
 
     def _explain(self, error: Exception, key: bytes | None, value: bytes) -> str:
-        """Half a sentence, without values of the message."""
+        """Explain a failure as half a sentence, without values of the message: they are a user's data."""
         if isinstance(error, RefusedMessageError):
             return str(error)
-        for what, sent, own in (
+        for subject, sent, own in (
             ("its columns", _read_names(value, _Loose, "after"), self._table.column_names),
             ("its key columns", _read_names(key, dict[str, msgspec.Raw]), self._table.key),
         ):
-            if sent is not None and own and (told := _describe_difference(what, sent, own)):
-                return told
+            if sent is not None and own and (difference := _describe_difference(subject, sent, own)):
+                return difference
         return f"no change event: {error}"
 
     def _refusal(self, messages: Messages, at: int, reason: str) -> RefusedMessage:
@@ -108,7 +109,7 @@ class Decoder:
         return messages.refuse(at, refusal, *self._place(messages.value[at]))
 
     def _place(self, value: bytes) -> tuple[int | None, int | None]:
-        """The transaction that it belongs to, and where in there, as far as that can be read."""
+        """Read the message's transaction and its number in it; None if that fails."""
         try:
             head = self._head(value)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -117,16 +118,16 @@ class Decoder:
 
 
 def _read_names(text: bytes | None, shape: Any, field: str = "") -> list[str] | None:
-    """The names in a JSON object, or in its `field`; None where there is no such thing."""
+    """Read the names in a JSON object, or in its `field`; None if there is no such object."""
     try:
-        found = msgspec.json.decode(text or b"null", type=shape)
+        document = msgspec.json.decode(text or b"null", type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    found = getattr(found, field) if field else found
-    return None if found is None else list(found)
+    names = getattr(document, field) if field else document
+    return None if names is None else list(names)
 
 
-def _describe_difference(what: str, sent: Sequence[str], own: Sequence[str]) -> str | None:
-    """How the names that were sent differ from the table's own, if they do."""
-    came, went = (", ".join(name for name in a if name not in b) for a, b in ((sent, own), (own, sent)))
-    return f"{what} have changed: more [{came}], less [{went}]" if came or went else None
+def _describe_difference(subject: str, sent: Sequence[str], own: Sequence[str]) -> str | None:
+    """Describe the difference between the sent names and the table's own; None if there is none."""
+    added, removed = (", ".join(name for name in a if name not in b) for a, b in ((sent, own), (own, sent)))
+    return f"{subject} have changed: more [{added}], less [{removed}]" if added or removed else None

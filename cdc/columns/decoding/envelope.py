@@ -1,4 +1,4 @@
-"""What all of Debezium's messages have, and what a decoded one is."""
+"""Debezium's envelope, and the type of a decoded message."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -14,43 +14,46 @@ from cdc.columns.rows.key_fingerprints import KeyBits, empty_keys
 
 OPS: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
 CONVERSION_ERRORS: Final = (ValueError, OverflowError, TypeError, pa.ArrowException)
-"""What a conversion raises for a value that its column cannot hold."""
+"""The exceptions of a conversion for a value that its column cannot hold."""
 
 DecodedMessage = tuple[int, Any, Any, Any]
-"""A decoded message: its place among the messages, its envelope, its key, and the key that its row had before."""
+"""A decoded message: its place among the messages, its envelope, its key, and the row's old key.
+
+A plain tuple, not a NamedTuple: there is one for every change, and a plain one is built faster.
+"""
 
 
 class Source(msgspec.Struct, gc=False):
-    """Where a change comes from."""
+    """The `source` block: of it only the transaction's id."""
 
     txId: int
 
 
 class Transaction(msgspec.Struct, gc=False):
-    """Its place in the transaction."""
+    """The `transaction` block: the change's number in it."""
 
     total_order: int
 
 
 class RefusedMessageError(Exception):
-    """This message is no change, for this reason."""
+    """The message is no change; the text is the reason."""
 
 
 class MessageForm(Protocol):
-    """How the messages of a table with a key, or of one without, are read."""
+    """Reads the messages of a table with a key (`KeyedForm`) or without one (`KeylessForm`)."""
 
     def message(self, at: int, key: bytes | None, value: bytes, old_key: bytes | None) -> DecodedMessage:
-        """One message, decoded; raises Refused, and what msgspec raises, for what is no change."""
+        """Decode one message; raises RefusedMessageError, or an error of msgspec, if it is no change."""
 
     def changes(self, found: Sequence[DecodedMessage], messages: Messages) -> Changes:
-        """Decoded messages as columns; raises one of UNFIT when some value is not its column's."""
+        """Convert decoded messages to columns; raises one of CONVERSION_ERRORS if a column cannot hold a value."""
 
     def check(self, message: DecodedMessage) -> None:
-        """Raises Refused when this message is to blame for that."""
+        """Raise RefusedMessageError if this message has such a value."""
 
 
 def envelope_decoder(rows: Sequence[tuple[str, Any]]) -> Callable[[bytes], Any]:
-    """What decodes an envelope with rows of these types, each of which may be missing."""
+    """Make the decoder of an envelope with rows of these types, each of which may be missing."""
     own: list[tuple[str, Any, Any]] = [(name, row | None, None) for name, row in rows]
     fields: list[Any] = [("op", str), ("source", Source), ("transaction", Transaction), *own]
     return msgspec.json.Decoder(msgspec.defstruct("Envelope", fields, gc=False)).decode
@@ -69,7 +72,7 @@ def integers(values: Sequence[int]) -> Integers:
 
 
 def values_of(structs: Sequence[Any], field: str) -> list[Any]:
-    """A field of every struct; None where there is no struct."""
+    """Read a field of every struct; None if the struct is None."""
     get: Callable[[Any], Any] = attrgetter(field)
     if None in structs:
         return [None if struct is None else get(struct) for struct in structs]

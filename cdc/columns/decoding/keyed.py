@@ -1,4 +1,4 @@
-"""Messages of a table with a key: a row is what its key says, and an update names the new row only."""
+"""Messages of a table with a key: the key identifies the row, and an update has only the new row."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ class KeyedForm:
         return at, envelope, self._key_without_row(envelope, key), None
 
     def _key_without_row(self, envelope: Any, key: bytes | None) -> Any:
-        """The key of a delete, None of a TRUNCATE; raises Refused for what should have a row."""
+        """Read the key of a delete, None for a TRUNCATE; raises RefusedMessageError for other operations."""
         if envelope.op not in OPS:
             raise RefusedMessageError(f"unknown operation {envelope.op[:20]!r}")
         if envelope.op in "cu" and envelope.after is None:
@@ -96,17 +96,17 @@ class KeyedForm:
         return pa.table(arrays, names=[column.name for column in columns])
 
     def _bits(self, columns: pa.Table, there: Mask) -> KeyBits:
-        """The keys' bits; zeros where there is no key."""
+        """Compute the keys' bits; zeros without a key."""
         if there.all():
             return key_bits(self._table.key_columns, columns.columns)
-        found = key_bits(self._table.key_columns, columns.filter(pa.array(there)).columns)
+        own = key_bits(self._table.key_columns, columns.filter(pa.array(there)).columns)
         bits = zero_bits(len(there))
-        bits.high[there], bits.low[there] = found.high, found.low
+        bits.high[there], bits.low[there] = own.high, own.low
         return bits
 
 
 def _same_key(keys: pa.Table, rows: pa.Table, after: Sequence[Any]) -> None:
-    """Raise ValueError unless the key of every row is that of its message."""
+    """Raise ValueError unless every row has the key of its message."""
     if None not in after and all(keys[name].equals(rows[name]) for name in keys.column_names):
         return
     has_row = pa.array([row is not None for row in after], pa.bool_())
@@ -117,5 +117,5 @@ def _same_key(keys: pa.Table, rows: pa.Table, after: Sequence[Any]) -> None:
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    # NaN, which may be a key, equals nothing but as text
+    # NaN may be a key, and equals itself only as text
     return column.cast(pa.string()) if pa.types.is_floating(column.type) else column

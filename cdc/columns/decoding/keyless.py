@@ -1,4 +1,4 @@
-"""Messages of a table without a key: what comes and what goes are whole rows (replica identity FULL)."""
+"""Messages of a table without a key: old and new rows are whole (replica identity FULL)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -23,7 +23,7 @@ from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.rows.row_fingerprints import row_bits
 
 _ROWS: Final = {"c": (True, False), "u": (True, True), "d": (False, True), "t": (False, False)}
-"""By operation: whether a row comes, and whether one goes."""
+"""Operation → whether the message has a new row, and an old row."""
 
 
 class KeylessForm:
@@ -40,9 +40,9 @@ class KeylessForm:
         if envelope.op not in _ROWS:
             raise RefusedMessageError(f"unknown operation {envelope.op[:20]!r}")
         comes, goes = _ROWS[envelope.op]
-        for what, row, expected in (("row", envelope.after, comes), ("old row", envelope.before, goes)):
+        for name, row, expected in (("row", envelope.after, comes), ("old row", envelope.before, goes)):
             if (row is not None) != expected:
-                raise RefusedMessageError(f"no {what}" if expected else f"{what} where none may be")
+                raise RefusedMessageError(f"no {name}" if expected else f"{name} where none may be")
         return at, envelope, None, None
 
     def changes(self, found: Sequence[DecodedMessage], messages: Messages) -> Changes:
@@ -71,9 +71,9 @@ class KeylessForm:
         self._rows.check("old column", self._table.columns, envelope.before, unsent=False)
 
     def _bits(self, rows: pa.Table, there: Mask) -> KeyBits:
-        """The bits of the rows that are there; zeros for the others."""
-        bits, found = zero_bits(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
-        bits.high[there], bits.low[there] = found.high, found.low
+        """Compute the rows' bits; zeros for missing rows."""
+        bits, own = zero_bits(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
+        bits.high[there], bits.low[there] = own.high, own.low
         return bits
 
 

@@ -1,4 +1,4 @@
-"""A table's rows in messages: the type that they are decoded to, and the columns that they become."""
+"""The rows of one table in messages: their msgspec type, and their conversion to columns."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -20,23 +20,23 @@ _OUT_OF_LINE: Final = frozenset(
 
 
 def toastable(column: Column) -> bool:
-    """Has it values of variable width? Only they can be stored out of line (Postgres manual, "TOAST")."""
+    """Can Postgres store its values out of line? Only values of variable width (Postgres manual, "TOAST")."""
     return column.array or column.kind in _OUT_OF_LINE or column.type == NUMERIC
 
 
 class RowDecoder:
-    """Reads rows of one table; `placeholder` stands for a value that was not sent."""
+    """Decodes rows of one table; `placeholder` is Debezium's for an unsent value."""
 
     def __init__(self, table: Table, placeholder: str) -> None:
         self.table = table
         self._placeholder = placeholder
-        # columns have any names, fields of a type have not
+        # a column may have any name, a field must be an identifier
         self._fields = {name: f"c{number}" for number, name in enumerate(table.column_names)}
 
     def struct(self, name: str, columns: Sequence[Column]) -> Any:
-        """A type with exactly these columns: one that is missing, and one that is new, is an error.
+        """Make a msgspec type with exactly these columns: a missing or a further column is an error.
 
-        A column that came while the table was followed may be missing in what is older.
+        A column that was added while the table was followed may be missing: older messages do not have it.
         """
         own: list[Any] = [
             (self._fields[column.name], debezium_type(column).sent_as | None, *([None] if column.added else []))
@@ -46,8 +46,10 @@ class RowDecoder:
         return msgspec.defstruct(name, own, rename=renamed, kw_only=True, forbid_unknown_fields=True, gc=False)
 
     def columns(self, rows: Sequence[Any]) -> tuple[pa.Table, dict[str, Mask]]:
-        """The table's columns of rows, null where there is no row; and for columns of which some value was not sent,
-        where."""
+        """Convert rows to the table's columns, null if a row is None.
+
+        Also returns the masks of unsent values: column name → mask, for columns with such values only.
+        """
         unsent: dict[str, Mask] = {}
         arrays = []
         for column in self.table.columns:
@@ -66,29 +68,29 @@ class RowDecoder:
     def is_unsent(self, value: Any) -> bool:
         return value in (self._placeholder, self._placeholder.encode())
 
-    def check(self, what: str, columns: Sequence[Column], struct: Any, *, nulls: bool = True, unsent: bool) -> None:
-        """Raises Refused for the first column whose value in this struct is not its own.
+    def check(self, subject: str, columns: Sequence[Column], struct: Any, *, nulls: bool = True, unsent: bool) -> None:
+        """Raise RefusedMessageError for the first column that cannot hold its value in this struct.
 
-        `unsent`: whether values may not have been sent. Says nothing of the value.
+        `nulls`, `unsent`: are null and unsent values allowed? The error does not quote the value.
         """
         for column in columns if struct is not None else ():
             value = self.value(struct, column.name)
             if (value is None and nulls) or (self.is_unsent(value) and unsent):
                 continue
-            self._check(f"{what} {column.name}", column, value)
+            self._check(f"{subject} {column.name}", column, value)
 
-    def _check(self, what: str, column: Column, value: Any) -> None:
+    def _check(self, subject: str, column: Column, value: Any) -> None:
         if self.is_unsent(value):
-            raise RefusedMessageError(f"{what}: its value was not sent")
+            raise RefusedMessageError(f"{subject}: its value was not sent")
         if value is None:
-            raise RefusedMessageError(f"{what}: no {column.kind}")
+            raise RefusedMessageError(f"{subject}: no {column.kind}")
         try:
             debezium_type(column).to_arrow([value], column)
         except UnsupportedValueError as unfit:
             choice = " unless it is followed as text (source.column_types)" if may_be_text(column) else ""
-            raise RefusedMessageError(f"{what} holds {unfit}, which followers cannot hold{choice}") from unfit
+            raise RefusedMessageError(f"{subject} holds {unfit}, which followers cannot hold{choice}") from unfit
         except CONVERSION_ERRORS as error:
-            raise RefusedMessageError(f"{what}: no {column.kind}") from error
+            raise RefusedMessageError(f"{subject}: no {column.kind}") from error
 
     def _without_placeholder(self, column: Column, values: list[Any], unsent: dict[str, Mask]) -> list[Any]:
         sent_as_bytes = column.kind is Kind.BYTES and not column.array

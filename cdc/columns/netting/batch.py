@@ -1,4 +1,4 @@
-"""A batch as the lake takes it in: whole transactions, and the changes of every table that they touch."""
+"""A batch for the lake: whole transactions, and the changes of every table that they touch."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ from cdc.core.table import Table, TableName
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """Rows that are in a file of the table's folder already: its path there, what is known of it, the rows' keys.
+    """A file in the table's folder that already has rows of the batch.
 
-    `size` is in bytes, `statistics` JSON as the table's log has it; `keys` are in the order of the rows, `existed` says
-    which of them had a row before.
+    `path`: relative to the folder. `size`: in bytes. `statistics`: JSON as in the table's log. `keys`: in the order of
+    the rows; `existed`: which of them had a row before.
     """
 
     path: str
@@ -34,10 +34,7 @@ class WrittenRows:
 
 @dataclass(frozen=True, slots=True)
 class TableEffect:
-    """What a batch does to a table: rows that are written already, and the net effect that is still to be written.
-
-    No key is in both.
-    """
+    """The effect of a batch on a table: `written` rows are in files already, `net` is not; no key is in both."""
 
     net: NetChanges
     written: Sequence[WrittenRows] = ()
@@ -48,7 +45,7 @@ class TableEffect:
 
 
 class ChangeBatch(Protocol):
-    """Whole transactions in commit order, and what they do to each table."""
+    """Whole transactions in commit order, and their effect on each table."""
 
     @property
     def ends(self) -> Ends:
@@ -56,21 +53,23 @@ class ChangeBatch(Protocol):
 
     @property
     def tables(self) -> Collection[TableName]:
-        """The tables that the transactions touch, of those that are followed."""
+        """The followed tables that the transactions touch."""
 
     def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
-        """The table's messages that are not applied, of transactions whose END is behind the offset `after`: those that
-        are no changes, and those that wait behind them, or because their keys are `held`."""
+        """Find the table's messages that become dead letters, of transactions whose END is above the offset `after`.
+
+        These are messages that cannot be decoded, and messages whose key is blocked by one of these or in `held`.
+        """
 
     def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
-        """The effect on a table of all others."""
+        """The effect of all other messages on the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """One table's part of a batch: changes of the batch's transactions, their ENDs' offsets, and what is no change.
+    """One table's part of a batch: changes, the offset of each change's END, and refused messages.
 
-    `messages` and `at`: what they were read from, and the place of each change in there.
+    `messages`: the messages that the changes were decoded from; `at`: the place of each change in them.
     """
 
     changes: Changes
@@ -80,30 +79,30 @@ class TableChanges:
     at: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def later(self, after: int, ends: Ends) -> "TableChanges":
-        """Those of transactions whose END is behind an offset."""
+        """Select the changes of transactions whose END is above the offset `after`."""
         late = self.ranks > after
-        kept = np.flatnonzero(late)
-        changes = self.changes if late.all() else self.changes.take(kept)
-        at = self.at[kept] if self.messages is not None else self.at
-        return TableChanges(changes, self.ranks[kept], self._select_refused(after, ends), self.messages, at)
+        places = np.flatnonzero(late)
+        changes = self.changes if late.all() else self.changes.take(places)
+        at = self.at[places] if self.messages is not None else self.at
+        return TableChanges(changes, self.ranks[places], self._select_refused(after, ends), self.messages, at)
 
     def _select_refused(self, after: int, ends: Ends) -> Sequence[RefusedMessage]:
-        # what is older than a copy may have had any columns
+        # older messages are in the copy already, and may have had other columns
         ranks = Ranks.of(ends) if self.refused else None
-        return [each for each in self.refused if ranks and ranks.is_behind(each.tx_id, after)]
+        return [message for message in self.refused if ranks and ranks.is_behind(message.tx_id, after)]
 
     def without(self, held: BlockedKeys) -> "TableChanges":
-        """Those that need not wait; what waits is with the refused."""
+        """Move the changes of blocked keys to the refused messages."""
         if self.messages is None or not (held or self.refused):
             return self
-        found = split_blocked(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
-        ranks = self.ranks[np.isin(self.at, found.at)]
-        return TableChanges(found.changes, ranks, found.refused, self.messages, found.at)
+        decoded = split_blocked(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
+        ranks = self.ranks[np.isin(self.at, decoded.at)]
+        return TableChanges(decoded.changes, ranks, decoded.refused, self.messages, decoded.at)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """A `ChangeBatch` whose changes are here, each table's with the place of its transaction."""
+    """A `ChangeBatch` in memory."""
 
     ends: Ends
     changes: Mapping[TableName, TableChanges]
@@ -125,9 +124,9 @@ class DecodedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Which transactions belong to a batch, and where: their ids in ascending order, and the offsets of their ENDs.
+    """The transactions of a batch: their ids in ascending order, and the offset of each one's END.
 
-    By `source.txId`: Debezium's `transaction.id` is another one with every event of a transaction.
+    The id is `source.txId`: Debezium's `transaction.id` differs in every event of a transaction.
     """
 
     tx_ids: Integers
@@ -139,17 +138,17 @@ class Ranks:
         return cls(ends.tx_id[order], ends.offset[order])
 
     def is_behind(self, tx_id: int | None, offset: int) -> bool:
-        """Has this transaction its END behind an offset? One that is not known may have."""
+        """Is this transaction's END above `offset`? True for an unknown transaction (None)."""
         return tx_id is None or self.place(tx_id) > offset
 
     def place(self, tx_id: int | None) -> int:
-        """The offset of a transaction's END, -1 for one that is not in the batch."""
+        """The offset of a transaction's END; -1 if it is not in the batch."""
         return -1 if tx_id is None else int(self.places(np.array([tx_id]))[0])
 
     def places(self, tx_ids: Integers) -> Integers:
-        """The offset of each transaction's END, -1 for one that is not in the batch."""
+        """The offset of each transaction's END; -1 if it is not in the batch."""
         if not len(self.tx_ids):
             return np.full(len(tx_ids), -1)
-        # an id above all of them is compared with the last one, and differs
+        # searchsorted returns the length for an id above all: compare it with the last one, from which it differs
         at = np.minimum(np.searchsorted(self.tx_ids, tx_ids), len(self.tx_ids) - 1)
         return np.where(self.tx_ids[at] == tx_ids, self.offsets[at], -1)

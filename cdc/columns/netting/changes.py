@@ -1,4 +1,4 @@
-"""Changes of one table as columns: what decoding gives and folding takes."""
+"""Changes of one table as columns: the output of decoding, and the input of netting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ from cdc.core.refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of a change topic, tombstones left out; in order within each partition.
+    """Messages of a change topic without tombstones; in order within each partition.
 
-    As they were read, value by value: what decodes them wants Python's bytes. `old_key` is the header of a create that
-    a changed key caused; `moves_on` is true for the delete that it caused before.
+    Keys and values are Python bytes, since msgspec decodes them one by one. An update of a key is a delete and a create
+    (Debezium): `old_key` is a header of the create, `moves_on` is true for the delete.
     """
 
     topic: str
@@ -40,13 +40,13 @@ class Messages:
         return Messages(self.topic, self.partition[at], self.offset[at], *texts, self.moves_on[at])
 
     def refuse(self, at: int, refusal: Refusal, tx_id: int | None, total_order: int | None) -> "RefusedMessage":
-        """The message at a place as one that is not applied."""
+        """Make a refused message of the message at place `at`."""
         texts = (self.key[at], self.value[at], self.old_key[at])
         return RefusedMessage(refusal, *texts, bool(self.moves_on[at]), tx_id, total_order)
 
 
 class Op(IntEnum):
-    """What a change did, by Debezium's letter."""
+    """The operation of a change, as Debezium's letter."""
 
     CREATE = ord("c")
     UPDATE = ord("u")
@@ -56,15 +56,30 @@ class Op(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of one table, in any order; all columns are of one length.
+    """Changes of one table, in any order; all columns have the same length.
 
-    `tx_id`, `total_order`: which transaction, and where in it. `op`: an `Op`. `keys` and `key_columns`: the key as bits
-    and as typed columns (meaningless and null for a TRUNCATE). `rows`: the table's columns, null for a DELETE or a
-    TRUNCATE. `unsent`: for columns of which some value was not sent, where. `former` and `has_former`: the key that a
-    CREATE's row had before. `moves_on`: a DELETE whose row goes on under another key.
+    | column | content |
+    |---|---|
+    | `tx_id`, `total_order` | the transaction, and the change's number in it |
+    | `op` | an `Op` |
+    | `keys`, `key_columns` | the key as bits and as typed columns; meaningless and null for a TRUNCATE |
+    | `rows` | the table's columns; null for a DELETE or a TRUNCATE |
+    | `unsent` | column name → in which rows its value was not sent; only columns with such rows |
+    | `former`, `has_former` | the old key of a CREATE that an update of the key caused |
+    | `moves_on` | a DELETE that an update of the key caused |
 
-    Of a table without a key, `keys` are the bits of the row that comes, `former` those of the row that goes, which
-    `key_columns` hold, all of its columns (`cdc.columns.rows.row_fingerprints`).
+    An insert of key 1, an update of it to key 2 that leaves the TOAST column `text` out, and a delete of key 2:
+
+        op       keys  rows             unsent[text]  former  moves_on
+        CREATE   1     (1, "long ...")  false         -       false
+        DELETE   1     null             false         -       true
+        CREATE   2     (2, null)        true          1       false
+        DELETE   2     null             false         -       false
+
+    `fold` nets these to nothing, since key 2 ends without a row and neither key had one before.
+
+    In a table without a key, `keys` are the bits of the new row, and `former` those of the old row, whose columns are
+    in `key_columns` (`cdc.columns.rows.row_fingerprints`).
     """
 
     tx_id: Integers
@@ -82,7 +97,7 @@ class Changes:
         return len(self.tx_id)
 
     def take(self, at: npt.NDArray[Any]) -> "Changes":
-        """The changes at these places, in their order."""
+        """Select the changes at these places, in their order."""
         return Changes(
             self.tx_id[at],
             self.total_order[at],
@@ -97,14 +112,14 @@ class Changes:
         )
 
     def distinct(self) -> int:
-        """How many different changes there are: redelivered ones count once."""
+        """Count the different changes: redelivered ones count once."""
         order = np.lexsort((self.total_order, self.tx_id))
         again = (np.diff(self.tx_id[order]) == 0) & (np.diff(self.total_order[order]) == 0)
         return len(order) - int(again.sum())
 
     @classmethod
     def concat(cls, parts: "Sequence[Changes]") -> "Changes":
-        """Changes of one table, one behind the other; there is at least one part."""
+        """Concatenate changes of one table; there is at least one part."""
         names = dict.fromkeys(name for part in parts for name in part.unsent)
         return cls(
             np.concatenate([part.tx_id for part in parts]),
@@ -113,7 +128,7 @@ class Changes:
             concat_keys([part.keys for part in parts]),
             pa.concat_tables([part.key_columns for part in parts]),
             pa.concat_tables([part.rows for part in parts]),
-            # a part that has sent this column everywhere has no mask of it: false, once a change
+            # a part without unsent values of this column has no mask: false for all its changes
             {name: np.concatenate([part.unsent.get(name, part.moves_on & False) for part in parts]) for name in names},
             concat_keys([part.former for part in parts]),
             np.concatenate([part.has_former for part in parts]),
@@ -123,8 +138,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
-    """A message that is not applied, with its bytes, the headers of a changed key, and where they could be read its
-    transaction and its place in there."""
+    """A message that is not applied: its bytes, the headers of a key update, and its transaction.
+
+    `tx_id` and `total_order` are None if they could not be decoded.
+    """
 
     refusal: Refusal
     key: bytes | None
@@ -136,13 +153,13 @@ class RefusedMessage:
 
     @property
     def waits(self) -> bool:
-        """Could it be read, and waits for another?"""
+        """Is the message valid, and waits for another one of its key?"""
         return self.refusal.waits
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Messages of one table, read: `changes`, the place in the messages of each, and what could not be read."""
+    """Decoded messages of one table: `changes`, the place `at` of each in the messages, and the refused messages."""
 
     changes: Changes
     at: Integers

@@ -1,11 +1,11 @@
-"""A batch of one table's changes in, its net effect a key out.
+"""Nets a batch of one table's changes: the last state of every key.
 
-Log compaction does the same to a topic (*Designing Data-Intensive Applications*, ch. 11): of many values of a key, the
-last. What it cannot do is here: values that were not sent, rows whose key changed, and TRUNCATE. `cdc.core.model` says
-what the effect has to be.
+Log compaction does the same for a topic (*Designing Data-Intensive Applications*, ch. 11): it keeps the last value of a
+key. Three cases are beyond it: unsent values, rows whose key changed, and TRUNCATE. `cdc.core.model` defines the
+result.
 
-A key's changes fall into lives, each beginning with a create. Only the last life of a key counts; an older one matters
-when its row went on under another key without its unsent values.
+The changes of a key form lives; each life begins with a create. Only the last life of a key counts. An older one
+matters only if its row moved to another key, and that key's changes did not send all values.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,23 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class NetChanges:
-    """What a batch does to a table.
+    """The net effect of a batch on a table.
 
-    When `truncated`, every row from before the batch is gone first. `rows` are those that keys end with, whole but for
-    the values that `unsent` marks, column by column: these are the values of the row that `base` had before the batch
-    (null where `has_base` is false: there was none). `existed`: the key had a row before the batch. `gone` are keys
-    that had a row and end without one.
+    | column | content |
+    |---|---|
+    | `truncated` | delete all rows from before the batch first |
+    | `keys`, `rows` | keys with a row after the batch, and that row |
+    | `existed` | had the key a row before the batch? |
+    | `unsent` | column name → in which rows the value is missing: take it from the row of `base` before the batch |
+    | `base`, `has_base` | the key of that row; null values if there is none |
+    | `gone`, `gone_columns` | keys that had a row before the batch and have none after it |
+
+    Example: key 1 exists with (1, "a", "long"); the batch updates it to (1, "b", unsent), inserts key 2 and deletes the
+    existing key 3:
+
+        keys  rows            existed  unsent[text]  base        gone
+        1     (1, "b", null)  true     true          1           3
+        2     (2, "c", "x")   false    false         -
     """
 
     truncated: bool
@@ -50,20 +61,20 @@ class NetChanges:
 
     @property
     def incomplete(self) -> Mask:
-        """Which rows lack a value."""
-        lacking = np.zeros(len(self.keys), np.bool_)
+        """Which rows have an unsent value."""
+        incomplete = np.zeros(len(self.keys), np.bool_)
         for mask in self.unsent.values():
-            lacking |= mask
-        return lacking
+            incomplete |= mask
+        return incomplete
 
     def borrows(self) -> bool:
-        """Does some row take values from another key's row?"""
+        """Does any row take unsent values from another key's row?"""
         elsewhere = (self.base.high != self.keys.high) | (self.base.low != self.keys.low)
         return bool((self.incomplete & self.has_base & elsewhere).any())
 
     def only(self, rows: Mask, *, gone: bool) -> "NetChanges":
-        """Some of the rows, with or without what is gone."""
-        kept = slice(None) if gone else slice(0)
+        """Select some of the rows, with or without the deleted keys."""
+        gone_slice = slice(None) if gone else slice(0)
         at = np.flatnonzero(rows)
         return NetChanges(
             self.truncated,
@@ -73,13 +84,13 @@ class NetChanges:
             {name: mask[at] for name, mask in self.unsent.items() if mask[at].any()},
             self.base.take(at),
             self.has_base[at],
-            KeyBits(self.gone.high[kept], self.gone.low[kept]),
+            KeyBits(self.gone.high[gone_slice], self.gone.low[gone_slice]),
             self.gone_columns if gone else self.gone_columns.slice(0, 0),
         )
 
     @classmethod
     def concat(cls, parts: "Sequence[NetChanges]") -> "NetChanges":
-        """Effects on different keys as one; there is at least one, and none is of a TRUNCATE."""
+        """Concatenate effects on different keys; there is at least one, and none is of a TRUNCATE."""
         names = dict.fromkeys(name for part in parts for name in part.unsent)
         return cls(
             False,
@@ -95,41 +106,44 @@ class NetChanges:
 
 
 def empty_net(table: Table) -> NetChanges:
-    """The effect of no changes."""
+    """Make the effect of no changes."""
     schema, keys, mask = arrow_schema(table), empty_keys(), np.empty(0, np.bool_)
     key_columns = pa.schema([schema.field(name) for name in table.key]).empty_table()
     return NetChanges(False, keys, schema.empty_table(), mask, {}, keys, mask, keys, key_columns)
 
 
 def fold(changes: Changes, ranks: Integers) -> NetChanges:
-    """Fold one table's changes, of whole transactions whose ENDs are at the offsets `ranks`, a rank a change.
+    """Net one table's changes of whole transactions; `ranks` has the offset of each change's END.
 
-    The changes may come in any order, and redelivered ones more than once.
+    The changes may be in any order, and redelivered ones may be there several times.
     """
     ordered, truncated = sort_changes(changes, ranks)
     lives = _group_by_key(changes, ranks, ordered)
     final = lives.last_of_keys()
     ended = lives.op[final] == Op.DELETE
-    # Postgres creates no key that it has: one that does not begin with a create had a row before the batch
+    # Postgres never creates an existing key: a key whose changes do not begin with a create had a row before the batch
     existed = lives.op[lives.first_of_key[final]] != Op.CREATE
     stay, gone = final[~ended], final[ended & existed]
-    found = _trace_unsent(changes, lives, stay)
+    sources = _trace_unsent(changes, lives, stay)
     return NetChanges(
         truncated,
         lives.keys.take(stay),
-        _rows(changes, lives, stay, found.sent),
+        _rows(changes, lives, stay, sources.sent),
         existed[~ended] & (not truncated),
-        {name: places == NOWHERE for name, places in found.sent.items() if (places == NOWHERE).any()},
-        found.base,
-        found.has_base & (not truncated),
+        {name: places == NOWHERE for name, places in sources.sent.items() if (places == NOWHERE).any()},
+        sources.base,
+        sources.has_base & (not truncated),
         lives.keys.take(gone),
         changes.key_columns.take(lives.change[gone]),
     )
 
 
 def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
-    """The changes that count, in their total order: each once, and none from before the last TRUNCATE."""
-    # lexsort goes by its last column first
+    """Sort changes into their total order, without redeliveries and without those before the last TRUNCATE.
+
+    Returns their places, and whether there was a TRUNCATE.
+    """
+    # lexsort sorts by its last column first
     order = np.lexsort((changes.total_order, ranks))
     again = np.zeros(len(order), np.bool_)
     again[1:] = (np.diff(ranks[order]) == 0) & (np.diff(changes.total_order[order]) == 0)
@@ -140,11 +154,10 @@ def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Lives:
-    """The changes gathered by key, and in order within each key; every column is by the places of this gathering.
+    """The changes sorted by key, and in total order within each key.
 
-    `change` leads to the change. `first_of_key`, `first_of_life`: the place where the key, and the life, begins.
-    `before`: the place of the change just before it in the total order, where that is the very one before it in the
-    same transaction.
+    `change`: the index of the change. `first_of_key`, `first_of_life`: the place (in this sorting) where the key or the
+    life begins. `before`: the place of the directly preceding change of the same transaction, or NOWHERE.
     """
 
     change: Integers
@@ -155,25 +168,25 @@ class _Lives:
     before: Integers
 
     def last_of_keys(self) -> Integers:
-        """The place of every key's last change."""
+        """Find the place of every key's last change."""
         if not len(self.change):
             return self.change
         return np.flatnonzero(np.append(self.first_of_key[1:] != self.first_of_key[:-1], True))
 
     def last_sent(self, unsent: Mask, at: Integers) -> Integers:
-        """For changes at these places: the last change of the same life, up to them, that sent a value."""
+        """For the changes at these places, find the last change of the same life, up to them, that sent a value."""
         if not len(self.change):
             return at
-        # a DELETE's columns are null without having been sent as nulls: it is passed over
+        # a DELETE has null columns that were never sent as nulls: skip it
         sent = ~unsent[self.change] & (self.op != Op.DELETE)
-        found = np.maximum.accumulate(np.where(sent, np.arange(len(sent)), NOWHERE))[at]
-        # the running maximum goes on over the borders of keys and lives: what is from before this life is not its own
-        return np.where(found >= self.first_of_life[at], found, NOWHERE)
+        last = np.maximum.accumulate(np.where(sent, np.arange(len(sent)), NOWHERE))[at]
+        # the running maximum crosses the borders of keys and lives: drop places before this life
+        return np.where(last >= self.first_of_life[at], last, NOWHERE)
 
 
 def _group_by_key(changes: Changes, ranks: Integers, ordered: Integers) -> _Lives:
     keys = changes.keys.take(ordered)
-    # a stable order: within a key, changes stay in the total order that `ordered` has
+    # the sort is stable: within a key, changes keep the total order of `ordered`
     turns = keys.order()
     places, keys, change = np.arange(len(turns)), keys.take(turns), ordered[turns]
     op = changes.op[change]
@@ -195,14 +208,14 @@ def _last_true(mask: Mask, places: Integers) -> Integers:
 def _places_before(changes: Changes, ranks: Integers, ordered: Integers, turns: Integers) -> Integers:
     if not len(turns):
         return turns
-    # the change before is often another key's: it is looked for in the total order, not in the gathering
+    # the preceding change often has another key: search the total order, not the sorting by key
     place_at = np.empty(len(turns), np.int64)
     place_at[turns] = np.arange(len(turns))
     rank, place_in = ranks[ordered], changes.total_order[ordered]
     follows = np.zeros(len(turns), np.bool_)
-    # the delete and the create of a changed key are neighbours, unless another task has the delete's partition
+    # the delete and the create of a key update are neighbours, unless another task has the delete's partition
     follows[1:] = (np.diff(rank) == 0) & (np.diff(place_in) == 1)
-    # roll puts the last place in front, where nothing follows
+    # roll moves the last place to the front, where `follows` is false
     before = np.where(follows, np.roll(place_at, 1), NOWHERE)
     found: Integers = before[turns]
     return found
@@ -210,7 +223,7 @@ def _places_before(changes: Changes, ranks: Integers, ordered: Integers, turns: 
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """Where the unsent columns of rows come from: places of changes, NOWHERE for what only `base`'s old row has."""
+    """The sources of unsent values: column → place of the change that sent it; NOWHERE if only `base`'s row has it."""
 
     sent: dict[str, Integers]
     base: KeyBits
@@ -218,52 +231,55 @@ class _Sources:
 
 
 def _trace_unsent(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
-    """Trace the unsent values of rows (places of their last changes) back: through their life, and where that began
-    with a changed key, on through the life under the former key."""
-    found = _Sources(
+    """Find the sources of the rows' unsent values (`rows`: places of their last changes).
+
+    A value is searched in the row's life; if that began with a key update, also in the life under the old key.
+    """
+    sources = _Sources(
         {name: lives.last_sent(unsent, rows) for name, unsent in changes.unsent.items()},
         KeyBits(np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)),
         np.zeros(len(rows), np.bool_),
     )
     at = rows.copy()
-    waiting = _find_incomplete(found, np.arange(len(rows)))
-    # ends, since each turn leads to a delete from before the life that it comes from
-    while len(waiting):
-        at[waiting] = _one_life_back(changes, lives, at[waiting], waiting, found)
-        waiting = waiting[at[waiting] != NOWHERE]
-        for name, places in found.sent.items():
-            # only columns without a value so far: what a later life has sent is the newer one
-            open_ones = waiting[places[waiting] == NOWHERE]
-            places[open_ones] = lives.last_sent(changes.unsent[name], at[open_ones])
-        waiting = _find_incomplete(found, waiting)
-    return found
+    open_rows = _find_incomplete(sources, np.arange(len(rows)))
+    # terminates: each turn goes to a delete that is older than the life it comes from
+    while len(open_rows):
+        at[open_rows] = _one_life_back(changes, lives, at[open_rows], open_rows, sources)
+        open_rows = open_rows[at[open_rows] != NOWHERE]
+        for name, places in sources.sent.items():
+            # only columns without a value so far: a later life has the newer value
+            unset = open_rows[places[open_rows] == NOWHERE]
+            places[unset] = lives.last_sent(changes.unsent[name], at[unset])
+        open_rows = _find_incomplete(sources, open_rows)
+    return sources
 
 
-def _find_incomplete(found: _Sources, rows: Integers) -> Integers:
-    """Those of these rows that lack a value."""
-    lacks = np.zeros(len(rows), np.bool_)
-    for places in found.sent.values():
-        lacks |= places[rows] == NOWHERE
-    return rows[lacks]
+def _find_incomplete(sources: _Sources, rows: Integers) -> Integers:
+    """Find the rows that still lack the source of a value."""
+    is_incomplete = np.zeros(len(rows), np.bool_)
+    for places in sources.sent.values():
+        is_incomplete |= places[rows] == NOWHERE
+    return rows[is_incomplete]
 
 
-def _one_life_back(changes: Changes, lives: _Lives, at: Integers, rows: Integers, found: _Sources) -> Integers:
-    """The places of the deletes by which rows left their former keys; NOWHERE, and a base, where the trail ends."""
+def _one_life_back(changes: Changes, lives: _Lives, at: Integers, rows: Integers, sources: _Sources) -> Integers:
+    """Find the delete by which each row left its old key; NOWHERE if there is none, and then set the row's base."""
     first = lives.first_of_life[at]
     created, change = lives.op[first] == Op.CREATE, lives.change[first]
     moved = created & changes.has_former[change]
     before = lives.before[first]
-    # NOWHERE is -1, for numpy the last place: what stands there counts for nothing, beside the first condition
+    # NOWHERE is -1, which numpy reads as the last place: the first condition masks those values
     linked = moved & (before != NOWHERE) & (lives.op[before] == Op.DELETE)
     linked &= (lives.keys.high[before] == changes.former.high[change]) & (
         lives.keys.low[before] == changes.former.low[change]
     )
-    # a life from before the batch: the key's old row has the values. A move without its delete: another task has that,
-    # and the driver reads the table (`Net.borrows`). An insert sends all it has: one that lacks a value has no base
+    # A life from before the batch: the key's old row has the values. A key update without its delete: another task has
+    # the delete, and the driver reads the table (`NetChanges.borrows`). A plain insert sends all values: it needs no
+    # base.
     own, former = ~created, moved & ~linked
     for mask, keys, places in ((own, lives.keys, first), (former, changes.former, change)):
-        found.base.high[rows[mask]], found.base.low[rows[mask]] = keys.high[places[mask]], keys.low[places[mask]]
-        found.has_base[rows[mask]] = True
+        sources.base.high[rows[mask]], sources.base.low[rows[mask]] = keys.high[places[mask]], keys.low[places[mask]]
+        sources.has_base[rows[mask]] = True
     return np.where(linked, before, NOWHERE)
 
 
@@ -275,7 +291,7 @@ def _rows(changes: Changes, lives: _Lives, rows: Integers, sent: dict[str, Integ
 
 
 def _to_indices(change: Integers, places: Integers) -> pa.Array:
-    """Where the values are among the changes; null where there is none."""
+    """The index of the change that has the value; null if there is none."""
     nowhere = places == NOWHERE
     if not nowhere.any():
         return pa.array(change[places])

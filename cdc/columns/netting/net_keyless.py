@@ -1,7 +1,7 @@
-"""The fold for tables without a key: rows are told apart by all that they hold, and counted.
+"""Nets changes of tables without a key: all columns identify a row, and equal rows are counted.
 
-Postgres sends whole old rows for them (replica identity FULL). An update is a row that goes and one that comes; which
-of several equal rows it is, nobody says, and it makes no difference.
+Postgres sends whole old rows for them (replica identity FULL). An update deletes one row and inserts another; which one
+of several equal rows makes no difference.
 """
 
 import numpy as np
@@ -13,20 +13,20 @@ from cdc.columns.rows.key_fingerprints import concat_keys
 
 
 def fold_keyless(changes: Changes, ranks: Integers) -> NetChanges:
-    """Fold one table's changes, of whole transactions whose ENDs are at the offsets `ranks`, a rank a change.
+    """Net one table's changes of whole transactions; `ranks` has the offset of each change's END.
 
-    The changes may come in any order, and redelivered ones more than once. The effect has a row as often as it came
-    more than it went, or has it as gone, as often as it went more than it came.
+    The changes may be in any order, and redelivered ones may be there several times. The effect has each row as often
+    as it was inserted more than deleted, or has it in `gone`, as often as it was deleted more than inserted.
     """
     ordered, truncated = sort_changes(changes, ranks)
     op = changes.op[ordered]
-    came, went = ordered[(op == Op.CREATE) | (op == Op.UPDATE)], ordered[changes.has_former[ordered]]
-    # those that came first: in a group of equals, such a one is in front if there is any, and one that went is behind
-    bits = concat_keys([changes.keys.take(came), changes.former.take(went)])
-    change = np.concatenate([came, went])
+    new, old = ordered[(op == Op.CREATE) | (op == Op.UPDATE)], ordered[changes.has_former[ordered]]
+    # new rows first: the sort is stable, so each group of equal rows has its new ones before its old ones
+    bits = concat_keys([changes.keys.take(new), changes.former.take(old)])
+    change = np.concatenate([new, old])
     order = bits.order()
     starts = np.flatnonzero(bits.take(order).begins())
-    more = np.add.reduceat(np.where(order < len(came), 1, -1), starts) if len(starts) else starts
+    more = np.add.reduceat(np.where(order < len(new), 1, -1), starts) if len(starts) else starts
     ends = np.append(starts, len(order))[1:] - 1
     fresh, gone = order[np.repeat(starts, np.maximum(more, 0))], order[np.repeat(ends, np.maximum(-more, 0))]
     never = np.zeros(len(fresh), np.bool_)

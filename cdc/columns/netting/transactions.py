@@ -1,6 +1,7 @@
-"""The order of commits as columns: a million single-row transactions are as many ENDs.
+"""The order of commits as columns: a million single-row transactions have a million ENDs.
 
-Messages of the transaction topic in; ENDs, and runs of whole transactions, out. An END's offset ranks its transaction.
+Input: messages of the transaction topic. Output: ENDs, and runs of whole transactions. An END's offset is the rank of
+its transaction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,14 +17,14 @@ from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
 
 
-# gc=False: there are millions, none can be part of a cycle, and the collector would visit each
+# gc=False: there are millions, none is part of a cycle, and the collector would visit each of them
 class _Collection(msgspec.Struct, gc=False):
     data_collection: str
     event_count: int
 
 
 class _Event(msgspec.Struct, gc=False):
-    """What Debezium writes at the begin and the end of a transaction."""
+    """Debezium's event for the begin and the end of a transaction."""
 
     status: str
     id: str = ""
@@ -33,7 +34,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Confirming(msgspec.Struct, gc=False):
-    """What our transformation writes beside it (`connect/plugin/ConfirmedLsn.java`)."""
+    """The field that our transformation adds (`connect/plugin/ConfirmedLsn.java`)."""
 
     lsn_commit: int | None = None
 
@@ -43,13 +44,13 @@ _decode_confirming = msgspec.json.Decoder(_Confirming).decode
 
 
 def parse_confirmed_lsn(value: bytes) -> Lsn | None:
-    """The LSN that Debezium confirms to the slot with a BEGIN, or a heartbeat of its own, if the message says it."""
+    """Read the LSN that Debezium confirms to the slot from a BEGIN or a Debezium heartbeat; None if there is none."""
     lsn = _decode_confirming(value).lsn_commit
     return None if lsn is None else Lsn(lsn)
 
 
 class UnreadableEventError(Exception):
-    """A message of the transaction topic that is no transaction event."""
+    """A message of the transaction topic is no transaction event."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))
@@ -58,10 +59,11 @@ class UnreadableEventError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """ENDs in the order of their offsets, one a row: `changes` is how many belong to the transaction.
+    """ENDs in the order of their offsets, one in each row.
 
-    Which tables they are of stands in three columns of their own: `counted[i]` changes of `tables[table[i]]` belong to
-    the END in row `end[i]`, in the order of `end`. `committed_ms` is since 1970, by the source's clock.
+    `changes`: the number of changes in the transaction. `committed_ms`: since 1970, by the source's clock. Three
+    columns of their own length have the counts by table: `counted[i]` changes of `tables[table[i]]` belong to the END
+    in row `end[i]`; `end` ascends.
     """
 
     offset: Integers
@@ -78,20 +80,20 @@ class Ends:
         return len(self.offset)
 
     def slice(self, start: int, stop: int) -> "Ends":
-        """The ENDs of the rows start ≤ row < stop."""
-        # `end` ascends, and so do its parts: `where` and `joined` keep that
+        """Select the ENDs of the rows start ≤ row < stop."""
+        # `end` ascends in every `Ends`: `where` and `concat_ends` preserve that
         first, last = np.searchsorted(self.end, (start, stop))
         counts = slice(first, last)
         own = self.end[counts] - start
         return self._rows(slice(start, stop), own, self.table[counts], self.counted[counts])
 
     def where(self, mask: Mask) -> "Ends":
-        """The ENDs of some rows."""
+        """Select the ENDs where `mask` is true."""
         if mask.all():
             return self
-        kept = mask[self.end]
+        counts = mask[self.end]
         new_row = np.cumsum(mask) - 1
-        return self._rows(mask, new_row[self.end[kept]], self.table[kept], self.counted[kept])
+        return self._rows(mask, new_row[self.end[counts]], self.table[counts], self.counted[counts])
 
     def _rows(self, at: Any, end: Integers, table: Integers, counted: Integers) -> "Ends":
         return Ends(
@@ -107,13 +109,13 @@ class Ends:
         )
 
     def touching(self, table: str) -> Integers:
-        """The rows of the ENDs that count changes of a table, in order."""
+        """Find the rows of ENDs with changes of a table, in order."""
         if table not in self.tables:
             return np.empty(0, np.int64)
         return np.unique(self.end[self.table == self.tables.index(table)])
 
     def counts(self, followed: Iterable[str]) -> dict[str, int]:
-        """How many changes each of these tables has; tables without any are left out."""
+        """Count the changes of each of these tables; tables without any are left out."""
         sums = np.bincount(self.table, self.counted, len(self.tables)).astype(np.int64)
         wanted = set(followed)
         return {name: int(n) for name, n in zip(self.tables, sums, strict=True) if n and name in wanted}
@@ -123,7 +125,7 @@ class Ends:
         counts: list[dict[str, int]] = [{} for _ in range(len(self))]
         for row, table, count in zip(self.end.tolist(), self.table.tolist(), self.counted.tolist(), strict=True):
             counts[row][self.tables[table]] = count
-        columns = (each.tolist() for each in (self.offset, self.tx_id, self.lsn, self.committed_ms))
+        columns = (column.tolist() for column in (self.offset, self.tx_id, self.lsn, self.committed_ms))
         for (offset, tx_id, lsn, committed), own in zip(zip(*columns, strict=True), counts, strict=True):
             yield TransactionEnd(offset, tx_id, Lsn(lsn), committed, own)
 
@@ -132,13 +134,13 @@ class Ends:
         return next(self.slice(len(self) - 1, len(self)).values())
 
     def position(self, before: Position, next_offsets: Offsets) -> Position:
-        """Where a follower stands that was at `before` and has applied all of them."""
+        """The position after all of these ENDs, for a follower that was at `before`."""
         last = len(self) - 1
         lsn, tx_id = Lsn(int(self.lsn[last])), int(self.tx_id[last])
         return replace(before, end_offset=int(self.offset[last]), lsn=lsn, tx_id=tx_id, next_offsets=next_offsets)
 
     def to_positions(self, start: LogStart) -> "Ends":
-        """The same with their offsets in the count of positions instead of the topic's own."""
+        """Convert the topic's offsets to END offsets of positions."""
         shift = start.to_end_offset(0)
         return replace(self, offset=self.offset + shift) if shift else self
 
@@ -148,22 +150,22 @@ def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]
 
     Raises UnreadableEvent for the first that is neither a BEGIN nor an END, or whose counts contradict each other.
     """
-    found: list[tuple[int, _Event]] = []
+    ends: list[tuple[int, _Event]] = []
     for offset, value in zip(offsets, values, strict=True):
         try:
-            # a tombstone is no event either, and fails like other bytes
+            # a tombstone is no event either: as null it fails to decode
             event = _decode(value or b"null")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UnreadableEventError(Refusal(topic, 0, offset, f"not a transaction event ({error})")) from None
         if event.status == "END":
-            found.append((offset, event))
+            ends.append((offset, event))
         elif event.status != "BEGIN":
             raise UnreadableEventError(Refusal(topic, 0, offset, f"unknown status {event.status!r}"))
-    return _columns(topic, found)
+    return _columns(topic, ends)
 
 
 def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
-    """The columns of ENDs that are values."""
+    """Convert ENDs from values to columns."""
     own = list(ends)
     counts = [(row, name, count) for row, end in enumerate(own) for name, count in end.counts.items()]
     rows = [(end.offset, end.tx_id, end.lsn, end.committed_ms, end.changes) for end in own]
@@ -171,7 +173,7 @@ def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
 
 
 def concat_ends(parts: Sequence[Ends]) -> Ends:
-    """ENDs of several reads, one behind the other."""
+    """Concatenate the ENDs of several reads."""
     if len(parts) == 1:
         return parts[0]
     codes: dict[str, int] = {}
@@ -191,31 +193,31 @@ def concat_ends(parts: Sequence[Ends]) -> Ends:
 
 
 def drop_applied(ends: Ends, position: Position | None) -> Ends:
-    """The ENDs behind `position` in commit order, without redeliveries.
+    """Drop ENDs up to `position`, and redeliveries; the rest is in commit order.
 
-    A connector that went back (kill -9 without exactly-once) sends committed transactions again at new offsets: their
-    LSN is not above one that came before them.
+    A connector that restarts at an older offset (kill -9 without exactly-once) sends transactions again, at new
+    offsets. The LSN of such an END is not above all earlier ones.
     """
     offset, lsn = (position.end_offset, position.lsn) if position else (-1, -1)
     behind = ends.offset > offset
-    # the highest of those before, without its own: of an END that came twice, the first stays
+    # the maximum excludes the END itself: of two deliveries the first stays
     highest_before = np.maximum.accumulate(np.concatenate([[lsn], np.where(behind, ends.lsn, -1)]))[:-1]
     return ends.where(behind & (ends.lsn > highest_before))
 
 
 def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Iterator[Ends]:
-    """Cut ENDs into runs of at most `budget` changes, but at least one transaction each.
+    """Cut ENDs into runs of at most `budget` changes and at least one transaction.
 
-    The first run reaches the END at offset `until`, whatever its size: what a table has already applied, after a
-    crash between two tables, has to be inside one run for the others. A transaction with changes of the table `alone`
-    is a run by itself.
+    The first run reaches the END at offset `until`, whatever its size: after a crash between two tables, the next batch
+    must contain all that the first table has applied. A transaction with changes of the table `alone` is a run of its
+    own.
     """
     total = np.cumsum(ends.changes)
     single = ends.touching(alone)
     start = 0
     while start < len(ends):
         before = total[start - 1] if start else 0
-        # "right": empty transactions at the border add nothing, and go along
+        # "right": empty transactions at the border belong to this run
         stop = max(int(np.searchsorted(total, before + budget, "right")), start + 1)
         if not start:
             stop = max(stop, int(np.searchsorted(ends.offset, until)) + 1 if until >= ends.offset[0] else stop)
@@ -226,25 +228,27 @@ def cut_runs(ends: Ends, budget: int, until: int = -1, alone: str = "") -> Itera
         start = stop
 
 
-def _columns(topic: str, found: Sequence[tuple[int, _Event]]) -> Ends:
+def _columns(topic: str, events: Sequence[tuple[int, _Event]]) -> Ends:
     rows, counts = [], []
-    for row, (offset, event) in enumerate(found):
-        # Debezium's id is txId:lsn, another LSN with every event of a transaction: an END's is that of the commit
+    for row, (offset, event) in enumerate(events):
+        # Debezium's id is txId:lsn, with another LSN in every event of a transaction: in the END it is the commit's
         tx_id, _, lsn = event.id.partition(":")
         own = [(row, c.data_collection, c.event_count) for c in event.data_collections or ()]
         counts += own
         total = own[0][2] if len(own) == 1 else sum(count for _, _, count in own)
-        # a run is read until these counts are reached: a wrong one would look like a log that has lost changes
+        # a run is read until these counts are reached: a wrong count would look like lost changes
         if total != event.event_count or event.ts_ms is None or not (tx_id.isdecimal() and lsn.isdecimal()):
-            told = f"not a transaction event ({event.event_count} events, but the tables have {total}; id {event.id!r})"
-            raise UnreadableEventError(Refusal(topic, 0, offset, told))
+            reason = (
+                f"not a transaction event ({event.event_count} events, but the tables have {total}; id {event.id!r})"
+            )
+            raise UnreadableEventError(Refusal(topic, 0, offset, reason))
         rows.append((offset, int(tx_id), int(lsn), event.ts_ms, total))
     return _to_ends(rows, counts)
 
 
 def _to_ends(rows: Sequence[tuple[int, ...]], counts: Sequence[tuple[int, str, int]]) -> Ends:
     codes: dict[str, int] = {}
-    # copied after the turn, so that each column lies in one piece
+    # copied after the transposition, so that each column is contiguous
     offset, tx_id, lsn, committed_ms, changes = np.array(rows, np.int64).reshape(-1, 5).T.copy()
     named = [(row, codes.setdefault(name, len(codes)), count) for row, name, count in counts]
     end, table, counted = np.array(named, np.int64).reshape(-1, 3).T.copy()

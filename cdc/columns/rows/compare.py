@@ -1,4 +1,4 @@
-"""Two tables in, their differences out: digests first, then the keys, then the columns."""
+"""Compares two tables: hashes of rows first, then the keys that differ, then their columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ MISSING, EXTRA, DIFFERING, TWICE = "missing", "extra", "differing", "twice"
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """One key that is not the same on both sides: why, and which columns differ."""
+    """A key that differs between the sides: the kind of difference, and the differing columns."""
 
     key: dict[str, str | None]
     kind: str
@@ -25,7 +25,7 @@ class KeyDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How a follower's table compares to the source's."""
+    """The result of comparing a follower's table with the source's: counts of keys by kind, and some of the keys."""
 
     source_rows: int
     follower_rows: int
@@ -41,9 +41,9 @@ class Comparison:
 
 
 def row_hashes(rows: DataFrame, table: Table) -> DataFrame:
-    """`key` as a struct, and `digest` of all columns: nulls count too, so that no two columns can trade places.
+    """Hash rows: `key` (a struct) and `digest` (long, xxhash64 of all columns and of their nulls).
 
-    Of a table without a key, the whole row is its `key`.
+    With the nulls hashed, (null, 1) and (1, null) differ. In a table without a key, `key` is the whole row.
     """
     key = F.struct(*(F.col(quoted(name)) for name in identifying_columns(table)))
     parts = [part for name in table.column_names for part in (F.col(quoted(name)).isNull(), F.col(quoted(name)))]
@@ -51,12 +51,12 @@ def row_hashes(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def find_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
-    """`digests` of both sides in, the keys that are not the same out, with `kind`."""
+    """From the `row_hashes` of both sides, find the keys that differ: columns `key` and `kind`."""
     theirs = follower.groupBy("key").agg(F.max("digest").alias("theirs"), F.count("*").alias("times"))
     ours = source.select(F.col("key").alias("source_key"), F.col("digest").alias("ours"))
     joined = ours.join(theirs, ours["source_key"] == theirs["key"], "full_outer")
     kind = (
-        # in this order: an extra key may be there twice, and the largest digest of several says nothing of each
+        # the order matters: an extra key may be there twice, and the maximum of several digests proves nothing
         F.when(F.col("theirs").isNull(), MISSING)
         .when(F.col("ours").isNull(), EXTRA)
         .when(F.col("times") > 1, TWICE)
@@ -66,7 +66,7 @@ def find_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
 
 
 def find_count_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
-    """`digests` of both sides of a table without a key in; `key`, `kind` and how many out, where one side has more."""
+    """From the `row_hashes` of a table without a key, find rows with other counts: columns `key`, `kind`, `rows`."""
     ours = source.groupBy("key").agg(F.count("*").alias("ours"))
     theirs = follower.groupBy(F.col("key").alias("their_key")).agg(F.count("*").alias("theirs"))
     more = F.coalesce("ours", F.lit(0)) - F.coalesce("theirs", F.lit(0))
@@ -77,7 +77,7 @@ def find_count_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A table's rows and their `digests`, which are kept until `release`."""
+    """A table's rows and their `row_hashes`, which Spark caches until `release`."""
 
     rows: DataFrame
     hashes: DataFrame
@@ -87,21 +87,21 @@ class Side:
 
 
 def hash_side(rows: DataFrame, table: Table) -> Side:
-    """One of two sides, or one that several others are compared with."""
+    """Hash one side of a comparison, once for all comparisons with it."""
     return Side(rows, row_hashes(rows, table).persist())
 
 
 def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison:
-    """Compare two tables of the same columns, row by row; at most `most` keys are named."""
+    """Compare two tables with the same columns, row by row; the result names at most `most` keys."""
     if not table.key:
         return _compare_counts(source, follower, most)
-    found = find_differences(source.hashes, follower.hashes).persist()
+    different = find_differences(source.hashes, follower.hashes).persist()
     try:
-        counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
-        named = _list_keys(found.limit(most), source.rows, follower.rows, table) if counts else []
-        return Comparison(source.hashes.count(), follower.hashes.count(), **counts, keys=tuple(named))
+        counts = {row["kind"]: row["count"] for row in different.groupBy("kind").count().collect()}
+        keys = _list_keys(different.limit(most), source.rows, follower.rows, table) if counts else []
+        return Comparison(source.hashes.count(), follower.hashes.count(), **counts, keys=tuple(keys))
     finally:
-        found.unpersist()
+        different.unpersist()
 
 
 def _compare_counts(source: Side, follower: Side, most: int) -> Comparison:
@@ -117,7 +117,7 @@ def _compare_counts(source: Side, follower: Side, most: int) -> Comparison:
 def _list_keys(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:
     wanted = F.broadcast(found.select("key", "kind"))
     left, right = (_with_key(hash_side, table, name) for hash_side, name in ((source, "l"), (follower, "r")))
-    # without duplicates, a key that is there twice is named once
+    # duplicates dropped: a key that is there twice appears once
     both = wanted.join(left, F.col("key") == F.col("l_key"), "left").join(
         right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"
     )

@@ -1,10 +1,10 @@
-"""A table's rows as one number, by which two tables are found equal without bringing their rows together.
+"""The digest of a table: one number that shows two tables equal without joining their rows.
 
-Each row's document is hashed, and the hashes are added up: equal tables have equal sums, in whatever order their rows
-are read and by however many tasks, and rows that are there twice count twice. Different sums do not say what differs.
+Each row's document is hashed, and the hashes are added. Equal tables have equal sums, whatever the order of rows and
+the number of tasks; duplicate rows count twice. Different sums do not show which rows differ.
 
 After Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing: Incrementality at Reduced Cost" (EUROCRYPT
-1997, AdHash); here with BLAKE2b and 128 bits, which find accidents: no defence against rows that are made to deceive.
+1997, AdHash); here with BLAKE2b and 128 bits. That finds accidents; it is no defence against forged rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,14 +26,14 @@ BYTES: Final = 16
 COLUMNS: Final = "rows long, total binary"
 SMALL_BYTES: Final = 4 * 1024 * 1024
 SMALL_ROWS: Final = 20_000
-"""A table that is no larger is read where it is asked for: sooner than a job of Spark's has begun."""
+"""A table up to this size is read on the driver: that is faster than the start of a Spark job."""
 _SCHEMA = pa.schema([("rows", pa.int64()), ("total", pa.binary())])
 _MODULUS = 1 << (8 * BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """So many rows, and the sum of their documents' hashes modulo 2^128."""
+    """The number of rows, and the sum of their documents' hashes modulo 2^128."""
 
     rows: int = 0
     total: int = 0
@@ -43,41 +43,41 @@ class Digest:
 
 
 def hash_document(text: bytes) -> bytes:
-    """What a document is to a digest."""
+    """Hash one document (BLAKE2b, 16 bytes)."""
     return blake2b(text, digest_size=BYTES).digest()
 
 
 def digest_of(texts: Iterable[bytes]) -> Digest:
-    """The digest of rows by their documents."""
+    """Compute the digest of rows from their documents."""
     return digest_of_hashes(map(hash_document, texts))
 
 
 def digest_of_hashes(hashes: Iterable[bytes]) -> Digest:
-    """The digest of rows by their documents' hashes."""
+    """Compute the digest of rows from their documents' hashes."""
     words = np.frombuffer(b"".join(hashes), "<u4").reshape(-1, BYTES // 4)
-    # columns of 32 bits: of 2^32 rows none overflows
+    # words of 32 bits in sums of 64: no overflow below 2^32 rows
     total = sum(int(word) << (32 * at) for at, word in enumerate(words.sum(axis=0, dtype=np.uint64)))
     return Digest(len(words), total % _MODULUS)
 
 
 def digest_of_copy(copy: TableCopy, table: Table) -> Digest:
-    """The digest of a table's rows, each part's made where it is read."""
+    """Compute the digest of a copy; each Spark task computes its part's."""
     return sum_answers(copy.map_parts(partial(_of_rows, table=table), COLUMNS))
 
 
 def to_answer(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
-    """What a task answers with: the sum of its parts, as a row of COLUMNS."""
+    """Make a task's answer: the sum of its parts, as one row of COLUMNS."""
     whole = sum(parts, Digest())
     yield pa.RecordBatch.from_pylist([{"rows": whole.rows, "total": whole.total.to_bytes(BYTES, "little")}], _SCHEMA)
 
 
 def sum_answers(answers: DataFrame) -> Digest:
-    """The sum of what tasks answered with, rows of COLUMNS."""
+    """Add the tasks' answers, rows of COLUMNS."""
     return sum((Digest(row["rows"], int.from_bytes(row["total"], "little")) for row in answers.collect()), Digest())
 
 
 def digest_of_rows(parts: Iterable[pa.Table], table: Table) -> Digest:
-    """The digest of rows (the table's Arrow schema) that are read here."""
+    """Compute the digest of rows (in the table's Arrow schema) in this process."""
     texts = (documents(rows, table) for rows in chain.from_iterable(map(portions, parts)))
     return sum((digest_of(text.cast(pa.binary()).to_pylist()) for text in texts), Digest())
 

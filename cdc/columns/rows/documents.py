@@ -1,6 +1,6 @@
-"""Rows as JSON text: one canonical form for the index, the latest log and whoever reads them.
+"""Rows as JSON documents: one canonical form for the search index, the latest topics and digests.
 
-Column by column, never row by row: a document is the join of its columns' texts.
+Documents are built column by column: a document is the join of its columns' texts.
 """
 
 import base64
@@ -23,10 +23,10 @@ from cdc.columns.values.spark_types import row_type
 from cdc.columns.values.timestamps import time_of_day
 from cdc.core.table import Column, Kind, Table
 
-# json.dumps escapes these, and with ensure_ascii=False no others
+# json.dumps with ensure_ascii=False escapes exactly these
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""From year 1 to year 9999, since 1970: what is written with four digits."""
+"""Days since 1970 of the years 1 to 9999, which have four digits."""
 _DAY_MICROS = 86_400_000_000
 _ERA_DAYS, _ERA_YEARS = 146_097, 400
 
@@ -35,30 +35,30 @@ _OPTIONS = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "dateFormat": "yyyy-MM-dd",
 }
-"""How Spark reads what is written here."""
+"""Options for Spark to read these documents."""
 
 LONGEST_SHOWN: Final = 80
-"""Characters of a value of a key, where a message says which row it speaks of."""
+"""Characters of a key's value in a message."""
 
 PORTION_ROWS: Final = 50_000
 PORTION_BYTES: Final = 64 * 1024 * 1024
-"""What is written at a time: an array of texts ends at 2 GiB."""
+"""Rows and bytes of one array of documents: Arrow's string arrays end at 2 GiB."""
 
 
 def portions(rows: pa.Table) -> Iterator[pa.Table]:
-    """Rows in slices that can be written as documents, in their order."""
+    """Cut rows into slices that fit into one array of documents, in order."""
     size = max(1, min(PORTION_ROWS, PORTION_BYTES * max(rows.num_rows, 1) // max(rows.nbytes, 1)))
     for start in range(0, rows.num_rows, size):
         yield rows.slice(start, size)
 
 
 def documents_of(copy: TableCopy, table: Table) -> DataFrame:
-    """A copy in, the keys and documents of its rows out: columns KEY and VALUE of `Message`, both texts."""
+    """Convert a copy to a frame of key documents and documents: columns KEY and VALUE of `KafkaColumn`, strings."""
     return copy.map_parts(partial(_documents_of, table=table), f"{KafkaColumn.KEY} string, {KafkaColumn.VALUE} string")
 
 
 def rows_of(texts: DataFrame, table: Table) -> DataFrame:
-    """Documents in a column VALUE in, the table's rows out, typed as `row_type` says."""
+    """Parse documents in a column VALUE; returns the table's rows, with the types of `row_type`."""
     row = texts.select(F.from_json(F.col(KafkaColumn.VALUE), row_type(table), _OPTIONS).alias("row"))
     return row.select(*(within("row", name).alias(name) for name in table.column_names))
 
@@ -70,20 +70,20 @@ def _documents_of(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.Record
 
 
 def documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:
-    """Each row as JSON text: numerics as strings with all their digits, bytes in base64, times with six digits."""
+    """Write each row as JSON: numerics as strings with all digits, bytes in base64, times with six digits."""
     return _objects(rows, table.columns)
 
 
 def key_documents(rows: pa.Table | pa.RecordBatch, table: Table) -> pa.Array:
-    """Each row's key as JSON text, in the key's column order: the same key is always the same text.
+    """Write each row's key as JSON, in the key's column order: equal keys have equal texts.
 
-    It is the id of a document in the index, and the key by which Kafka compacts the latest log.
+    It is the id of a document in the index, and the key by which Kafka compacts a latest topic.
     """
     return _objects(rows, table.key_columns)
 
 
 def describe_key(document: str | bytes, key: Sequence[str]) -> str:
-    """Where a row is, by its key, in one short line: `id = 7 and name = x`. In: its document, or that of its key."""
+    """Describe a row by its key, `id = 7 and name = x`; `document` is its document or its key's."""
     values = json.loads(document)
     return " and ".join(f"{name} = {_format_value(values[name])}" for name in key)
 
@@ -100,25 +100,25 @@ def _objects(rows: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -> pa
     for column in columns:
         name = json.dumps(column.name, ensure_ascii=False)
         parts += [f"{',' if parts else '{'}{name}:", _texts(rows[column.name], column)]
-    # the last argument stands between the others; one part that is null would make the whole document null
+    # the last argument is the separator; a null part would make the whole document null, so none is null
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
 def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
-    """A column's values as they stand in a document."""
+    """Write a column's values as they appear in a document."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    # the elements of empty lists: of nothing, Arrow says neither that all nor that none is usual
+    # empty, as the elements of empty lists: for no values pc.all and pc.any return null
     if not len(array):
         return pa.array([], pa.string())
     text = _lists(array, column) if column.array else _WRITERS.get(column.kind, _to_json_strings)(array)
-    # here and not before: a null stays null when texts are put in quotes, and this word has none
+    # only here: quoting leaves a null null, and the word null has no quotes
     return pc.fill_null(text, "null") if array.null_count else text
 
 
 def _lists(array: pa.ListArray, column: Column) -> pa.Array:
-    """JSON arrays of what their elements are written as."""
-    each = pa.ListArray.from_arrays(array.offsets, _texts(array.values, column.element))
-    inner = pc.binary_join(each, ",")
+    """Write lists as JSON arrays."""
+    elements = pa.ListArray.from_arrays(array.offsets, _texts(array.values, column.element))
+    inner = pc.binary_join(elements, ",")
     return pc.if_else(array.is_valid(), pc.binary_join_element_wise("[", inner, "]", ""), None)
 
 
@@ -127,7 +127,7 @@ def _numbers(array: pa.Array) -> pa.Array:
 
 
 def _floats(array: pa.Array) -> pa.Array:
-    """JSON has no NaN and no infinity: they are texts."""
+    """Write floats as numbers; NaN and infinity as strings, since JSON has no such numbers."""
     text = pc.cast(array, pa.string())
     finite = pc.is_finite(array)
     if pc.all(pc.fill_null(finite, True)).as_py():
@@ -164,8 +164,8 @@ def _dates(array: pa.Array) -> pa.Array:
 
 
 def _timestamps(array: pa.Array, zone: str = "") -> pa.Array:
-    # integers would be rounded towards 1970. A float may err by microseconds around midnight, and is good enough here:
-    # at the edges of what is usual, both ways write the same text
+    # Integer division would round towards 1970, so floats. They may err by microseconds at midnight; that only matters
+    # at the first and last usual day, where both branches write the same text.
     days = pc.floor(pc.divide(pc.cast(array, pa.int64()).cast(pa.float64(), safe=False), float(_DAY_MICROS)))
     plain = array.cast(pa.timestamp("us"))
     return _moments(plain, pc.cast(days, pa.int64()), lambda text: pc.replace_substring(text, " ", "T"), _moment, zone)
@@ -178,7 +178,7 @@ def _moments(
     written: Callable[[int], str],
     zone: str = "",
 ) -> pa.Array:
-    """As Arrow writes them; years of other than four digits are written here."""
+    """Write dates or timestamps as Arrow does; those without a four-digit year are written by `written`."""
     usual = pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
     if pc.all(pc.fill_null(usual, True)).as_py():
         return _in_quotes(shaped(pc.cast(array, pa.string())), zone)
@@ -189,7 +189,7 @@ def _moments(
 
 
 def _day(days: int) -> str:
-    """A date of any year, `+12024-02-29` and `-0044-03-15`: moved by whole eras into years that Python has."""
+    """Write a date of any year, `+12024-02-29` or `-0044-03-15`: shift it by whole eras into Python's years."""
     eras = days // _ERA_DAYS
     near = date(1970, 1, 1) + timedelta(days=days - eras * _ERA_DAYS)
     year = near.year + eras * _ERA_YEARS

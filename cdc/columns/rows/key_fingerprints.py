@@ -1,10 +1,10 @@
-"""Keys as 128 bits: what changes of one key are gathered by, and rows of a key are found by.
+"""Keys as 128 bits: netting groups changes by them, and the key index finds rows by them.
 
-The key's typed columns go in, never its text in the log: a copied row has no message. A key whose columns together fit
-into 16 bytes is those bytes, so that different keys are different bits. Others are BLAKE2b hashes (RFC 7693) of their
-columns' bytes: cryptographic, since keys are a user's data, and two keys that met would be one row.
+The bits come from the key's typed columns, not from its text in the log: a copied row has no message. If the columns
+fit into 16 bytes, the bits are those bytes, so different keys have different bits. Otherwise they are a BLAKE2b hash
+(RFC 7693) of the columns' bytes. It is cryptographic, since users choose keys, and a collision would merge two rows.
 
-The bits are on disks: whoever changes them changes `FORMAT` in `sinks/lake/index/key_index.py` as well.
+The bits are stored on disk: a change here needs another `FORMAT` in `sinks/lake/index/key_index.py`.
 """
 
 import struct
@@ -43,7 +43,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 
 @dataclass(frozen=True, slots=True)
 class KeyBits:
-    """A column of keys: the upper and the lower half of each one's bits."""
+    """A column of keys: the upper and the lower half of their bits."""
 
     high: Words
     low: Words
@@ -52,19 +52,19 @@ class KeyBits:
         return len(self.high)
 
     def take(self, at: npt.NDArray[Any]) -> "KeyBits":
-        """The keys at these places, or where a mask is true."""
+        """Select the keys at these places, or where a mask is true."""
         return KeyBits(self.high[at], self.low[at])
 
     def order(self) -> Integers:
-        """The places of the keys in ascending order; equal keys stay in the order that they had."""
-        found: Integers = np.lexsort((self.low, self.high))
-        return found
+        """Sort: the places of the keys in ascending order; stable."""
+        places: Integers = np.lexsort((self.low, self.high))
+        return places
 
     def begins(self) -> Mask:
-        """Of keys in order: which are others than the one before."""
-        found = np.ones(len(self), np.bool_)
-        found[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])
-        return found
+        """For sorted keys: true where a key differs from the one before."""
+        is_first = np.ones(len(self), np.bool_)
+        is_first[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])
+        return is_first
 
     def pairs(self) -> list[tuple[int, int]]:
         return list(zip(self.high.tolist(), self.low.tolist(), strict=True))
@@ -75,16 +75,16 @@ def empty_keys() -> KeyBits:
 
 
 def concat_keys(parts: Sequence[KeyBits]) -> KeyBits:
-    """Columns of keys, one behind the other."""
+    """Concatenate columns of keys."""
     if not parts:
         return empty_keys()
     return KeyBits(np.concatenate([part.high for part in parts]), np.concatenate([part.low for part in parts]))
 
 
 def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedArray]) -> KeyBits:
-    """The bits of keys whose `columns` have these `values` (as `arrow_type` types them; none may be null).
+    """Compute the bits of keys whose `columns` have these `values` (in the types of `arrow_type`, without nulls).
 
-    They say which keys are equal, never which is the greater one.
+    Bits show which keys are equal; their order is not the keys' order.
     """
     arrays = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
     widths = [_width(column) for column in columns]
@@ -100,7 +100,7 @@ def _width(column: Column) -> int | None:
 
 
 def _to_fixed_bytes(column: Column, array: pa.Array) -> Bytes:
-    """The column's bytes, big-endian, a row a value."""
+    """The column's bytes, big-endian: a row for each value."""
     match column.kind:
         case Kind.UUID:
             return _uuid_bytes(array)
@@ -109,7 +109,7 @@ def _to_fixed_bytes(column: Column, array: pa.Array) -> Bytes:
         case Kind.BOOLEAN:
             return np.asarray(array.cast(pa.uint8())).reshape(-1, 1)
     integers = pa.int32() if column.kind is Kind.DATE else pa.int64()
-    # with a null among them these would be floats: numpy has no other way to say it
+    # no nulls here: numpy would make floats of integers with nulls
     numbers = np.asarray(array.cast(integers) if column.kind not in (Kind.SMALLINT, Kind.INTEGER) else array)
     return _big_endian(numbers)
 
@@ -120,16 +120,16 @@ def _big_endian(numbers: npt.NDArray[Any]) -> Bytes:
 
 
 def _uuid_bytes(array: pa.Array) -> Bytes:
-    """Thirty-six characters, four of them dashes, as sixteen bytes."""
+    """Convert UUIDs of 36 characters, four of them dashes, to 16 bytes."""
     text = _characters(array.cast(pa.string()), 36)
     digits = np.delete(text, _UUID_DASHES, axis=1)
-    # Postgres writes them in lower case; in the branch that is not taken, bytes wrap below 0
+    # Postgres writes lower case; np.where computes both branches, and the unused one may wrap below 0
     values: Bytes = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint8)
     return ((values[:, 0::2] << 4) | values[:, 1::2]).astype(np.uint8)
 
 
 def _characters(array: pa.Array, width: int) -> Bytes:
-    # a slice has the buffers of the whole array, as in `_decimal_bytes`
+    # a slice shares the buffers of the whole array, so apply its offset (as in `_decimal_bytes`)
     _, offsets, data = array.buffers()
     if not len(array):
         return np.empty((0, width), np.uint8)
@@ -138,38 +138,38 @@ def _characters(array: pa.Array, width: int) -> Bytes:
 
 
 def _decimal_bytes(array: pa.Array, width: int) -> Bytes:
-    """The unscaled value of a decimal128, which Arrow keeps in 16 bytes, little-endian."""
+    """The unscaled values of decimal128, 16 little-endian bytes in Arrow, as `width` big-endian bytes."""
     data = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, BYTES)[array.offset : array.offset + len(array)]
-    # shortened from the upper end, which is only the sign again
+    # the upper bytes are cut: they only repeat the sign
     return data[:, width - 1 :: -1] if width < BYTES else data[:, ::-1]
 
 
 def _pack(columns: Sequence[Bytes]) -> KeyBits:
     rows, used = len(columns[0]), sum(column.shape[1] for column in columns)
-    held = np.zeros((rows, BYTES), np.uint8)
-    # keys of up to eight bytes in the upper half alone: neighbours stay neighbours, and are found together
+    packed = np.zeros((rows, BYTES), np.uint8)
+    # up to eight bytes use the upper half alone: neighbouring keys stay neighbours in the index, and are read together
     at = _HALF - used if used <= _HALF else BYTES - used
     for column in columns:
-        held[:, at : at + column.shape[1]] = column
+        packed[:, at : at + column.shape[1]] = column
         at += column.shape[1]
-    halves = held.view(">u8").astype(np.uint64)
+    halves = packed.view(">u8").astype(np.uint64)
     high, low = halves[:, 0].copy(), halves[:, 1].copy()
     return KeyBits(high, low) if used <= _HALF else _mix(high, low)
 
 
 def _mix(high: Words, low: Words) -> KeyBits:
-    """The same keys under other bits, one to one, whose upper half tells nearly all of them apart.
+    """Permute the bits so that the upper half differs for nearly all keys.
 
     The index is searched by that half (`Run.find`), and the first column of a long key may be the same in every row.
     """
-    # one to one, whatever is scattered: each line is undone by the half that it leaves alone, as in a Feistel cipher
+    # a permutation: each line can be undone with the half that it does not change, as in a Feistel cipher
     high = high ^ _scatter(low)
     return KeyBits(high, low ^ _scatter(high))
 
 
 def _scatter(words: Words) -> Words:
     """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    # modulo 2^64, as it is meant: arrays wrap in silence
+    # modulo 2^64 on purpose: numpy arrays wrap without a warning
     words = words + _MIX[0]
     words = (words ^ (words >> np.uint64(30))) * _MIX[1]
     words = (words ^ (words >> np.uint64(27))) * _MIX[2]
@@ -183,24 +183,21 @@ def _hash_keys(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> KeyBits
 
 
 def _rows(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Iterable[bytes]:
-    """The bytes of every row: columns of a fixed width, then the others, all but the last behind its length.
+    """The bytes of every row: columns of fixed width, then the others, each but the last with its length before it.
 
-    So no two rows are the same bytes.
+    So different rows have different bytes.
     """
     pairs = list(zip(columns, arrays, strict=True))
     fixed = [_to_fixed_bytes(column, array) for column, array in pairs if _width(column) is not None]
     texts = [_in_bytes(array).to_pylist() for column, array in pairs if _width(column) is None]
-    # the last one needs no length: it ends where the row does
-    parts = [
-        *([_slices(np.hstack(fixed))] if fixed else []),
-        *(map(_prefix_length, each) for each in texts[:-1]),
-        *texts[-1:],
-    ]
+    # the last one needs no length: it ends with the row
+    framed = [map(_prefix_length, values) for values in texts[:-1]]
+    parts = [*([_slices(np.hstack(fixed))] if fixed else []), *framed, *texts[-1:]]
     return parts[0] if len(parts) == 1 else map(b"".join, zip(*parts, strict=True))
 
 
 def _in_bytes(array: pa.Array) -> pa.Array:
-    """Texts and bytes as they are; floats by their text, in which 0 and -0 are two, as they are in Postgres's log."""
+    """Convert to bytes; floats by their text, where 0 and -0 differ, as they do in Postgres's log."""
     return array if pa.types.is_binary(array.type) else array.cast(pa.string()).cast(pa.binary())
 
 

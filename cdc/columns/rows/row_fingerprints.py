@@ -1,4 +1,4 @@
-"""What tells a table's rows apart, as 128 bits: their keys, or all that they hold where a table has no key."""
+"""The identity of rows as 128 bits: of their keys, or of all columns in a table without a key."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from cdc.core.table import Table
 
 
 def row_bits(rows: pa.Table, table: Table) -> KeyBits:
-    """The bits of rows that have at least the columns of `bits_from`."""
+    """Compute the bits of rows, which have at least the `identifying_columns`."""
     if not rows.num_rows:
         return empty_keys()
     if table.key:
@@ -19,12 +19,12 @@ def row_bits(rows: pa.Table, table: Table) -> KeyBits:
 
 
 def identifying_columns(table: Table) -> tuple[str, ...]:
-    """The columns that rows are told apart by."""
+    """The columns that identify a row."""
     return table.key or table.column_names
 
 
 def _hash_rows(rows: pa.Table, table: Table) -> KeyBits:
-    # the documents' hashes: equal rows have equal documents, nulls and numbers of no size among them
+    # hashes of documents: equal rows have equal documents, also with nulls and with columns of variable width
     texts = documents(rows, table).cast(pa.binary()).to_pylist()
     halves = np.frombuffer(b"".join(map(hash_document, texts)), ">u8").astype(np.uint64).reshape(-1, 2)
     return KeyBits(halves[:, 0].copy(), halves[:, 1].copy())

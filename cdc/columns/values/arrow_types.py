@@ -1,4 +1,4 @@
-"""The Arrow type of every kind of column: what a copied file holds."""
+"""The Arrow type of every kind of column, as in a copied file."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from cdc.core.table import Column, Kind, Table
 
 LONGEST_WHOLE: Final = 18
-"""Decimals of so many digits fit 64 bits."""
+"""The most digits of a decimal that fits into 64 bits."""
 
 _TYPES: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),
@@ -30,7 +30,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in this schema; a column that is younger than they are is null."""
+    """Cast rows to this schema; a column that they do not have is null."""
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
         for field in schema
@@ -39,9 +39,9 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """Kinds without a type of their own are text."""
+    """The column's Arrow type; kinds without one of their own are strings."""
     if column.array:
-        # the name that Parquet gives what a list holds, and that all readers of Delta expect
+        # Parquet's name of a list's element, which all readers of Delta expect
         return pa.list_(pa.field("element", arrow_type(column.element)))
     if column.kind is Kind.DECIMAL:
         return pa.decimal128(column.precision, column.scale)

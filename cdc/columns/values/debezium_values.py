@@ -1,7 +1,7 @@
-"""What Debezium writes for each kind of column, and how that becomes an Arrow column: the one place that knows both.
+"""Debezium's JSON for each kind of column, and its conversion to Arrow: the only place that knows both.
 
-Every conversion is exact or raises: `to_arrow` takes a whole column at once, and a ValueError of it is looked into
-value by value by whoever has the messages.
+Every conversion is exact or raises. `to_arrow` converts a whole column; after an error, the decoder searches the value
+message by message.
 """
 
 import re
@@ -28,13 +28,13 @@ from cdc.core.table import NUMERIC, Column, Kind
 
 POSTGRES_DAYS = (-2_440_953, 2_145_042_905)
 POSTGRES_MICROS = (-210_900_000_000_000_000, LAST_MICROSECOND)
-"""From 4713 BC on, since 1970; what lies beyond is infinity, or has overflowed on its way."""
+"""Bounds since 1970, from 4713 BC on. Values beyond are infinity, or have overflowed in Debezium."""
 
 NOT_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
-"""What Debezium writes for a numeric that is no number, and what Postgres does."""
+"""Debezium's texts for a numeric that is no number → Postgres's."""
 
 _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-# behind six digits of a fraction there may be zeros only: other digits would be lost, so they are refused
+# beyond six digits of a fraction only zeros match: other digits would be lost
 _ZONED = re.compile(r"([+-]?\d{4,6})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6})0*)?)?(Z|[+-]\d\d:\d\d)")
 
 Values = Sequence[Any]
@@ -42,14 +42,14 @@ Values = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class DebeziumType:
-    """A kind on its way: the Python type that its JSON is decoded to, and the Arrow column that values become."""
+    """A kind in Debezium's JSON: `sent_as` is the Python type for msgspec, `to_arrow` converts values to a column."""
 
     sent_as: Any
     to_arrow: Callable[[Values, Column], pa.Array]
 
 
 def debezium_type(column: Column) -> DebeziumType:
-    """How this column's values come."""
+    """The form of this column's values in messages."""
     if column.kind is Kind.DOUBLE and column.type == NUMERIC:
         return _NEAREST
     return _AS_WRITTEN if column.array else _WIRES.get(column.kind, _TEXT)
@@ -60,7 +60,7 @@ def _plain(values: Values, column: Column) -> pa.Array:
 
 
 def _decimals(values: Values, column: Column) -> pa.Array:
-    """Arrow casts decimals from text exactly, and refuses digits that would be lost."""
+    """Cast decimals from text: Arrow does that exactly, and refuses excess digits."""
     if "NAN" in values:
         raise UnsupportedValueError("NaN")
     return pc.cast(pa.array(values, pa.string()), arrow_type(column))
@@ -75,15 +75,15 @@ def _nearest(values: Values, column: Column) -> pa.Array:
 
 
 def _floats(values: Values, column: Column) -> pa.Array:
-    """JSON has no NaN and no infinity: they come as text."""
+    """Convert floats; Debezium sends NaN and infinity as text, since JSON has no such numbers."""
     if str in set(map(type, values)):
         values = [_float(value) if isinstance(value, str) else value for value in values]
-    found = pa.array(values, pa.float64())
+    doubles = pa.array(values, pa.float64())
     if column.kind is Kind.DOUBLE:
-        return found
-    # what is too large becomes infinity without a word, and would with safe=True as well
-    narrow = pc.cast(found, pa.float32(), safe=False)
-    if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(found)))).as_py():
+        return doubles
+    # the cast turns too large numbers into infinity without an error, even with safe=True
+    narrow = pc.cast(doubles, pa.float32(), safe=False)
+    if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(doubles)))).as_py():
         raise ValueError("beyond a real")
     return narrow
 
@@ -103,21 +103,21 @@ def _timestamps(values: Values, column: Column) -> pa.Array:
 
 
 def _within(numbers: pa.Array, bounds: tuple[int, int], otherwise: str) -> pa.Array:
-    found = pc.min_max(numbers).as_py()
-    if found["min"] is not None and not (bounds[0] <= found["min"] and found["max"] <= bounds[1]):
+    extremes = pc.min_max(numbers).as_py()
+    if extremes["min"] is not None and not (bounds[0] <= extremes["min"] and extremes["max"] <= bounds[1]):
         raise UnsupportedValueError(otherwise)
     return numbers
 
 
 def _timestamps_with_zone(values: Values, column: Column) -> pa.Array:
-    """ISO 8601; Arrow reads years of four digits, the others are read here."""
+    """Convert ISO 8601 texts: Arrow parses years of four digits, `_micros` the others."""
     try:
         return pc.cast(pa.array(values, pa.string()), arrow_type(column))
     except pa.ArrowInvalid:
         micros = [None if value is None else _micros(value) for value in values]
         first, last = POSTGRES_MICROS
-        # before they are Arrow's, which has no more than 64 bits
-        if not all(first <= each <= last for each in micros if each is not None):
+        # checked while they are Python's integers: Arrow has only 64 bits
+        if not all(first <= value <= last for value in micros if value is not None):
             raise UnsupportedValueError(TOO_LATE) from None
         return pc.cast(pa.array(micros, pa.int64()), arrow_type(column))
 
@@ -146,7 +146,7 @@ def _times(values: Values, column: Column) -> pa.Array:
 
 
 def _texts(values: Values, column: Column) -> pa.Array:
-    """What `PostgresText.java` sends as Postgres wrote it."""
+    """Convert Postgres's own texts, which `PostgresText.java` sends."""
     return from_text(values, column)
 
 

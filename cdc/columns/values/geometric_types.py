@@ -1,4 +1,4 @@
-"""Points and what is made of them: numbers that Debezium's driver has read, written again as Postgres writes them."""
+"""Geometric types: converts the numbers of Debezium's driver back to Postgres's text."""
 
 import re
 from decimal import Decimal
@@ -10,14 +10,14 @@ _FIRST_FIXED, _FIRST_SCIENTIFIC = -4, 15
 
 
 def as_postgres(text: str) -> str:
-    """`(1.0,-2.0E300)` as `(1,-2e+300)`: both name the same doubles."""
+    """Convert `(1.0,-2.0E300)` to `(1,-2e+300)`: the same doubles, in Postgres's form."""
     return _NUMBER.sub(lambda number: double(float(number[0])), text)
 
 
 def double(number: float) -> str:
-    """The shortest text that names this double, as Postgres writes it (manual, "Floating-Point Types").
+    """Write a double as Postgres does: the shortest text that names it (manual, "Floating-Point Types").
 
-    By the exponent it is written out or in powers of ten, at the borders that `d2s.c` has.
+    The exponent decides between fixed and scientific notation, with the bounds of Postgres's `d2s.c`.
     """
     if not isfinite(number):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(number)]

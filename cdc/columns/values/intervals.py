@@ -1,6 +1,7 @@
-"""Intervals: what Postgres and its driver write in, one form of ISO 8601 out.
+"""Intervals: converts the texts of Postgres and of its driver to one form of ISO 8601.
 
-Months, days and microseconds are apart, as in Postgres: a month is no number of days (manual, "Interval Input").
+Months, days and microseconds stay separate, as in Postgres: a month has no fixed number of days (manual, "Interval
+Input").
 """
 
 import re
@@ -15,10 +16,10 @@ _MICROS: Final = {"hour": 3_600_000_000, "min": 60_000_000, "sec": 1_000_000}
 
 
 def to_iso(text: str) -> str:
-    """`1 year 2 mons -3 days +04:05:06.5`, or the driver's `1 years 2 mons -3 days 4 hours 5 mins 6.5 secs`, as
-    `P1Y2M-3DT4H5M6.5S`, which is what Postgres writes with IntervalStyle `iso_8601`.
+    """Convert an interval to `P1Y2M-3DT4H5M6.5S`, Postgres's form for IntervalStyle `iso_8601`.
 
-    Raises Unfit for infinity, ValueError for what is no interval.
+    Reads `1 year 2 mons -3 days +04:05:06.5`, and the driver's `1 years 2 mons -3 days 4 hours 5 mins 6.5 secs`.
+    Raises UnsupportedValueError for infinity, ValueError for a text that is no interval.
     """
     months = days = micros = 0
     clock, fields = _CLOCK.search(text), list(_FIELD.finditer(text))
@@ -42,7 +43,7 @@ def _fraction(digits: str | None, negative: bool) -> int:
 
 
 def _format_iso(months: int, days: int, micros: int) -> str:
-    """As `EncodeInterval` does (Postgres source, datetime.c): each part with a sign of its own, zeros left out."""
+    """Write like `EncodeInterval` (Postgres source, datetime.c): each part with its own sign, zeros left out."""
     years, months = _parts(months, 12)
     seconds, fraction = _parts(micros, 1_000_000)
     minutes, seconds = _parts(seconds, 60)
@@ -56,6 +57,6 @@ def _format_iso(months: int, days: int, micros: int) -> str:
 
 
 def _parts(number: int, of: int) -> tuple[int, int]:
-    """How often `of` is in a number, and what is left, with the number's sign both."""
+    """Divide by `of`, rounding towards 0: quotient and remainder both have the number's sign."""
     whole, rest = divmod(abs(number), of)
     return (-whole, -rest) if number < 0 else (whole, rest)

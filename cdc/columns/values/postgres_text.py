@@ -1,7 +1,7 @@
-"""Values as Postgres writes them in, Arrow columns out: arrays, and what Debezium would send with less in it.
+"""Converts Postgres's own texts to Arrow columns: arrays, and types of which Debezium would lose something.
 
-The copy and the stream both come by here, so that one value is the same by either way. Sessions write dates in ISO
-form, intervals in Postgres's own, money by the locale C and bytes as hex (`connect/source/sessions.py`).
+The copy and the stream share this code, so both give the same value. The texts follow the settings of our sessions
+(`connect/source/sessions.py`): dates in ISO form, intervals in Postgres's own, money in locale C, bytes as hex.
 """
 
 import re
@@ -26,9 +26,9 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def from_text(texts: Texts, column: Column) -> pa.Array:
-    """A column's values, from their texts.
+    """Convert a column's texts to Arrow.
 
-    Raises Unfit for a value that followers cannot hold, ValueError for what is none.
+    Raises UnsupportedValueError for a value that followers cannot hold, ValueError for a text that is no value.
     """
     if column.array:
         return _arrays(texts, column)
@@ -36,21 +36,21 @@ def from_text(texts: Texts, column: Column) -> pa.Array:
 
 
 def nearest_doubles(texts: pa.Array) -> pa.Array:
-    """The double that is nearest to each numeric, of two the even one; NaN and infinities as they are.
+    """Convert each numeric to its nearest double (ties to even); NaN and infinities stay.
 
-    Raises Unfit for a number beyond all doubles, which would become infinity.
+    Raises UnsupportedValueError for a number beyond all doubles, which would become infinity.
     """
-    found = pc.cast(texts, pa.float64())
-    beyond = pc.and_(pc.is_inf(found), pc.invert(pc.is_in(texts, pa.array(_INFINITIES))))
+    doubles = pc.cast(texts, pa.float64())
+    beyond = pc.and_(pc.is_inf(doubles), pc.invert(pc.is_in(texts, pa.array(_INFINITIES))))
     if pc.any(beyond).as_py():
         raise UnsupportedValueError("a number that no double is near to")
-    return found
+    return doubles
 
 
 def elements(text: str, separator: str = ",") -> list[str | None]:
-    """The elements of an array as Postgres writes it (manual, "Array Input and Output Syntax").
+    """Parse the text of an array into its elements (manual, "Array Input and Output Syntax").
 
-    Raises Unfit unless it has one dimension that is counted from 1, or is empty.
+    Raises UnsupportedValueError unless the array is empty, or has one dimension with indexes from 1.
     """
     if text == "{}":
         return []
@@ -60,21 +60,21 @@ def elements(text: str, separator: str = ",") -> list[str | None]:
         raise UnsupportedValueError("an array of more than one dimension")
     inner = text[1:-1]
     if '"' not in inner:
-        return [None if each == "NULL" else each for each in inner.split(separator)]
-    found = re.finditer(_PART % re.escape(separator), inner)
-    # what stands in quotes is text, whatever it is; without them NULL is none
+        return [None if element == "NULL" else element for element in inner.split(separator)]
+    matches = re.finditer(_PART % re.escape(separator), inner)
+    # a quoted "NULL" is text, an unquoted one is null
     return [
-        _ESCAPED.sub(r"\1", each[1]) if each[1] is not None else None if each[2] == "NULL" else each[2]
-        for each in found
+        _ESCAPED.sub(r"\1", match[1]) if match[1] is not None else None if match[2] == "NULL" else match[2]
+        for match in matches
     ]
 
 
 def _arrays(texts: Texts, column: Column) -> pa.Array:
-    found = [None if text is None else elements(text, column.separator) for text in texts]
-    offsets = [0, *accumulate(len(each or ()) for each in found)]
-    values = from_text(list(chain.from_iterable(each or () for each in found)), column.element)
-    # an offset that is null makes its row null
-    starts = pa.array([None if each is None else at for each, at in zip(found, offsets, strict=False)], pa.int32())
+    lists = [None if text is None else elements(text, column.separator) for text in texts]
+    offsets = [0, *accumulate(len(each or ()) for each in lists)]
+    values = from_text(list(chain.from_iterable(each or () for each in lists)), column.element)
+    # a null offset makes its row null
+    starts = pa.array([None if each is None else at for each, at in zip(lists, offsets, strict=False)], pa.int32())
     starts = pa.concat_arrays([starts, pa.array(offsets[-1:], pa.int32())])
     return pa.ListArray.from_arrays(starts, values, type=arrow_type(column))
 
@@ -84,7 +84,7 @@ def _plain_texts(texts: Texts, column: Column) -> pa.Array:
 
 
 def _cast(texts: Texts, column: Column) -> pa.Array:
-    """Arrow casts numbers from text exactly, or not at all."""
+    """Cast numbers from text: Arrow does that exactly, or raises."""
     return pc.cast(pa.array(texts, pa.string()), arrow_type(column))
 
 
@@ -98,7 +98,7 @@ _BOOLEANS: Final = {"t": True, "f": False}
 def _decimals(texts: Texts, column: Column) -> pa.Array:
     if "NaN" in texts:
         raise UnsupportedValueError("NaN")
-    # money is written with them
+    # the text of money has a currency sign and separators
     return _cast([text and text.replace("$", "").replace(",", "") for text in texts], column)
 
 
@@ -107,7 +107,7 @@ def _bytes(texts: Texts, column: Column) -> pa.Array:
 
 
 def _read(one: Callable[[str], Any], stored: pa.DataType | None = None) -> Callable[[Texts, Column], pa.Array]:
-    """A reader value by value, of what Arrow has no cast for."""
+    """Make a reader that parses value by value, for types without a cast in Arrow."""
 
     def read(texts: Texts, column: Column) -> pa.Array:
         kind = arrow_type(column)

@@ -20,7 +20,7 @@ _SPARK_TYPES: dict[Kind, T.DataType] = {
 
 
 def spark_type(column: Column) -> T.DataType:
-    """The type a follower's table has for this column; kinds without one of their own are text."""
+    """The column's Spark type in a follower's table; kinds without one of their own are strings."""
     if column.array:
         return T.ArrayType(spark_type(column.element))
     if column.kind is Kind.DECIMAL:

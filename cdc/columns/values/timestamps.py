@@ -1,4 +1,4 @@
-"""Dates and times as Postgres writes them in ISO form: texts in; days or microseconds since 1970, times of day out."""
+"""Parses Postgres's dates and times in ISO form, to days or microseconds since 1970, or times of day."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from cdc.columns.values.unsupported import UnsupportedValueError
 MICROS_A_SECOND: Final = 1_000_000
 SECONDS_A_DAY: Final = 86_400
 LAST_MICROSECOND: Final = 9_223_371_244_799_999_999
-"""The end of the year 294246, the last one that 64 bits have whole; a day behind it Debezium puts infinity."""
+"""The end of year 294246, the last whole year in 64 bits. Debezium's infinity is a day later."""
 TOO_LATE: Final = "infinity, or a year beyond 294246"
 
 _DATE: Final = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)( BC)?")
@@ -19,7 +19,10 @@ _TIME: Final = re.compile(r"(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
 
 
 def parse_date(text: str) -> int:
-    """A date, `0044-03-15 BC`; raises Unfit for infinity, ValueError for what is no date."""
+    """Parse a date, such as `0044-03-15 BC`, to days since 1970.
+
+    Raises UnsupportedValueError for infinity, ValueError for a text that is no date.
+    """
     found = _DATE.fullmatch(text)
     if not found:
         raise UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError("no date")
@@ -27,9 +30,9 @@ def parse_date(text: str) -> int:
 
 
 def parse_timestamp(text: str) -> int:
-    """A timestamp, in UTC where it names no zone.
+    """Parse a timestamp to microseconds since 1970; without a zone it is in UTC.
 
-    Raises Unfit for infinity and for what 64 bits do not hold, ValueError for what is no timestamp.
+    Raises UnsupportedValueError for infinity and beyond 64 bits, ValueError for a text that is no timestamp.
     """
     found = _MOMENT.fullmatch(text)
     if not found:
@@ -43,7 +46,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def parse_time(text: str) -> str:
-    """A time of day with six digits behind the second; Postgres leaves zeros out."""
+    """Write a time of day with six digits of a second; Postgres leaves trailing zeros out."""
     found = _TIME.fullmatch(text)
     if not found:
         raise ValueError("no time of day")
@@ -51,12 +54,12 @@ def parse_time(text: str) -> str:
 
 
 def _year(digits: str, before_christ: str | None) -> int:
-    # there is no year 0: 1 BC is the astronomers' year 0
+    # the calendar has no year 0: 1 BC is year 0 of the proleptic calendar
     return 1 - int(digits) if before_christ else int(digits)
 
 
 def _offset(zone: str | None) -> int:
-    """Seconds east of Greenwich."""
+    """The offset of a zone from UTC in seconds; positive in the east."""
     if not zone:
         return 0
     seconds = sum(int(part) * unit for part, unit in zip(zone[1:].split(":"), (3600, 60, 1), strict=False))
@@ -64,9 +67,10 @@ def _offset(zone: str | None) -> int:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970 in the proleptic Gregorian calendar, whose years begin in March here: leap days come last.
+    """Convert a date of the proleptic Gregorian calendar to days since 1970.
 
-    After days_from_civil (Hinnant, "chrono-Compatible Low-Level Date Algorithms"); `//` rounds down before year 0, too.
+    After days_from_civil (Hinnant, "chrono-Compatible Low-Level Date Algorithms"): years begin in March, so the leap
+    day is their last. `//` rounds down, also before year 0.
     """
     year -= month <= 2
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
@@ -74,7 +78,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def time_of_day(parse_timestamp: int) -> str:
-    """`23:59:59.000000`; Postgres has a 24:00 as well."""
+    """Write microseconds of a day as `23:59:59.000000`; Postgres also has 24:00."""
     if not 0 <= parse_timestamp <= SECONDS_A_DAY * MICROS_A_SECOND:
         raise ValueError("no time of day")
     seconds, fraction = divmod(parse_timestamp, MICROS_A_SECOND)

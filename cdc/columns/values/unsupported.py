@@ -1,5 +1,5 @@
-"""What Postgres has and followers cannot hold."""
+"""Values of Postgres that followers cannot hold."""
 
 
 class UnsupportedValueError(ValueError):
-    """A value of a column that no follower can hold; says what it is, and never the value itself."""
+    """A column has a value that no follower can hold; the text names its sort, never the value itself."""
