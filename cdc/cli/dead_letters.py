@@ -59,7 +59,7 @@ def show(
     message = letter.message
     found = {
         "table": str(letter.table),
-        "place": letter.place,
+        "place": letter.location,
         "reason": message.refusal.reason,
         "key": render_text(message.key, values=values),
         "value": render_text(message.value, values=values),

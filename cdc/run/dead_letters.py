@@ -41,11 +41,11 @@ class HeldKey:
 def list_held_keys(settings: PipelineSettings) -> list[HeldKey]:
     """What is held, key by key, in the order of the log."""
     found: dict[tuple[TableName, bytes | None, str], list[DeadLetter]] = {}
-    for letter in delta_follower(settings).letters():
+    for letter in delta_follower(settings).dead_letters():
         key = letter.message.key
-        found.setdefault((letter.table, key, "" if key is not None else letter.place), []).append(letter)
+        found.setdefault((letter.table, key, "" if key is not None else letter.location), []).append(letter)
     return [
-        HeldKey(table, key, _first_reason(letters), tuple(letter.place for letter in letters))
+        HeldKey(table, key, _first_reason(letters), tuple(letter.location for letter in letters))
         for (table, key, _), letters in found.items()
     ]
 
@@ -56,8 +56,8 @@ def _first_reason(letters: Sequence[DeadLetter]) -> str:
 
 def find_letter(settings: PipelineSettings, place: str) -> DeadLetter:
     """The letter at a place of the log; raises ConfigurationError when there is none."""
-    for letter in delta_follower(settings).letters():
-        if letter.place == place:
+    for letter in delta_follower(settings).dead_letters():
+        if letter.location == place:
             return letter
     raise ConfigurationError(f"there is no dead letter at {place}", "`cdc dead-letters list` names them")
 
@@ -95,7 +95,7 @@ def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> ReplayRes
     """Apply the letters of these tables, of all where none is named, whose keys can be read by now."""
     with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
-        letters = [letter for letter in follower.letters() if not tables or letter.table in tables]
+        letters = [letter for letter in follower.dead_letters() if not tables or letter.table in tables]
         return _replay_letters(settings, follower, letters, {})
 
 
@@ -103,11 +103,11 @@ def drop(settings: PipelineSettings, places: Sequence[str]) -> ReplayResult:
     """Give up what cannot be read of the keys of these messages, and apply what waits behind it."""
     with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
-        letters = follower.letters()
-        chosen = [letter for letter in letters if letter.place in places]
-        if missing := sorted(set(places) - {letter.place for letter in chosen}):
+        letters = follower.dead_letters()
+        chosen = [letter for letter in letters if letter.location in places]
+        if missing := sorted(set(places) - {letter.location for letter in chosen}):
             raise ConfigurationError(f"there is no dead letter at {missing[0]}", "`cdc dead-letters list` names them")
-        follower.drop([letter for letter in chosen if letter.message.key is None])
+        follower.drop_letters([letter for letter in chosen if letter.message.key is None])
         given_up: dict[TableName, set[bytes]] = {}
         for letter in chosen:
             if letter.message.key is not None:
@@ -131,7 +131,7 @@ def _replay_letters(
     with closing(follower):
         for name in sorted({letter.table for letter in letters} & described.keys()):
             decoder = Decoder(described[name], placeholder(settings.pipeline.name))
-            found = follower.replay(name, decoder, given_up.get(name, ()))
+            found = follower.replay_letters(name, decoder, given_up.get(name, ()))
             applied += len(found.letters)
-            stay |= {(name, key): reason for key, reason in found.stay.items()}
+            stay |= {(name, key): reason for key, reason in found.blocked.items()}
     return ReplayResult(applied, tuple((name, key, reason) for (name, key), reason in stay.items()))

@@ -14,7 +14,7 @@ from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.local.progress import SILENT, Progress
 from cdc.run.scratch import open_scratch
 from cdc.run.spark import session
-from sinks.lake.feed.change_cache import RecentChanges
+from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
@@ -70,7 +70,7 @@ def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
     return Lake(lake.path, settings.pipeline.name, generation, lake.access)
 
 
-def delta_follower(settings: PipelineSettings, recent: RecentChanges | None = None) -> DeltaFollower:
+def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None) -> DeltaFollower:
     """The lake's follower; `recent` is told what it writes."""
     indexes = Path(settings.pipeline.state) / "index" / settings.pipeline.name
     return DeltaFollower(settings.delta[1], lake_of(settings), indexes, recent)
@@ -86,7 +86,7 @@ def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dic
 
 
 def feed_of(
-    settings: PipelineSettings, follower: str, spark: SparkSession | None, recent: RecentChanges | None = None
+    settings: PipelineSettings, follower: str, spark: SparkSession | None, recent: ChangeCache | None = None
 ) -> LakeFeed:
     """What a follower behind the lake is fed from; without Spark, only to be asked what there is."""
     holds, fits = partial(settings.holds, follower), partial(settings.holds_table, follower)

@@ -165,7 +165,7 @@ class StatusCollector:
             for name, at in positions.items()
         }
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
-        price = self._asked(lake.price)
+        price = self._asked(lake.write_rate)
         writes = price.as_json(requests=self._settings.delta[1].access is not None) if price else None
         return Status(self._lsn, rows, state, last, connector, followers, writes, tuple(self._problems), age)
 
@@ -177,7 +177,7 @@ class StatusCollector:
         for follower, each in fed.items():
             for problem in self._asked(partial(left_behind.describe_stops_in, self._settings, follower, each)) or ():
                 self._note(problem)
-        for name, (keys, letters) in (self._asked(lake.held) or {}).items():
+        for name, (keys, letters) in (self._asked(lake.count_blocked) or {}).items():
             self._note(left_behind.describe_held_keys(name, keys, letters))
 
     def _note_standing_still(self, followers: Iterable[str]) -> None:

@@ -1,8 +1,7 @@
-"""Where a pipeline's Delta tables lie, and what their logs remember for the toolkit.
+"""Where a pipeline's Delta tables lie, and the facts that their logs keep for the toolkit.
 
-A table has the source's columns and no others. Its name, kinds and key are a table property; the bookmark of its copy
-and the last END applied are `txn` actions (Delta protocol, "Transaction Identifiers") of the very commits that wrote
-the rows.
+A table has exactly the source's columns. A table property holds its name, column kinds and key. The copy's bookmark and
+the last applied END are `txn` actions (Delta protocol, "Transaction Identifiers") in the commits that wrote the rows.
 """
 
 import json
@@ -15,22 +14,22 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
 from sinks.lake.delta.log import DeltaLog, LogDamagedError
 from sinks.lake.delta.schema import create_actions
-from sinks.lake.delta.snapshot import Action, State
+from sinks.lake.delta.snapshot import Action, Snapshot
 from sinks.lake.settings import S3Settings
-from sinks.lake.storage.base import Storage, storage_at
+from sinks.lake.storage.base import Storage, open_storage
 
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"
 SCHEMA_PROPERTY = "cdc.schema_lsn"
-OWN = "_cdc"
+METADATA = "_cdc"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The folder of one pipeline's tables, and the ids under which their logs keep positions.
+    """The folder of one pipeline's tables, and the ids of their `txn` actions.
 
-    `access`: how the object store is reached whose `s3://bucket/prefix` the path is; None for a folder of the machine.
+    `access`: settings of the object store when the path is `s3://bucket/prefix`; None for a local folder.
     """
 
     path: str
@@ -39,58 +38,59 @@ class Lake:
     access: S3Settings | None = None
 
     def folder(self, name: TableName) -> str:
-        """The table's folder: no name can leave the lake or meet another's."""
+        """The table's folder; no name can leave the lake or collide with another."""
         return f"{self.path.rstrip('/')}/{folder_name(name)}"
 
-    def own_folder(self, name: str) -> str:
-        return f"{self.path.rstrip('/')}/{OWN}/{name}"
+    def metadata_folder(self, name: str) -> str:
+        """The folder of a metadata table."""
+        return f"{self.path.rstrip('/')}/{METADATA}/{name}"
 
-    def table(self, name: TableName) -> Storage:
+    def table_storage(self, name: TableName) -> Storage:
         """The files of a table."""
-        return storage_at(self.folder(name), self.access)
+        return open_storage(self.folder(name), self.access)
 
-    def own_table(self, name: str) -> Storage:
-        """The files of a table of the toolkit's own."""
-        return storage_at(self.own_folder(name), self.access)
+    def metadata_storage(self, name: str) -> Storage:
+        """The files of a metadata table."""
+        return open_storage(self.metadata_folder(name), self.access)
 
     @property
     def app_id(self) -> str:
-        """Under this id a table's version of `txn` is the offset of the last END applied."""
+        """The `txn` id whose version is the offset of the last applied END."""
         return f"cdc/{self.pipeline}/{self.generation}"
 
     @property
     def bookmark_id(self) -> str:
-        """Under this id it is the LSN of the copy's bookmark."""
+        """The `txn` id whose version is the LSN of the copy's bookmark."""
         return f"{self.app_id}/bookmark"
 
 
-def described(state: State) -> Table | None:
-    """The captured table that this one follows, or None when it is not ours."""
-    text = state.configuration.get(TABLE_PROPERTY)
+def table_of(snapshot: Snapshot) -> Table | None:
+    """The captured table that this Delta table holds; None when it is not ours."""
+    text = snapshot.configuration.get(TABLE_PROPERTY)
     return Table.from_json(json.loads(text)) if text else None
 
 
-def bookmark(lake: Lake, state: State) -> Bookmark | None:
-    """The bookmark of the copy that the table stands on, or None while it has none."""
-    lsn = state.transactions.get(lake.bookmark_id)
-    source = state.configuration.get(SOURCE_PROPERTY)
+def bookmark(lake: Lake, snapshot: Snapshot) -> Bookmark | None:
+    """The bookmark of the table's copy; None without a copy."""
+    lsn = snapshot.transactions.get(lake.bookmark_id)
+    source = snapshot.configuration.get(SOURCE_PROPERTY)
     if lsn is None or not source:
         return None
     return Bookmark.from_json({**json.loads(source), "lsn": Lsn(lsn)})
 
 
-def owned(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog | None:
-    """The log of the follower's own table of this name, now or at a version; None when there is no table.
+def open_owned_log(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog | None:
+    """Open the log of the follower's table of this name, now or at a version; None when there is no table.
 
-    Raises PreconditionError when another table lies in its place, TableLostError when its log cannot be read.
+    Raises PreconditionError when another table lies there, TableLostError when the log is unreadable.
     """
     try:
-        log = DeltaLog.open(lake.table(name), version)
+        log = DeltaLog.open(lake.table_storage(name), version)
     except LogDamagedError as error:
         raise TableLostError(name, error.what) from error
     if log is None:
         return None
-    found = described(log.state)
+    found = table_of(log.snapshot)
     if found is None or found.name != name:
         raise PreconditionError(
             f"{lake.folder(name)} holds a table that is not this follower's", "choose another path for it"
@@ -98,28 +98,28 @@ def owned(lake: Lake, name: TableName, version: int | None = None) -> DeltaLog |
     return log
 
 
-def schema_lsn(state: State) -> Lsn:
-    """That of the last schema change that the table took in; 0 where there was none."""
-    return Lsn(int(state.configuration.get(SCHEMA_PROPERTY, 0)))
+def schema_lsn(snapshot: Snapshot) -> Lsn:
+    """LSN of the last schema change that the table includes; 0 without one."""
+    return Lsn(int(snapshot.configuration.get(SCHEMA_PROPERTY, 0)))
 
 
-def widened(state: State, table: Table, lsn: Lsn) -> list[Action]:
-    """The actions by which a table of ours gets the further columns that a schema change at this LSN brought."""
+def add_columns_actions(snapshot: Snapshot, table: Table, lsn: Lsn) -> list[Action]:
+    """The actions that give a table the new columns of a schema change at this LSN."""
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SCHEMA_PROPERTY: str(lsn)}
-    properties = {**state.configuration, **own}
-    features = state.protocol.get("writerFeatures", ())
-    return create_actions(str(table.name), arrow_schema(table), properties, features, state.table_id)
+    properties = {**snapshot.configuration, **own}
+    features = snapshot.protocol.get("writerFeatures", ())
+    return create_actions(str(table.name), arrow_schema(table), properties, features, snapshot.table_id)
 
 
 def folder_name(name: TableName) -> str:
-    """The table's place below a folder of many tables."""
-    return f"{_encoded(name.schema)}/{_encoded(name.table)}"
+    """The table's path below a folder of many tables."""
+    return f"{_encode(name.schema)}/{_encode(name.table)}"
 
 
-def _encoded(name: str) -> str:
-    """The name with `-` and two hex digits a byte for all but letters, digits and `_`, and for a leading `_`.
+def _encode(name: str) -> str:
+    """Encode all bytes but letters, digits and `_` as `-` and two hex digits; a leading `_` as well.
 
-    Spark skips folders that begin with `_` or a dot; object stores and delta-rs decode a percent sign once too often.
+    Spark skips folders that begin with `_` or a dot. Object stores and delta-rs decode a percent sign once too often.
     """
     plain = name.encode()
     kept = (

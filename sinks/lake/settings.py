@@ -1,4 +1,4 @@
-"""The settings of a lake in `cdc.yaml`."""
+"""A lake's settings in `cdc.yaml`."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Settings, finding_error
-from sinks.lake.pace import Bounds
+from sinks.lake.pace import PaceLimits
 
 SCHEME: Final = "s3://"
 _ANY_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -19,7 +19,7 @@ _OPEN_LINE: Final = "is not encrypted: name an https:// one, or set allow_http: 
 
 
 class S3Settings(Settings):
-    """How an object store is reached. What is left out is as Amazon's own clients have it."""
+    """Access to an object store. Defaults follow Amazon's own clients."""
 
     endpoint: str | None = Field(default=None, pattern=r"^https?://")
     """The store's address; left out, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, else Amazon's of the region."""
@@ -32,18 +32,18 @@ class S3Settings(Settings):
     session_token: SecretStr | None = None
     """By reference, for keys that are temporary. They are not renewed: better leave all three out."""
     path_style: bool = False
-    """Name the bucket in the path, not in the host: what most stores that are not Amazon's want."""
+    """Put the bucket into the path instead of the host: most stores other than Amazon's need it."""
     allow_http: bool = False
     """Let data, though not the secret key, go over the network in clear."""
 
     @field_validator("session_token", mode="before")
     @classmethod
     def _no_token(cls, token: Any) -> Any:
-        """`${env:NAME:-}` is empty where there is none."""
+        """`${env:NAME:-}` is empty when the variable is unset."""
         return token or None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_keys(self) -> Self:
         if (self.access_key_id is None) != (self.secret_access_key is None):
             raise finding_error((), "access_key_id and secret_access_key are given both or not at all")
         if self.session_token is not None and self.access_key_id is None:
@@ -53,9 +53,9 @@ class S3Settings(Settings):
         return self
 
     def complete(self, environ: Mapping[str, str] = os.environ) -> Self:
-        """The same with endpoint and region filled in, so that every client, on every machine, uses the same.
+        """A copy with endpoint and region filled in, so that all clients on all machines agree.
 
-        Raises ConfigurationError for an address of the environment that is not to be used.
+        Raises ConfigurationError for an address from the environment that must not be used.
         """
         endpoint = self.endpoint or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None
         if not self._is_allowed(endpoint):
@@ -68,6 +68,8 @@ class S3Settings(Settings):
 
 
 class DeltaSettings(Settings):
+    """The settings of the lake, kind `delta`."""
+
     kind: Literal["delta"]
     path: str = Field(min_length=1)
     """The lake: a folder, or `s3://bucket/prefix`; a table lies at `<path>/<schema>/<table>`."""
@@ -78,9 +80,9 @@ class DeltaSettings(Settings):
     small_run_changes: int = Field(default=20_000, ge=0)
     """A run of up to this many changes is read and folded by the driver itself; a larger one is a Spark job."""
     history_hours: float = Field(default=4, ge=0)
-    """For how long the past of a table, and what changed in it, can still be read; longer where a follower needs it."""
+    """How many hours of a table's past and changes stay readable; longer if a follower needs it."""
     on_refusal: Literal["hold", "stop"] = "hold"
-    """What a message that cannot be read holds up: its key (its table, where it has none), or everything."""
+    """An unreadable message holds up its key (without a key: its table), or everything."""
     freshness_seconds: float | None = Field(default=None, ge=0, le=3600)
     """For how long a change may wait for others, with which it shares a commit, where commits cost far more than they
     bring; left out, 1.5 in a folder and 6.5 on an object store. 0: every change is committed as soon as may be."""
@@ -88,7 +90,7 @@ class DeltaSettings(Settings):
     """So many tables are committed at a time: their disks' waits overlap."""
 
     @model_validator(mode="after")
-    def _placed(self) -> Self:
+    def _check_path(self) -> Self:
         if self.path.startswith(SCHEME):
             if not _BUCKET.fullmatch(self.path):
                 raise finding_error(("path",), "is not s3://bucket/prefix")
@@ -99,12 +101,12 @@ class DeltaSettings(Settings):
         return self
 
     @property
-    def bounds(self) -> Bounds:
-        """How often a batch may be committed."""
-        of = Bounds.of_object_store if self.path.startswith(SCHEME) else Bounds.of_folder
+    def pace_limits(self) -> PaceLimits:
+        """The limits of the commit pace."""
+        of = PaceLimits.of_object_store if self.path.startswith(SCHEME) else PaceLimits.of_folder
         return of(self.freshness_seconds)
 
     @property
     def access(self) -> S3Settings | None:
-        """How the lake's object store is reached, complete; None for a folder."""
+        """The object store's settings, complete; None for a folder."""
         return (self.s3 or S3Settings()).complete() if self.path.startswith(SCHEME) else None

@@ -21,7 +21,7 @@ def cut(offset: int) -> Cut:
 def test_a_stream_sees_every_cut_once_while_they_are_put_together(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_table, "TOGETHER_EVERY", 5)
+    monkeypatch.setattr(own_table, "COMPACT_AT_FILES", 5)
     table = Cuts(Lake(str(tmp_path / "lake"), "p", 1))
     table.prepare()
     seen: list[int] = []
@@ -49,7 +49,7 @@ def test_a_stream_sees_every_cut_once_while_they_are_put_together(
 
 
 def test_cuts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_table, "TOGETHER_EVERY", 10)
+    monkeypatch.setattr(own_table, "COMPACT_AT_FILES", 10)
     table = Cuts(Lake(str(tmp_path), "p", 1))
     table.prepare()
     before = None
@@ -58,12 +58,12 @@ def test_cuts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         before = table.last()
         table.maintain(0.0, 5)
         assert before == cut(offset)
-    assert table.at(7) == cut(7)
-    assert table.at(64) is None
+    assert table.find(7) == cut(7)
+    assert table.find(64) is None
     delta = DeltaTable(table.folder)
     assert len(delta.file_uris()) < 15
     assert delta.to_pyarrow_table().num_rows == 59
-    assert table.at(4) is None
-    assert table.newer(cut(58), 3) == [cut(59), cut(60), cut(61)]
-    assert table.newer(cut(62), 3) == [cut(63)]
-    assert table.newer(cut(63), 3) == []
+    assert table.find(4) is None
+    assert table.list_after(cut(58), 3) == [cut(59), cut(60), cut(61)]
+    assert table.list_after(cut(62), 3) == [cut(63)]
+    assert table.list_after(cut(63), 3) == []

@@ -31,7 +31,7 @@ from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import Stop
+from sinks.lake.metadata.stopped_tables import StoppedTable
 from sinks.lake.settings import DeltaSettings
 from tests.columns.debezium import PLACEHOLDER
 from tests.core.log_in_memory import LogInMemory, inserts, table
@@ -52,7 +52,7 @@ class NoChanges:
     def take_in(self, run: Ends, start: Offsets) -> None:
         raise AssertionError("no table was altered")
 
-    def stop(self, reasons: Mapping[TableName, str]) -> list[Stop]:
+    def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
         return []
 
 
@@ -132,11 +132,11 @@ class Stream(LakeStream):
 def rows(lake: PlacedLake, of: Table) -> list[int]:
     """The ids that the last cut has of a table."""
     feed = LakeFeed(None, lake)
-    assert str(of.name) in feed.last().versions
-    state = DeltaLog.open(lake.table(of.name))
+    assert str(of.name) in feed.last_cut().versions
+    state = DeltaLog.open(lake.table_storage(of.name))
     assert state is not None
-    shares = [Share(file) for file in state.state.files.values()]
-    found = [part for each in shares for part in live_rows(lake.table(of.name), each, of)]
+    shares = [Share(file) for file in state.snapshot.files.values()]
+    found = [part for each in shares for part in live_rows(lake.table_storage(of.name), each, of)]
     return sorted(row["id"] for part in found for row in part.to_pylist())
 
 
@@ -153,7 +153,7 @@ def test_one_that_comes_between_two_runs_takes_part_with_the_next_call(lake: Pla
     stream = Stream(lake)
     Interrupted.meanwhile[120] = lambda: copy(lake, NEW, 115)
     stream.follow(110, 120, 130)
-    assert str(NEW.name) not in LakeFeed(None, lake).last().versions
+    assert str(NEW.name) not in LakeFeed(None, lake).last_cut().versions
     stream.follow(140)
     assert rows(lake, NEW) == [130]
     stream.follow(150)
@@ -179,7 +179,7 @@ def test_several_catch_up_each_from_its_own_copy(lake: PlacedLake) -> None:
     copy(lake, NEW, 105)
     copy(lake, OLD, 125)
     # as the stream does when the renewal says so
-    stream.follower.reopen([OLD.name])
+    stream.follower.reload_tables([OLD.name])
     stream.follow(140, 150)
     assert (rows(lake, OLD), rows(lake, NEW)) == ([110, 120, 140], [130, 150])
     stream.follow(160)

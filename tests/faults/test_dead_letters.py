@@ -11,7 +11,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from cdc.run.dead_letters import drop, find_letter, list_held_keys, render_text, replay
-from sinks.lake.apply.replay import AHEAD
+from sinks.lake.apply.replay import BATCH_PENDING
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, problems, verified
 
@@ -127,7 +127,7 @@ def test_everything_stops_where_that_is_asked_for(make_pipeline: MakePipeline, s
     # kept they are, but what waits behind them would come before all that the batch brings
     early = drop(settings, [each.places[0] for each in list_held_keys(settings)])
     assert early.applied == 0
-    assert {why for _, _, why in early.stay} == {AHEAD}
+    assert {why for _, _, why in early.stay} == {BATCH_PENDING}
     assert len(early.stay) == len(PLANTED)
     # asked to hold them instead, it goes on where it stood
     pipeline.configure("on_refusal: stop", "on_refusal: hold")

@@ -150,13 +150,13 @@ def changed(pipeline: Pipeline, names: dict[str, tuple[str, ...]]) -> None:
 def ids(pipeline: Pipeline) -> dict[str, str]:
     """The lake's tables by their ids: one that was copied again has another."""
     lake = lake_of(pipeline.settings)
-    logs = {name.table: layout.owned(lake, name) for name in pipeline.settings.selection.names}
-    return {name: log.state.table_id for name, log in logs.items() if log}
+    logs = {name.table: layout.open_owned_log(lake, name) for name in pipeline.settings.selection.names}
+    return {name: log.snapshot.table_id for name, log in logs.items() if log}
 
 
 def columns(pipeline: Pipeline, name: str) -> list[str]:
-    log = layout.owned(lake_of(pipeline.settings), TableName("public", name))
-    table = layout.described(log.state) if log else None
+    log = layout.open_owned_log(lake_of(pipeline.settings), TableName("public", name))
+    table = layout.table_of(log.snapshot) if log else None
     return list(table.column_names) if table else []
 
 

@@ -14,11 +14,11 @@ from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
 from sinks.lake import layout
-from sinks.lake.delta.snapshot import Move
+from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.layout import Lake
 from sinks.lake.table import commit as write
-from sinks.lake.table.load import CopyWriter, take_in
-from sinks.lake.table.writer import LiveTable
+from sinks.lake.table.load import CopyWriter, load_copy
+from sinks.lake.table.writer import TableWriter
 from tests.columns.model_changes import as_columns
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake
@@ -29,26 +29,28 @@ APP = "cdc/p/1"
 def copied(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> None:
     """A copy of these rows in so many files becomes the table."""
     parts = np.array_split(np.arange(len(rows)), files)
-    take_in(lake, table, [written(lake, table, [rows[at] for at in part]) for part in parts], Bookmark(Lsn(1), 4711, 1))
+    load_copy(
+        lake, table, [written(lake, table, [rows[at] for at in part]) for part in parts], Bookmark(Lsn(1), 4711, 1)
+    )
 
 
 def written(lake: Lake, table: Table, rows: Iterable[Row]) -> CopiedFile:
     """A copy's file of these rows, which nobody has taken in yet."""
-    write = CopyWriter(table, lake.table(table.name))
-    write.storage.make()
+    write = CopyWriter(table, lake.table_storage(table.name))
+    write.storage.make_root()
     return write(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(table)).to_batches())
 
 
-def opened(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> LiveTable:
+def opened(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> TableWriter:
     """The table as a new process has it."""
-    log = layout.owned(lake, table.name)
+    log = layout.open_owned_log(lake, table.name)
     assert log is not None
-    return LiveTable(table, lake.table(table.name), log, lake.indexes / index)
+    return TableWriter(table, lake.table_storage(table.name), log, lake.indexes / index)
 
 
-def apply(live: LiveTable, changes: Sequence[Change], version: int) -> None:
-    columns, before = as_columns(live.table, changes), live.state.transactions.get(APP)
-    write.apply(live, TableEffect(fold(columns, columns.tx_id)), Move(APP, before, version))
+def apply(writer: TableWriter, changes: Sequence[Change], version: int) -> None:
+    columns, before = as_columns(writer.table, changes), writer.snapshot.transactions.get(APP)
+    write.apply_effect(writer, TableEffect(fold(columns, columns.tx_id)), TxnUpdate(APP, before, version))
 
 
 def row(key: int, text: str | None) -> Row:

@@ -45,7 +45,7 @@ def copy(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, text
     """Copy a table, with this text in all its rows, and let it take part."""
     rows = [row(key, text) for key in KEYS]
     follower.load(table, [written(lake, table, rows)], Bookmark(Lsn(lsn), 4711, 1))
-    follower.reopen([table.name])
+    follower.reload_tables([table.name])
     follower.adopt(follower.joining())
 
 
@@ -56,7 +56,7 @@ def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS)
     ends = to_columns([TransactionEnd(n, n, Lsn(n), 0, counts) for n in numbers])
     changes = {table.name: _changes(table, numbers, only) for table in TABLES}
     follower.apply(DecodedBatch(ends, changes), Position(1, numbers[-1], Lsn(numbers[-1]), numbers[-1]))
-    return [str(stop) for stop in follower.left().stopped]
+    return [str(stop) for stop in follower.take_report().stopped]
 
 
 def _changes(table: Table, numbers: Sequence[int], keys: Sequence[int]) -> TableChanges:
@@ -75,8 +75,10 @@ def rows_at(text: str) -> Mapping[Key, Row]:
 def rows_in(lake: PlacedLake, table: Table) -> Mapping[Key, Row]:
     """The rows of a table at the newest cut."""
     feed = LakeFeed(None, lake)
-    state = feed._state(table.name, feed.last())
-    parts = [part for file in state.files.values() for part in live_rows(lake.table(table.name), Share(file), table)]
+    state = feed._snapshot(table.name, feed.last_cut())
+    parts = [
+        part for file in state.files.values() for part in live_rows(lake.table_storage(table.name), Share(file), table)
+    ]
     found = pa.concat_tables(parts).to_pylist()
     by_key: dict[Key, Row] = {(each["id"],): each for each in found}
     assert len(by_key) == len(found), "a key is there twice"
@@ -85,4 +87,4 @@ def rows_in(lake: PlacedLake, table: Table) -> Mapping[Key, Row]:
 
 def cut_tables(lake: PlacedLake) -> set[str]:
     """The tables in the newest cut."""
-    return {*LakeFeed(None, lake).last().versions}
+    return {*LakeFeed(None, lake).last_cut().versions}

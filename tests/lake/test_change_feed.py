@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from cdc.core.change import Delete, Insert, Place, Row, Truncate
 from cdc.core.errors import TableLostError
-from sinks.lake.table.writer import LiveTable
+from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import apply, copied, opened, row, update
@@ -31,11 +31,11 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 
 @pytest.fixture
-def writer(lake: PlacedLake) -> LiveTable:
+def writer(lake: PlacedLake) -> TableWriter:
     """Who has deleted every third row."""
     found = opened(lake)
     apply(found, [Delete(T, Place(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
-    [file] = found.state.files.values()
+    [file] = found.snapshot.files.values()
     assert file.vector is not None
     assert file.vector.size > 64 * 1024
     return found
@@ -49,25 +49,25 @@ def feed(spark: SparkSession, lake: PlacedLake, version: int) -> dict[str, tuple
     return {each["_change_type"]: (each["rows"], each["ids"]) for each in rows}
 
 
-def test_over_a_vector_of_more_than_64_kb(lake: PlacedLake, writer: LiveTable, spark: SparkSession) -> None:
-    assert feed(spark, lake, writer.state.version) == {"delete": (len(DELETED), sum(DELETED))}
+def test_over_a_vector_of_more_than_64_kb(lake: PlacedLake, writer: TableWriter, spark: SparkSession) -> None:
+    assert feed(spark, lake, writer.snapshot.version) == {"delete": (len(DELETED), sum(DELETED))}
     apply(writer, [*update(2, row(1, "new")), Delete(T, Place(2, 2), (2,))], 2)
-    assert feed(spark, lake, writer.state.version) == {"update_postimage": (1, 1), "delete": (1, 2)}
+    assert feed(spark, lake, writer.snapshot.version) == {"update_postimage": (1, 1), "delete": (1, 2)}
 
 
-def test_over_a_truncate_and_what_came_behind_it(lake: PlacedLake, writer: LiveTable, spark: SparkSession) -> None:
+def test_over_a_truncate_and_what_came_behind_it(lake: PlacedLake, writer: TableWriter, spark: SparkSession) -> None:
     behind: Row = row(MANY, "behind")
     apply(writer, [*update(2, row(1, "x")), Truncate(T, Place(3, 1)), Insert(T, Place(3, 2), (MANY,), behind)], 2)
     left = [n for n in range(MANY) if n % 3]
-    assert feed(spark, lake, writer.state.version) == {"delete": (len(left), sum(left)), "insert": (1, MANY)}
+    assert feed(spark, lake, writer.snapshot.version) == {"delete": (len(left), sum(left)), "insert": (1, MANY)}
 
 
-def test_over_another_hands_delete(lake: PlacedLake, writer: LiveTable, spark: SparkSession) -> None:
+def test_over_another_hands_delete(lake: PlacedLake, writer: TableWriter, spark: SparkSession) -> None:
     apply(writer, update(2, row(4, "new")), 2)
     spark.sql(f"DELETE FROM delta.`{lake.folder(T)}` WHERE id IN (1, 2, 7)")
     # for us that is another table, which is copied again
     with pytest.raises(TableLostError):
         writer.refresh()
-    version = writer.state.version
+    version = writer.snapshot.version
     assert feed(spark, lake, version - 1) == {"update_postimage": (1, 4)}
     assert feed(spark, lake, version) == {"delete": (3, 10)}

@@ -19,7 +19,7 @@ from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.table.load import room_for_copy
+from sinks.lake.table.load import prepare_folder
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import written
 
@@ -40,7 +40,7 @@ def follower_of(lake: PlacedLake) -> DeltaFollower:
 
 def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row: Row) -> None:
     follower.load(table, [written(lake, table, [row])], Bookmark(Lsn(lsn), 4711, 1))
-    follower.reopen([table.name])
+    follower.reload_tables([table.name])
 
 
 def commit(follower: DeltaFollower, lsn: int) -> None:
@@ -71,7 +71,7 @@ def test_it_lacks_what_has_passed_every_time(lake: PlacedLake) -> None:
         follower.adopt(follower.joining())
         assert not follower.joining()
         commit(follower, lsn + 1)
-    assert LakeFeed(None, lake).last().versions.keys() == {"public.things"}
+    assert LakeFeed(None, lake).last_cut().versions.keys() == {"public.things"}
 
 
 def test_one_that_stops_while_it_catches_up_takes_no_part(lake: PlacedLake) -> None:
@@ -93,10 +93,10 @@ def test_followers_behind_are_told_the_columns_of_their_cut(lake: PlacedLake) ->
     follower.adopt(follower.joining())
     commit(follower, 40)
     feed = LakeFeed(None, lake)
-    cuts = feed.newer(feed.at(Position(1, 20, Lsn(20), 20)), 10)
+    cuts = feed.cuts_after(feed.require_cut(Position(1, 20, Lsn(20), 20)), 10)
     assert [[table for table, _ in feed.tables(cut)] for cut in cuts] == [[], [OTHER]]
-    assert [*feed.tables(feed.at(Position(1, 20, Lsn(20), 20)))] == [(THINGS, Bookmark(Lsn(10), 4711, 1))]
-    assert feed.tables(feed.last()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
+    assert [*feed.tables(feed.require_cut(Position(1, 20, Lsn(20), 20)))] == [(THINGS, Bookmark(Lsn(10), 4711, 1))]
+    assert feed.tables(feed.last_cut()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
 
 
 def test_the_past_of_one_in_no_cut_is_forgotten_without_a_word(lake: PlacedLake) -> None:
@@ -125,7 +125,7 @@ def test_letters_of_one_that_lacks_something_are_not_replayed(lake: PlacedLake) 
     commit(follower, 30)
     load(lake, follower, THINGS, 25, {"id": 1, "was": "b"})
     with pytest.raises(PreconditionError, match="is in no cut of the lake yet"):
-        follower.replay(THINGS.name, Decoder(THINGS, "unavailable"))
+        follower.replay_letters(THINGS.name, Decoder(THINGS, "unavailable"))
 
 
 def test_one_that_nobody_has_adopted_takes_no_part_however_young_it_is(lake: PlacedLake) -> None:
@@ -133,12 +133,12 @@ def test_one_that_nobody_has_adopted_takes_no_part_however_young_it_is(lake: Pla
     stopped(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
-    assert follower.taking_part() == []
+    assert follower.tables_in_cuts() == []
     # the batch was read without it, and may have changes of it from behind its copy
     commit(follower, 40)
     assert [*follower.joining()] == [OTHER.name]
     follower.adopt(follower.joining())
-    assert follower.taking_part() == [OTHER]
+    assert follower.tables_in_cuts() == [OTHER]
 
 
 @pytest.mark.parametrize("stops", [False, True], ids=["it goes on", "it stops again"])
@@ -158,11 +158,11 @@ def test_a_follower_far_behind_is_given_what_joined_as_it_was_then(lake: PlacedL
     load(lake, follower, THINGS, 35, {"id": 1, "was": "b"})
     follower.maintain([stands])
     feed = LakeFeed(None, lake)
-    joined = next(cut for cut in feed.newer(feed.at(stands), 10) if str(THINGS.name) in cut.versions)
-    then = DeltaLog.open(lake.table(THINGS.name), joined.versions[str(THINGS.name)])
+    joined = next(cut for cut in feed.cuts_after(feed.require_cut(stands), 10) if str(THINGS.name) in cut.versions)
+    then = DeltaLog.open(lake.table_storage(THINGS.name), joined.versions[str(THINGS.name)])
     assert then is not None
-    (file,) = then.state.files.values()
-    assert pa.concat_tables(live_rows(lake.table(THINGS.name), Share(file), THINGS)).to_pylist() == [
+    (file,) = then.snapshot.files.values()
+    assert pa.concat_tables(live_rows(lake.table_storage(THINGS.name), Share(file), THINGS)).to_pylist() == [
         {"id": 1, "was": "a"}
     ]
 
@@ -172,10 +172,10 @@ def test_what_copies_that_were_never_taken_in_have_left_goes(lake: PlacedLake) -
         written(lake, THINGS, [{"id": 1, "was": "a"}])
     left, somebodys = lake.disk(THINGS.name).glob("copy-*")
     os.utime(left, (0, 0))
-    room_for_copy(lake, THINGS.name)
+    prepare_folder(lake, THINGS.name)
     assert [*lake.disk(THINGS.name).glob("copy-*")] == [somebodys]
     follower = followed(lake)
     before = {*lake.disk(THINGS.name).glob("copy-*")}
-    room_for_copy(lake, THINGS.name)
+    prepare_folder(lake, THINGS.name)
     assert {*lake.disk(THINGS.name).glob("copy-*")} == before
-    assert follower.taking_part() == [THINGS]
+    assert follower.tables_in_cuts() == [THINGS]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from sinks.lake.delta import data_files, statistics
-from sinks.lake.storage.base import Folder
+from sinks.lake.storage.base import LocalFolder
 from sinks.lake.table.load import CopyWriter
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import copied
@@ -57,7 +57,7 @@ def batches(parts: Sequence[Sequence[dict[str, Any]]]) -> list[pa.RecordBatch]:
 def test_statistics_of_parts_are_those_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[dict[str, Any]]]
 ) -> None:
-    storage = Folder(str(tmp_path_factory.mktemp("copy")))
+    storage = LocalFolder(str(tmp_path_factory.mktemp("copy")))
     found = CopyWriter(KINDS, storage)(batches(parts))
     whole = pa.Table.from_batches(batches(parts), arrow_schema(KINDS))
     assert json.loads(found.statistics) == statistics.of_rows(whole, KINDS.column_names)
@@ -73,14 +73,14 @@ def test_large_values_have_row_groups_of_their_own(lake: PlacedLake) -> None:
     """A few old values are read with their row groups, so these are bounded in bytes as well."""
     text = {"real": None, "day": None, "at": None, "yes": None}
     rows = [{"id": n, "text": str(n) + "x" * 100_000, **text} for n in range(400)]
-    storage = lake.table(KINDS.name)
-    storage.make()
+    storage = lake.table_storage(KINDS.name)
+    storage.make_root()
     copied = CopyWriter(KINDS, storage)(batches([rows]))
     file = pq.ParquetFile(storage.open(copied.path))
     largest = max(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups))
     assert largest < 2 * data_files.ROW_GROUP_BYTES
     assert file.read().to_pylist() == rows
-    assert storage.names("") == [copied.path]
+    assert storage.list_names("") == [copied.path]
 
 
 NUMBERS = Table(
@@ -123,8 +123,8 @@ def test_every_reader_has_what_is_held_by_its_differences(tmp_path: Path, spark:
     rows = [{"id": (-1) ** n * (2**63 - 1 - n), **{name: number(n, name) for name in EDGES}} for n in range(10_000)]
     lake, expected = in_folder(tmp_path), pa.Table.from_pylist(rows, arrow_schema(NUMBERS)).sort_by("id")
     copied(lake, NUMBERS, rows)
-    [path] = [name for name in lake.table(NUMBERS.name).names("") if name.endswith(".parquet")]
-    group = pq.ParquetFile(lake.table(NUMBERS.name).open(path)).metadata.row_group(0)
+    [path] = [name for name in lake.table_storage(NUMBERS.name).list_names("") if name.endswith(".parquet")]
+    group = pq.ParquetFile(lake.table_storage(NUMBERS.name).open(path)).metadata.row_group(0)
     encodings = {NUMBERS.column_names[n]: group.column(n).encodings for n in range(group.num_columns)}
     assert {name for name, found in encodings.items() if "DELTA_BINARY_PACKED" in found} == {*encodings} - {"wide"}
     folder = lake.folder(NUMBERS.name)
@@ -140,7 +140,7 @@ def test_no_row_group_is_left_with_a_few_rows(tmp_path: Path, rows: int) -> None
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     table = pa.table([range(rows), ["x" * 70] * rows], schema=schema)
     parts = table.to_batches(max_chunksize=9_000)
-    made = data_files.write_in_parts(Folder(str(tmp_path)), "f.parquet", parts, schema, ["id"])
+    made = data_files.write_in_parts(LocalFolder(str(tmp_path)), "f.parquet", parts, schema, ["id"])
     found = pq.ParquetFile(tmp_path / made.path)
     assert found.read() == table
     sizes = [found.metadata.row_group(n).num_rows for n in range(found.num_row_groups)]

@@ -33,7 +33,7 @@ def filled(folder: Path, runs: Sequence[int]) -> KeyIndex:
     """A saved index of so many entries a run, all of them in files."""
     index = opened_index(folder, "t")
     for number, entries in enumerate(runs):
-        index._runs.append(index._run({f"f{number}": bits(*range(number, entries + number))}))
+        index._runs.append(index._to_run({f"f{number}": bits(*range(number, entries + number))}))
     index.save(NOW, everything=True)
     return index
 
@@ -73,7 +73,7 @@ def test_every_bit_counts(tmp_path: Path) -> None:
             with pytest.raises(DamagedRunError):
                 index.find(bits(*range(2 * BLOCK)))
         else:
-            assert opened_index(tmp_path, "t").lost == "was damaged"
+            assert opened_index(tmp_path, "t").discard_reason == "was damaged"
 
 
 @given(st.lists(st.integers(0, 3 * BLOCK), max_size=3), st.data())
@@ -118,7 +118,7 @@ steps = st.lists(st.tuples(st.none() | damages, st.booleans(), st.booleans()), m
 def test_histories_end_equal_to_the_model(done: list[Step], seed: int) -> None:
     """Damage while a process has the index, between processes, and of the kind that brings back what was there."""
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_index, "KEPT_IN_MEMORY", 20)
+        patch.setattr(key_index, "MAX_MEMORY_ENTRIES", 20)
         lake, rows = in_folder(Path(place)), dict(COPY)
         copied(lake, THINGS, list(COPY.values()), files=3)
         folder, numbers = lake.indexes / "index", itertools.count()
@@ -150,7 +150,7 @@ def test_what_was_damaged_is_read_again_and_said_once(lake: PlacedLake, when: st
         Damage("flip many", number, 0, 1).do(lake.indexes / "index")
     apply(writer, update(3, row(1, "y"), row(2, "y")), 3)
     apply(writer, update(4, row(3, "y")), 4)
-    assert writer.told == ["the index of public.things was damaged: its keys are read again"]
+    assert writer.notes == ["the index of public.things was damaged: its keys are read again"]
     changed: dict[Key, Row] = {(key,): row(key, "y") for key in (1, 2, 3)}
     assert read_by_delta_rs(lake) == expected({**COPY, **changed})
 
@@ -169,7 +169,7 @@ def test_an_index_of_a_lake_that_was_put_back_is_read_again(lake: PlacedLake, tm
     # as many versions as there were, so that a number alone would fit
     for rank in range(1, 13):
         apply(writer, update(rank, *(row(key, f"again {rank}") for key in KEYS)), rank)
-    assert writer.told == ["the index of public.things is of another past of the table: its keys are read again"]
+    assert writer.notes == ["the index of public.things is of another past of the table: its keys are read again"]
     assert read_by_delta_rs(lake) == expected({(key,): row(key, "again 12") for key in KEYS})
 
 
@@ -178,6 +178,6 @@ def test_one_that_is_whole_is_read_by_nobody(lake: PlacedLake, monkeypatch: pyte
     apply(writer, update(1, row(1, "x")), 1)
     writer.save_index(everything=True)
     again = opened(lake)
-    monkeypatch.setattr(again, "_keys", partial(pytest.fail, "keys are read again"))
+    monkeypatch.setattr(again, "_read_keys", partial(pytest.fail, "keys are read again"))
     apply(again, update(2, row(1, "y")), 2)
-    assert again.told == []
+    assert again.notes == []

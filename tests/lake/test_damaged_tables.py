@@ -7,12 +7,12 @@ import pytest
 from deltalake import DeltaTable
 
 from sinks.lake.delta import checkpoint
-from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint
+from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
 from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.retention import Retention, forget
+from sinks.lake.delta.retention import Retention, vacuum
 from sinks.lake.storage.object_store import ObjectStore
 from sinks.lake.table import maintenance as upkeep
-from sinks.lake.table.load import room_for_copy
+from sinks.lake.table.load import prepare_folder
 from tests.core.histories import THINGS
 from tests.lake.damage import Damage
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
@@ -52,7 +52,7 @@ def mended(lake: PlacedLake) -> None:
     assert cut_tables(lake) == {str(OTHERS.name)}
     assert rows_in(lake, OTHERS) == rows_at("at 30")
     follower = follower_of(lake)
-    room_for_copy(lake, THINGS.name)
+    prepare_folder(lake, THINGS.name)
     copy(lake, follower, THINGS, 30, "at 30")
     transact(follower, 40)
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
@@ -130,17 +130,17 @@ def test_a_damaged_checkpoint_is_passed_over_and_made_anew(folder_lake: PlacedLa
     assert not follower.check_tables()
     transact(follower, 20)
     assert rows_in(lake, THINGS) == rows_at("at 20")
-    log = DeltaLog.open(lake.table(THINGS.name))
+    log = DeltaLog.open(lake.table_storage(THINGS.name))
     assert log is not None
     # the commits that it stood for stay as long as nothing else stands for them
-    forget(log, Retention(0, log.state.version))
-    due = due_checkpoint(log, 0)
+    vacuum(log, Retention(0, log.snapshot.version))
+    due = take_due_checkpoint(log, 0)
     assert due is not None
     write_checkpoint(log, due)
     assert not newest_one.exists()
-    forget(log, Retention(0, log.state.version))
+    vacuum(log, Retention(0, log.snapshot.version))
     assert {each["big"] for each in read_by_delta_rs(lake).values()} == {"at 20"}
-    again = DeltaLog.open(lake.table(THINGS.name))
+    again = DeltaLog.open(lake.table_storage(THINGS.name))
     assert again is not None
     assert not again.damaged
 
@@ -164,7 +164,7 @@ def test_one_that_has_nothing_but_a_damaged_checkpoint_is_copied_into_a_new_log(
 def test_the_upkeep_of_the_others_goes_on(folder_lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, follower = folder_lake, copied(folder_lake)
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 1)
-    monkeypatch.setattr(upkeep, "MOST_DEAD", 0.01)
+    monkeypatch.setattr(upkeep, "MAX_DEAD_SHARE", 0.01)
     monkeypatch.setattr(upkeep, "TINY_BYTES", 0)
     transact(follower, 10, only=KEYS[:5])
     follower = follower_of(lake)

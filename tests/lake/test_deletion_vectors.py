@@ -5,9 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from sinks.lake.delta.deletion_vectors import Descriptor, VectorFile, _to_z85, framed, inline, pack, unpack
+from sinks.lake.delta.deletion_vectors import (
+    VectorDescriptor,
+    VectorFile,
+    _to_z85,
+    pack,
+    read_framed,
+    read_inline,
+    unpack,
+)
 
-PROTOCOLS_EXAMPLE = Descriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
+PROTOCOLS_EXAMPLE = VectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
 """Delta protocol, "JSON Example 1"."""
 
 
@@ -20,9 +28,9 @@ def test_vectors_come_back(vectors: list[set[int]]) -> None:
     file = VectorFile()
     stored = [file.add(BitMap(rows)) for rows in vectors]
     for descriptor, rows in zip(stored, vectors, strict=True):
-        again = Descriptor.from_json(descriptor.as_json())
+        again = VectorDescriptor.from_json(descriptor.as_json())
         assert again == descriptor
-        assert set(framed(again, file.content)) == rows
+        assert set(read_framed(again, file.content)) == rows
         assert again.cardinality == len(rows)
 
 
@@ -30,7 +38,7 @@ def test_vectors_come_back(vectors: list[set[int]]) -> None:
 def test_vectors_in_the_log_are_read(rows: set[int]) -> None:
     """Other writers keep small ones there."""
     data = pack(BitMap(rows))
-    assert set(inline(Descriptor("i", _to_z85(data), len(data), len(rows)))) == rows
+    assert set(read_inline(VectorDescriptor("i", _to_z85(data), len(data), len(rows)))) == rows
 
 
 def test_small_vectors_go_into_the_log_as_long_as_there_is_room() -> None:
@@ -38,8 +46,8 @@ def test_small_vectors_go_into_the_log_as_long_as_there_is_room() -> None:
     file = VectorFile(in_log_bytes=1000)
     in_log, too_large, no_room = file.add(few), file.add(many), [file.add(few) for _ in range(9)][-1]
     assert (in_log.kind, too_large.kind, no_room.kind) == ("i", "u", "u")
-    assert inline(Descriptor.from_json(in_log.as_json())) == few
-    assert framed(too_large, file.content) == many
+    assert read_inline(VectorDescriptor.from_json(in_log.as_json())) == few
+    assert read_framed(too_large, file.content) == many
 
 
 def test_other_bytes_are_no_vector() -> None:
@@ -50,5 +58,5 @@ def test_other_bytes_are_no_vector() -> None:
     damaged = bytearray(file.content)
     damaged[100] ^= 1
     with pytest.raises(ValueError, match="damaged"):
-        framed(descriptor, bytes(damaged))
+        read_framed(descriptor, bytes(damaged))
     assert unpack(pack(BitMap([7]))) == BitMap([7])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cdc.columns.rows.key_fingerprints import KeyBits
 from sinks.lake.index import key_index, run_merge
-from sinks.lake.index.key_index import KeyIndex, Past
+from sinks.lake.index.key_index import KeyIndex, VersionId
 from sinks.lake.index.sorted_runs import Places
 
 
@@ -23,10 +23,10 @@ def bits(*keys: int) -> KeyBits:
     return KeyBits(numbers % np.uint64(5), numbers)
 
 
-NOW = Past(7, "of version 7")
+NOW = VersionId(7, "of version 7")
 
 
-def opened(folder: Path, table_id: str, now: Past = NOW) -> KeyIndex:
+def opened(folder: Path, table_id: str, now: VersionId = NOW) -> KeyIndex:
     """The index as it lies in a folder, of a table that went through this version."""
     return KeyIndex.open(folder, table_id, now.__eq__)
 
@@ -37,7 +37,7 @@ def all_live(places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
 
 def found(index: KeyIndex, *keys: int) -> set[tuple[int, str, int]]:
     hits, paths = index.find(bits(*keys)), index.paths()
-    rows = zip(hits.asked.tolist(), hits.files.tolist(), hits.rows.tolist(), strict=True)
+    rows = zip(hits.queries.tolist(), hits.files.tolist(), hits.rows.tolist(), strict=True)
     return {(keys[asked], paths[file], row) for asked, file, row in rows if file in paths}
 
 
@@ -71,7 +71,7 @@ def test_finds_what_lies_in_the_files_that_it_knows(
 def test_runs_merged_from_file_to_file_are_found_as_well(
     contents: list[list[int]], dead: set[int], asked: list[int], at_once: int
 ) -> None:
-    with TemporaryDirectory() as folder, patch.multiple(run_merge, MERGED_IN_MEMORY=3, RANGE_ENTRIES=2):
+    with TemporaryDirectory() as folder, patch.multiple(run_merge, MAX_MEMORY_ENTRIES=3, RANGE_ENTRIES=2):
         index = opened(Path(folder), "t")
         named = [(f"f{number}", bits(*keys)) for number, keys in enumerate(contents)]
         index.add_many([dict(named[at : at + at_once]) for at in range(0, len(named), at_once)], partial(_not_in, dead))
@@ -127,7 +127,7 @@ def test_a_saved_index_is_read_back(tmp_path: Path) -> None:
 
 
 def test_what_was_only_in_memory_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_index, "KEPT_IN_MEMORY", 50)
+    monkeypatch.setattr(key_index, "MAX_MEMORY_ENTRIES", 50)
     index = opened(tmp_path, "t")
     index.add({"large": bits(*range(100))}, all_live)
     index.add({"small": bits(1)}, all_live)

@@ -16,11 +16,11 @@ from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.net_keyless import fold_keyless
 from cdc.core.errors import DivergenceError
 from sinks.lake.delta.retention import Retention
-from sinks.lake.delta.snapshot import Move
+from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.layout import Lake
 from sinks.lake.table import commit as write
 from sinks.lake.table.maintenance import maintain
-from sinks.lake.table.writer import LiveTable
+from sinks.lake.table.writer import TableWriter
 from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
 from tests.lake.places import PlacedLake
 from tests.lake.tables import APP, copied, opened
@@ -32,10 +32,10 @@ def held(lake: Lake) -> Counter[Row]:
     return Counter((row["a"], row["b"]) for row in found)
 
 
-def apply(live: LiveTable, events: list[dict[str, object]], version: int) -> None:
-    changes, before = decoded(messages(events)), live.state.transactions.get(APP)
+def apply(writer: TableWriter, events: list[dict[str, object]], version: int) -> None:
+    changes, before = decoded(messages(events)), writer.snapshot.transactions.get(APP)
     effect = TableEffect(fold_keyless(changes, changes.tx_id))
-    write.apply(live, effect, Move(APP, before, version))
+    write.apply_effect(writer, effect, TxnUpdate(APP, before, version))
 
 
 @settings(max_examples=40, deadline=None)
@@ -44,16 +44,16 @@ def test_every_row_is_there_as_often_as_it_is(
     first: list[Row], batches: list[tuple[list[tuple[str, Row, int]], str]]
 ) -> None:
     with made(first) as lake:
-        live, there = opened(lake, LOGS), Counter(first)
+        writer, there = opened(lake, LOGS), Counter(first)
         for version, (history, then) in enumerate(batches):
             events, there = played(history, there)
-            apply(live, events, version)
+            apply(writer, events, version)
             assert held(lake) == there
             if then == "maintain":
-                maintain(live, Retention(0, live.state.version))
+                maintain(writer, Retention(0, writer.snapshot.version))
             elif then == "again":
-                live.save_index(everything=True)
-                live = opened(lake, LOGS)
+                writer.save_index(everything=True)
+                writer = opened(lake, LOGS)
         assert held(lake) == there
 
 
@@ -70,6 +70,6 @@ def made(first: list[Row]) -> Iterator[PlacedLake]:
 def test_a_row_that_is_not_there_cannot_go() -> None:
     gone: dict[str, object] = {"op": "d", "before": named((1, "x")), "after": None}
     with made([(1, "x")]) as lake:
-        live = opened(lake, LOGS)
+        writer = opened(lake, LOGS)
         with pytest.raises(DivergenceError, match=r"public\.logs: 1 row to go"):
-            apply(live, [gone, dict(gone)], 1)
+            apply(writer, [gone, dict(gone)], 1)

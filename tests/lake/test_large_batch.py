@@ -15,10 +15,10 @@ from cdc.core.change import Change, Insert, Key, Place, Row
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch
-from sinks.lake.apply.spark_batch import LargeBatch, Part, Plan, Wanted, part_of
-from sinks.lake.delta.snapshot import Move
+from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, process_partition
+from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.table import commit as write
-from sinks.lake.table.writer import LiveTable
+from sinks.lake.table.writer import TableWriter
 from tests.columns.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.core.histories import THINGS, Sent, histories
 from tests.lake.places import in_folder
@@ -32,19 +32,19 @@ def ends(history: list[Sent]) -> Ends:
     return to_columns(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
 
 
-def made(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> list[Part]:
+def made(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> list[TaskResult]:
     """The parts that tasks make of these changes."""
-    wanted = Wanted(THINGS, topic(THINGS), len(changes), after, live.storage, held=False)
-    plan = Plan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, patient=False)
+    wanted = MissingChanges(THINGS, topic(THINGS), len(changes), after, writer.storage, has_blocked_keys=False)
+    plan = TaskPlan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, is_patient=False)
     read = [as_they_come(partition, rows) for partition in messages(THINGS, changes, 3)]
-    return [part_of(own, Stretch(wanted.topic, n, 0, 1_000_000), plan) for n, own in enumerate(read)]
+    return [process_partition(own, Stretch(wanted.topic, n, 0, 1_000_000), plan) for n, own in enumerate(read)]
 
 
-def effect(live: LiveTable, changes: list[Change], run: Ends, after: int, rows: int) -> TableEffect:
-    parts = made(live, changes, run, after, rows)
+def effect(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> TableEffect:
+    parts = made(writer, changes, run, after, rows)
     # what the table has already is not waited for
-    assert sum(part.found for part in parts) == sum(change.place.rank > after for change in changes)
-    if all(part.alone for part in parts):
+    assert sum(part.count for part in parts) == sum(change.place.rank > after for change in changes)
+    if all(part.is_complete for part in parts):
         return LargeBatch(run, {THINGS.name: parts}).effect(THINGS, after, {})
     return read_by_the_driver(changes, run, after)
 
@@ -64,15 +64,15 @@ def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, ag
     with tempfile.TemporaryDirectory() as folder:
         lake = in_folder(Path(folder))
         copied(lake, THINGS, list(COPY.values()))
-        live = opened(lake)
+        writer = opened(lake)
         done, before = 0, None
         for run in (history[:cut], history[min(cut, again) :]):
             changes = [change for sent in run for change in sent.changes]
             if changes:
-                found = effect(live, changes, ends(run), done, rows)
+                found = effect(writer, changes, ends(run), done, rows)
                 done = max(done, run[-1].changes[0].place.rank)
                 if not found.is_empty:
-                    write.apply(live, found, Move(APP, before, done))
+                    write.apply_effect(writer, found, TxnUpdate(APP, before, done))
                     before = done
         everything = [change for sent in history for change in sent.changes]
         assert read_by_delta_rs(lake) == expected(model.apply(COPY, everything))
@@ -81,10 +81,10 @@ def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, ag
 def test_a_task_ends_where_the_run_ends(tmp_path: Path) -> None:
     lake = in_folder(tmp_path)
     copied(lake, THINGS, list(COPY.values()))
-    live = opened(lake)
+    writer = opened(lake)
     history: list[Change] = [change for n in range(1, 100) for change in _insert(n)]
-    parts = made(live, history, ends([Sent(tuple(_insert(n)), {}) for n in range(1, 10)]), 0, 5)
-    assert sum(part.found for part in parts) == 9
+    parts = made(writer, history, ends([Sent(tuple(_insert(n)), {}) for n in range(1, 10)]), 0, 5)
+    assert sum(part.count for part in parts) == 9
     assert all(part.until is None or part.until <= 20 for part in parts)
 
 

@@ -6,7 +6,7 @@ from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
 from sinks.lake.metadata.dead_letters import FOLDER, DeadLetter, DeadLetters
-from sinks.lake.metadata.table import TOGETHER_EVERY
+from sinks.lake.metadata.table import COMPACT_AT_FILES
 from tests.lake.places import in_folder
 
 NAME = TableName("public", "things")
@@ -22,13 +22,13 @@ def test_letters_of_a_hot_key_lie_in_few_files(tmp_path: Path) -> None:
     letters = DeadLetters(lake)
     letters.maintain(0, list)
     letters.add([letter("former", 0)])
-    for offset in range(1, TOGETHER_EVERY):
+    for offset in range(1, COMPACT_AT_FILES):
         letters.add([letter("now", offset)])
     letters.maintain(0, lambda: ["now"])
-    assert len([*Path(lake.own_folder(FOLDER)).glob("*.parquet")]) == 1
+    assert len([*Path(lake.metadata_folder(FOLDER)).glob("*.parquet")]) == 1
     again = DeadLetters(lake)
-    assert [each.message.refusal.offset for each in again.all()] == [*range(1, TOGETHER_EVERY)]
-    assert again.held("now") == {b"key": 1}
-    assert not again.held("former")
-    letters.add([letter("now", TOGETHER_EVERY)])
-    assert len(DeadLetters(lake).all()) == TOGETHER_EVERY
+    assert [each.message.refusal.offset for each in again.all()] == [*range(1, COMPACT_AT_FILES)]
+    assert again.blocked_keys("now") == {b"key": 1}
+    assert not again.blocked_keys("former")
+    letters.add([letter("now", COMPACT_AT_FILES)])
+    assert len(DeadLetters(lake).all()) == COMPACT_AT_FILES

@@ -17,9 +17,9 @@ from cdc.columns.rows.documents import documents_of
 from cdc.columns.values.arrow_types import arrow_schema
 from sinks.lake import layout
 from sinks.lake.delta.deletion_vectors import VectorFile
-from sinks.lake.delta.scan import LEAST_SHARE_BYTES, LakeCopy, Share, live_rows, shared_out
+from sinks.lake.delta.scan import MIN_SHARE_BYTES, LakeCopy, Share, live_rows, split_files
 from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.storage.base import Folder
+from sinks.lake.storage.base import LocalFolder
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, placed
 from tests.lake.tables import apply, copied, opened, row, update
@@ -40,7 +40,7 @@ def test_shares_have_every_live_row_once(data: st.DataObject) -> None:
     gone = data.draw(st.sets(st.integers(0, max(count - 1, 0)), max_size=count), "gone")
     group, shares = data.draw(st.integers(1, 20), "rows a group"), data.draw(st.integers(1, 9), "shares")
     with TemporaryDirectory() as root:
-        storage, vectors = Folder(root), VectorFile()
+        storage, vectors = LocalFolder(root), VectorFile()
         pq.write_table(rows_of(range(count)), Path(root) / "f.parquet", row_group_size=group)
         vector = vectors.add(BitMap(gone)) if gone else None
         storage.write(vectors.path, vectors.content)
@@ -52,23 +52,23 @@ def test_shares_have_every_live_row_once(data: st.DataObject) -> None:
 
 @given(st.lists(st.integers(0, 400), max_size=20), st.integers(1, 16))
 def test_files_are_shared_out_whole_and_evenly(megabytes: list[int], tasks: int) -> None:
-    files = [DataFile(f"{n}", size * LEAST_SHARE_BYTES, 1, "{}", 0) for n, size in enumerate(megabytes)]
-    found = shared_out(files, tasks)
+    files = [DataFile(f"{n}", size * MIN_SHARE_BYTES, 1, "{}", 0) for n, size in enumerate(megabytes)]
+    found = split_files(files, tasks)
     for file in files:
         own = [share for share in found if share.file is file]
         assert [*np.concatenate([share.groups(1000) for share in own])] == [*range(1000)]
-    usual = max(sum(file.size for file in files) // tasks, LEAST_SHARE_BYTES)
+    usual = max(sum(file.size for file in files) // tasks, MIN_SHARE_BYTES)
     assert all(share.file.size / share.count <= usual for share in found)
 
 
 def test_a_copy_is_what_the_version_has(lake: PlacedLake, spark: SparkSession) -> None:
     copied(lake, THINGS, [row(number, f"t{number}") for number in range(500)], files=3)
     apply(opened(lake), update(1, row(7, "new"), row(900, None)), 1)
-    log = layout.owned(lake, THINGS.name)
+    log = layout.open_owned_log(lake, THINGS.name)
     assert log is not None
     # a later version has nothing to do with it
     apply(opened(lake), update(2, row(8, "newer")), 2)
-    copy = LakeCopy(spark, THINGS, lake.table(THINGS.name), [*log.state.files.values()])
+    copy = LakeCopy(spark, THINGS, lake.table_storage(THINGS.name), [*log.snapshot.files.values()])
     found = {each[KafkaColumn.KEY]: each[KafkaColumn.VALUE] for each in documents_of(copy, THINGS).collect()}
     assert len(found) == 501
     assert found['{"id":7}'] == '{"id":7,"small":7,"big":"new"}'
@@ -77,4 +77,4 @@ def test_a_copy_is_what_the_version_has(lake: PlacedLake, spark: SparkSession) -
 
 
 def test_a_copy_of_nothing_has_no_rows(lake: PlacedLake, spark: SparkSession) -> None:
-    assert documents_of(LakeCopy(spark, THINGS, lake.table(THINGS.name), []), THINGS).count() == 0
+    assert documents_of(LakeCopy(spark, THINGS, lake.table_storage(THINGS.name), []), THINGS).count() == 0

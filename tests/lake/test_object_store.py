@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from sinks.lake.settings import SCHEME, S3Settings
 from sinks.lake.storage import s3_client
-from sinks.lake.storage.base import storage_at
+from sinks.lake.storage.base import open_storage
 from sinks.lake.storage.object_store import ObjectStore
 from tests.core.histories import THINGS
 from tests.lake.disturbance import Disturbance, disturbed
@@ -62,7 +62,7 @@ def test_ours_is_known_as_ours(
     store: ObjectStore, what: Disturbance, answer: int | None, landing: bool, times: int
 ) -> None:
     what.times, what.answer, what.landing = times, answer, landing
-    assert store.create("0.json", b"mine")
+    assert store.put_if_absent("0.json", b"mine")
     assert what.times == 0
     assert store.read("0.json") == b"mine"
 
@@ -73,8 +73,8 @@ def test_another_ones_is_never_taken_for_ours(
 ) -> None:
     """The other one is there first, before the request that is disturbed."""
     what.times, what.answer, what.landing = 1, answer, landing
-    what.instead = lambda: beside.create("0.json", b"theirs")
-    assert not store.create("0.json", b"mine")
+    what.instead = lambda: beside.put_if_absent("0.json", b"theirs")
+    assert not store.put_if_absent("0.json", b"mine")
     assert store.read("0.json") == b"theirs"
 
 
@@ -88,7 +88,7 @@ def test_an_answer_that_is_too_late(
     seen = ObjectStore(impatient.bucket, impatient.prefix, s3_server.access)
     what.times, what.landing = 1, True
     what.instead = lambda: _until_asked(what)
-    assert impatient.create("0.json", b"mine")
+    assert impatient.put_if_absent("0.json", b"mine")
     assert seen.read("0.json") == b"mine"
 
 
@@ -103,12 +103,12 @@ def test_a_commit_with_a_lost_answer_is_there_once(
     copied(direct, THINGS, [row(n, "old") for n in range(10)])
     lake = PlacedLake(direct.path, "p", 1, access_at(way[0]), direct.files, tmp_path)
     writer = opened(lake)
-    version = writer.state.version
+    version = writer.snapshot.version
     for rank in range(1, 6):
         way[1].times, way[1].of, way[1].answer = 1, "_delta_log", None if rank % 2 else 500
         apply(writer, update(rank, row(rank, "new")), rank)
         assert way[1].times == 0
-    assert writer.state.version == version + 5
+    assert writer.snapshot.version == version + 5
     assert {key for key, found in read_by_delta_rs(direct).items() if found["big"] == "new"} == set(range(1, 6))
 
 
@@ -133,9 +133,9 @@ def test_a_store_that_overwrites_is_refused(tmp_path: Path) -> None:
         store = ObjectStore(server.bucket(), "t", access_at(endpoint))
         what.dropped = {"if-none-match"}
         with pytest.raises(PreconditionError, match=r"overwrites what it is told to leave .* → use one with cond"):
-            store.make()
+            store.make_root()
         what.dropped = set()
-        store.make()
+        store.make_root()
         assert list(server.folder.rglob("*.cdc-*")) == []
 
 
@@ -143,12 +143,12 @@ def lines(storage: ObjectStore) -> set[str]:
     """What each thing that can be asked for says, where all of them fail."""
     found = set()
     for ask in (
-        storage.make,
+        storage.make_root,
         lambda: storage.read("x"),
         lambda: storage.open("x"),
         lambda: storage.write("x", b"x"),
-        lambda: storage.create("x", b"x"),
-        lambda: storage.names("x"),
+        lambda: storage.put_if_absent("x", b"x"),
+        lambda: storage.list_names("x"),
         lambda: stream(storage),
     ):
         with pytest.raises(CdcError) as raised:
@@ -159,7 +159,7 @@ def lines(storage: ObjectStore) -> set[str]:
 
 
 def stream(storage: ObjectStore) -> None:
-    with storage.writing("x") as file:
+    with storage.open_writer("x") as file:
         file.write(bytes(20_000_000))
 
 
@@ -190,7 +190,7 @@ def test_no_keys_anywhere(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", NOBODY)
     access = S3Settings(endpoint=s3_server.endpoint, path_style=True, allow_http=True).complete({})
     with pytest.raises(PreconditionError, match=r"no credentials for s3://.* → give s3\.access_key_id and"):
-        ObjectStore(s3_server.bucket(), "t", access).names("")
+        ObjectStore(s3_server.bucket(), "t", access).list_names("")
 
 
 def test_keys_of_the_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_keys_of_the_environment(s3_server: S3Server, monkeypatch: pytest.Monkey
     access = S3Settings(path_style=True, allow_http=True).complete(environ)
     storage = ObjectStore(s3_server.bucket(), "t", access)
     storage.write("a", b"x")
-    assert storage.names("") == ["a"]
+    assert storage.list_names("") == ["a"]
 
 
 def test_given_keys_are_alone(
@@ -223,9 +223,9 @@ def test_given_keys_are_alone(
     }
     for name, value in foreign.items():
         monkeypatch.setenv(name, value)
-    storage = storage_at(f"{SCHEME}{s3_server.bucket()}/x", access_at(way[0]).complete())
-    storage.make()
-    assert storage.create("a", b"x")
+    storage = open_storage(f"{SCHEME}{s3_server.bucket()}/x", access_at(way[0]).complete())
+    storage.make_root()
+    assert storage.put_if_absent("a", b"x")
     assert "if-none-match" in way[1].headers
     assert "x-amz-security-token" not in way[1].headers
 
@@ -234,7 +234,7 @@ def test_a_token_goes_with_its_keys(s3_server: S3Server, way: tuple[str, Disturb
     access = access_at(way[0]).model_copy(update={"session_token": SecretStr("token")})
     # the server does not know tokens, and says so
     with pytest.raises(PreconditionError, match="501 NotImplemented"):
-        storage_at(f"{SCHEME}{s3_server.bucket()}/x", access).read("a")
+        open_storage(f"{SCHEME}{s3_server.bucket()}/x", access).read("a")
     assert "x-amz-security-token" in way[1].headers
 
 

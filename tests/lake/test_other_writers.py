@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
-from sinks.lake.delta.other_writers import forbidden
-from sinks.lake.delta.snapshot import Action, State
+from sinks.lake.delta.other_writers import find_write_blocker
+from sinks.lake.delta.snapshot import Action, Snapshot
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import read_by_delta_rs, row
@@ -166,7 +166,9 @@ def test_a_condition_that_we_do_not_check_is_refused_by_name(spark: SparkSession
 def test_a_column_that_is_bound_to_something_is_refused_by_name(column: dict[str, object], told_of: str | None) -> None:
     """Spark lets nobody bind a column that is there."""
     fields = [{"name": "small", "type": "integer", "nullable": True, "metadata": {}, **column}]
-    found = forbidden(State(metadata={"name": "t", "schemaString": json.dumps({"fields": fields})}), "/lake/t")
+    found = find_write_blocker(
+        Snapshot(metadata={"name": "t", "schemaString": json.dumps({"fields": fields})}), "/lake/t"
+    )
     assert (found and found.what) == (told_of and f"table t of the lake was given {told_of}, which cdc cannot check")
 
 

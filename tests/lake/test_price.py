@@ -7,7 +7,7 @@ import pytest
 from cdc.core.change import Delete, Place
 from sinks.lake.delta import price
 from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.price import Price
+from sinks.lake.delta.price import WriteRate
 from sinks.lake.delta.snapshot import now_ms
 from tests.core.histories import THINGS
 from tests.lake.places import in_folder
@@ -27,10 +27,10 @@ def test_the_files_of_commits_and_their_bytes_are_counted(tmp_path: Path, monkey
         )
     made = [path for path in folder.rglob("*") if path.is_file() and path not in before]
     # of eleven commits, the copy's among them, all within a minute
-    monkeypatch.setattr(price, "HOUR_MS", price.LEAST_MS)
-    log = DeltaLog.open(lake.table(THINGS.name))
+    monkeypatch.setattr(price, "HOUR_MS", price.MIN_SPAN_MS)
+    log = DeltaLog.open(lake.table_storage(THINGS.name))
     assert log is not None
-    found = log.written.price()
+    found = log.rate_meter.rate()
     assert (found.commits, found.files) == (11, len(made) + 3)
     files = sum(path.stat().st_size for path in made if path.suffix != ".json")
     copy = sum(size for path, size in before.items() if path.suffix == ".parquet")
@@ -42,13 +42,13 @@ def test_of_a_table_that_rests_the_price_falls(tmp_path: Path, monkeypatch: pyte
     lake = in_folder(tmp_path)
     copied(lake, THINGS, [row(1, "old")])
     writer = opened(lake)
-    busy = writer.log.written.price()
+    busy = writer.log.rate_meter.rate()
     now = now_ms()
     monkeypatch.setattr(price, "now_ms", lambda: now + 10 * price.HOUR_MS)
-    assert writer.log.written.price().commits < busy.commits / 100
+    assert writer.log.rate_meter.rate().commits < busy.commits / 100
 
 
 def test_requests_are_told_of_an_object_store_only() -> None:
-    hourly = Price(600, 1800, 9e6)
+    hourly = WriteRate(600, 1800, 9e6)
     assert hourly.as_json(requests=False) == {"commits": 600, "files": 1800, "bytes": 9_000_000}
     assert hourly.as_json(requests=True)["requests"] == 3000

@@ -68,7 +68,7 @@ def test_one_that_was_written_on_since_is_known_by_its_commits(lake: PlacedLake,
     backup = kept(lake.disk(THINGS.name), tmp_path)
     transact(follower, 20)
     put_back(lake.disk(THINGS.name), backup)
-    log = DeltaLog.open(lake.table(THINGS.name))
+    log = DeltaLog.open(lake.table_storage(THINGS.name))
     assert log is not None
     log.commit([], "WRITE")
     [stop] = follower_of(lake).check_tables()
@@ -95,7 +95,7 @@ def test_a_table_that_was_put_back_while_it_is_followed(lake: PlacedLake, tmp_pa
     backup = kept(lake.disk(THINGS.name), tmp_path)
     transact(follower, 10)
     put_back(lake.disk(THINGS.name), backup)
-    log = DeltaLog.open(lake.table(THINGS.name))
+    log = DeltaLog.open(lake.table_storage(THINGS.name))
     assert log is not None
     log.commit([], "WRITE")
     [told] = transact(follower, 20)
@@ -127,7 +127,7 @@ def test_cuts_that_were_put_back_are_made_again(lake: PlacedLake, tmp_path: Path
     put_back(lake.files / "_cdc", backup)
     follower = follower_of(lake)
     assert not follower.check_tables()
-    assert follower.furthest() == 20
+    assert follower.highest_offset() == 20
     transact(follower, 20, 30)
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 30")] * 2
 
@@ -140,7 +140,7 @@ def test_the_lakes_own_tables_that_go_while_it_is_followed(lake: PlacedLake, tmp
     with pytest.raises(HistoryLostError, match=r"version 2 of .*cuts is gone: .* → start `cdc follow` again"):
         transact(follower, 20)
     follower = follower_of(lake)
-    assert follower.furthest() == 20
+    assert follower.highest_offset() == 20
     transact(follower, 10, 20)
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 20")] * 2
 
@@ -152,19 +152,19 @@ def test_a_cut_of_the_same_end_is_another_cut(lake: PlacedLake, tmp_path: Path) 
     transact(follower, 10)
     first = follower.position()
     assert first is not None
-    assert LakeFeed(None, lake).find(Position.from_json(first.as_json())) is not None
+    assert LakeFeed(None, lake).find_cut(Position.from_json(first.as_json())) is not None
     put_back(lake.files, backup)
     feed = LakeFeed(None, lake)
     with pytest.raises(
         HistoryLostError, match=r"no cut at offset 10, its newest is at -1: .* put back to an older state"
     ):
-        feed.at(first)
+        feed.require_cut(first)
     transact(follower_of(lake), 10)
     with pytest.raises(HistoryLostError, match=r"no cut at offset 10 any more: .* → `cdc bootstrap` fills it anew"):
-        feed.at(first)
+        feed.require_cut(first)
     # older versions of ours gave it no id
     unknown = {key: value for key, value in first.as_json().items() if key != "cut"}
-    assert feed.find(Position.from_json(unknown)) is not None
+    assert feed.find_cut(Position.from_json(unknown)) is not None
 
 
 def test_who_follows_meanwhile_goes_on_from_no_cut_that_is_no_more(lake: PlacedLake, tmp_path: Path) -> None:
@@ -173,30 +173,30 @@ def test_who_follows_meanwhile_goes_on_from_no_cut_that_is_no_more(lake: PlacedL
     backup = kept(lake.files, tmp_path)
     transact(follower, 10)
     feed = LakeFeed(None, lake)
-    stands = feed.last()
+    stands = feed.last_cut()
     transact(follower, 20)
-    assert [cut.position.end_offset for cut in feed.newer(stands, 9)] == [20]
+    assert [cut.position.end_offset for cut in feed.cuts_after(stands, 9)] == [20]
     put_back(lake.files, backup)
     follower = follower_of(lake)
     feed = LakeFeed(None, lake)
-    assert feed.newer(stands, 9) == []
+    assert feed.cuts_after(stands, 9) == []
     transact(follower, 10, 20)
     with pytest.raises(HistoryLostError, match="no cut at offset 10 any more"):
-        feed.newer(stands, 9)
+        feed.cuts_after(stands, 9)
 
 
 def test_what_can_be_read_of_a_cut_is_told_from_what_cannot(lake: PlacedLake) -> None:
     """And those that do not fit into a follower are neither."""
     transact(copied(lake), 10)
     feed = LakeFeed(None, lake)
-    found, unread = feed.readable(feed.last())
+    found, unread = feed.split_readable(feed.last_cut())
     assert ([*map(_name, found)], unread) == (sorted(map(str, NAMES)), [])
     lose_newest(lake, 1)
-    found, unread = LakeFeed(None, lake).readable(feed.last())
+    found, unread = LakeFeed(None, lake).split_readable(feed.last_cut())
     assert ([*map(_name, found)], unread) == ([str(OTHERS.name)], [THINGS.name])
     fitting = LakeFeed(None, lake, fits=lambda table: table.name != OTHERS.name)
-    assert fitting.readable(feed.last()) == ([], [THINGS.name])
-    assert feed.readable(feed.last(), but=NAMES) == ([], [])
+    assert fitting.split_readable(feed.last_cut()) == ([], [THINGS.name])
+    assert feed.split_readable(feed.last_cut(), but=NAMES) == ([], [])
 
 
 def _name(found: tuple[Table, Bookmark]) -> str:

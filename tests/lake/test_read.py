@@ -40,20 +40,22 @@ def filled(lake: PlacedLake, count: int) -> None:
 
 def test_by_whoever_is_chosen(lake: PlacedLake, spark: SparkSession) -> None:
     filled(lake, 500)
-    log = layout.owned(lake, THINGS.name)
+    log = layout.open_owned_log(lake, THINGS.name)
     assert log is not None
-    own = digest_of_copy(LakeCopy(spark, THINGS, lake.table(THINGS.name), [*log.state.files.values()]), THINGS)
+    own = digest_of_copy(
+        LakeCopy(spark, THINGS, lake.table_storage(THINGS.name), [*log.snapshot.files.values()]), THINGS
+    )
     assert own.rows == 501
-    assert read.digest(lake, LakeFeed(lake.for_spark(spark), lake), THINGS) == own
+    assert read.compute_digest(lake, LakeFeed(lake.for_spark(spark), lake), THINGS) == own
 
 
 def test_by_either_reader(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = in_folder(tmp_path)
     filled(lake, 500)
     # without Spark: it is not asked
-    small = read.digest(lake, LakeFeed(None, lake), THINGS)
+    small = read.compute_digest(lake, LakeFeed(None, lake), THINGS)
     monkeypatch.setattr(digests, "SMALL_BYTES", 0)
-    assert read.digest(lake, LakeFeed(spark, lake), THINGS) == small
+    assert read.compute_digest(lake, LakeFeed(spark, lake), THINGS) == small
     assert small.rows == 501
 
 
@@ -62,4 +64,4 @@ def test_a_column_that_is_not_there_is_no_null(tmp_path: Path) -> None:
     filled(lake, 10)
     wider = replace(THINGS, columns=(*THINGS.columns, Column("later", Kind.TEXT)))
     with pytest.raises(PreconditionError, match=r"has no column later in the lake"):
-        read.digest(lake, LakeFeed(None, lake), wider)
+        read.compute_digest(lake, LakeFeed(None, lake), wider)

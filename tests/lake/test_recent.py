@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from cdc.columns.feed import FeedRows
-from sinks.lake.feed.change_cache import ENTRY_BYTES, MOST_VERSIONS, RecentChanges
+from sinks.lake.feed.change_cache import ENTRY_BYTES, MAX_VERSIONS, ChangeCache
 
 
 def rows(count: int) -> FeedRows:
@@ -11,23 +11,23 @@ def rows(count: int) -> FeedRows:
 
 
 def test_of_small_commits_the_newest_are_kept() -> None:
-    recent = RecentChanges()
-    for version in range(3 * MOST_VERSIONS):
+    recent = ChangeCache()
+    for version in range(3 * MAX_VERSIONS):
         recent.put("busy", version, rows(1))
     recent.put("quiet", 1, rows(1))
-    assert recent.get("busy", 2 * MOST_VERSIONS - 1) is None
-    assert recent.get("busy", 2 * MOST_VERSIONS) is not None
+    assert recent.get("busy", 2 * MAX_VERSIONS - 1) is None
+    assert recent.get("busy", 2 * MAX_VERSIONS) is not None
     assert recent.get("quiet", 1) is not None
 
 
 def test_what_arrays_take_beside_their_values_counts() -> None:
-    recent = RecentChanges(10 * ENTRY_BYTES)
+    recent = ChangeCache(10 * ENTRY_BYTES)
     for version in range(20):
         recent.put(f"table {version}", version, rows(1))
     assert [version for version in range(20) if recent.get(f"table {version}", version)] == list(range(11, 20))
 
 
 def test_where_nobody_follows_nothing_is_kept() -> None:
-    recent = RecentChanges(0)
+    recent = ChangeCache(0)
     recent.put("table", 1, rows(1))
     assert recent.get("table", 1) is None

@@ -16,7 +16,7 @@ from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.position import Lsn
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.apply.replay import LACKS, replay
+from sinks.lake.apply.replay import MISSING_VALUES, plan_replay
 from sinks.lake.metadata.dead_letters import DeadLetter
 from tests.columns.debezium import PLACEHOLDER, as_messages, messages
 from tests.columns.model_changes import applied, bits_of
@@ -79,26 +79,26 @@ def test_held_and_replayed_it_ends_as_applied_at_once(
         assert _comes_before_its_batch(letters, batch, again) == []
         assert _outcome(part, again, rows) == _outcome(part, held, rows)
         rows, held = on_rows(rows, part.effect(THINGS, -1, held).net), again
-    done = replay(THINGS, [_mended(each, sound) for each in letters], END, DECODER)
-    assert not done.stay
+    done = plan_replay(THINGS, [_mended(each, sound) for each in letters], END, DECODER)
+    assert not done.blocked
     after_all = on_rows(rows, done.effect.net) if done.effect else rows
     assert after_all == history[-1].rows
     # what can be read of it may come first
-    some = replay(THINGS, letters, END, DECODER)
-    assert some.stay
+    some = plan_replay(THINGS, letters, END, DECODER)
+    assert some.blocked
     rest = [_mended(each, sound) for each in letters if each not in some.letters]
-    then = replay(THINGS, rest, END, DECODER)
+    then = plan_replay(THINGS, rest, END, DECODER)
     first = on_rows(rows, some.effect.net) if some.effect else rows
     assert (on_rows(first, then.effect.net) if then.effect else first) == history[-1].rows
     # given up, what waits is applied, but for rows that lack what only the spoiled one may have had
-    given = replay(THINGS, letters, END, DECODER, held)
-    assert set(given.stay.values()) <= {LACKS}
+    given = plan_replay(THINGS, letters, END, DECODER, held)
+    assert set(given.blocked.values()) <= {MISSING_VALUES}
 
 
 def _comes_before_its_batch(letters: list[DeadLetter], batch: Ends, given_up: BlockedKeys) -> list[DeadLetter]:
     """The letters that a replay applies before the batch which they came with is applied."""
     before = int(batch.offset[0]) - 1 if len(batch) else END
-    return [each for each in replay(THINGS, letters, before, DECODER, given_up).letters if each.rank > before]
+    return [each for each in plan_replay(THINGS, letters, before, DECODER, given_up).letters if each.rank > before]
 
 
 def _outcome(batch: DecodedBatch, held: BlockedKeys, rows: dict[Key, Row]) -> tuple[set[Refusal], dict[Key, Row]]:

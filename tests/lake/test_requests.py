@@ -15,7 +15,7 @@ from cdc.core.transaction import TransactionEnd
 from sinks.lake.delta import checkpoint
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata import table as own_table
-from sinks.lake.metadata.table import OwnTable
+from sinks.lake.metadata.table import MetadataTable
 from sinks.lake.metadata.table_list import SCHEMA
 from sinks.lake.settings import DeltaSettings
 from tests.columns.model_changes import as_columns
@@ -73,9 +73,9 @@ def test_a_batch_is_six_requests_and_the_upkeep_some_more(lake: PlacedLake, aske
         for rank in ranks:
             # as the stream does for each run
             follower.joining()
-            follower.taking_part()
+            follower.tables_in_cuts()
             follower.apply(batch(rank), Position(1, rank, Lsn(rank * 10), 0))
-            follower.left()
+            follower.take_report()
 
     go_on(range(10, 12))
     asked.clear()
@@ -97,11 +97,11 @@ def test_another_writers_table_is_seen_in_time(lake: PlacedLake, monkeypatch: py
     other.prepare([THINGS])
     other.load(THINGS, [written(lake, THINGS, [row(1, "old")])], Bookmark(Lsn(1), 4711, 1))
     # who is told of it looks at once
-    follower.reopen([THINGS.name])
+    follower.reload_tables([THINGS.name])
     assert follower.tables() == [THINGS]
     late = follower_of(lake)
     late.prepare([])
-    monkeypatch.setattr(own_table, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(own_table, "REFRESH_SECONDS", 0.0)
     assert late.tables() == [THINGS]
 
 
@@ -110,14 +110,14 @@ def test_a_log_whose_next_commit_is_forgotten_already_is_opened_anew(
 ) -> None:
     """As behind a machine that slept: the next version would never be found."""
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
-    slept, other = (OwnTable(lake.own_table("tables"), "tables", SCHEMA) for _ in range(2))
+    slept, other = (MetadataTable(lake.metadata_storage("tables"), "tables", SCHEMA) for _ in range(2))
     slept.append([{"schema": "public", "table": "first"}])
     for number in range(12):
         other.append([{"schema": "public", "table": f"t{number}"}])
         other.maintain(0)
-    last = other.state()
+    last = other.snapshot()
     assert last is not None
     monkeypatch.setattr(own_table, "CHECK_SECONDS", 0.0)
-    found = slept.state()
+    found = slept.snapshot()
     assert found is not None
     assert (found.version, found.files) == (last.version, last.files)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sinks.lake.delta import data_files
-from sinks.lake.storage.base import Storage, storage_at
+from sinks.lake.storage.base import Storage, open_storage
 from tests.lake.places import PLACES, PlacedLake, placed
 from tests.object_store_fixture import SECRET
 
@@ -26,8 +26,8 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 @pytest.fixture
 def storage(lake: PlacedLake) -> Storage:
-    found = storage_at(lake.path, lake.access)
-    found.make()
+    found = open_storage(lake.path, lake.access)
+    found.make_root()
     return found
 
 
@@ -36,12 +36,12 @@ def test_what_is_put_is_read_listed_and_removed(storage: Storage) -> None:
     storage.write("a.bin", b"two")
     storage.write("below/b-1%20 x.bin", b"")
     assert (storage.read("a.bin"), storage.read("below/b-1%20 x.bin")) == (b"two", b"")
-    assert storage.names("") == ["a.bin"]
-    assert storage.names("below") == ["b-1%20 x.bin"]
-    assert storage.names("bel") == storage.names("nowhere") == []
+    assert storage.list_names("") == ["a.bin"]
+    assert storage.list_names("below") == ["b-1%20 x.bin"]
+    assert storage.list_names("bel") == storage.list_names("nowhere") == []
     storage.delete(["a.bin", "never.bin"])
     storage.delete([])
-    assert storage.names("") == []
+    assert storage.list_names("") == []
 
 
 def test_what_is_not_there_is_named(storage: Storage) -> None:
@@ -52,17 +52,17 @@ def test_what_is_not_there_is_named(storage: Storage) -> None:
 
 
 def test_the_second_one_hears_so_and_changes_nothing(storage: Storage) -> None:
-    assert storage.create(f"{LOG}/0.json", b"first")
-    assert not storage.create(f"{LOG}/0.json", b"second")
+    assert storage.put_if_absent(f"{LOG}/0.json", b"first")
+    assert not storage.put_if_absent(f"{LOG}/0.json", b"second")
     assert storage.read(f"{LOG}/0.json") == b"first"
-    assert storage.create(f"{LOG}/1.json", b"next", behind=f"{LOG}/0.json")
+    assert storage.put_if_absent(f"{LOG}/1.json", b"next", behind=f"{LOG}/0.json")
 
 
 def test_nothing_is_put_behind_what_is_gone(storage: Storage) -> None:
     with pytest.raises(FileNotFoundError) as missing:
-        storage.create(f"{LOG}/8.json", b"x", behind=f"{LOG}/7.json")
+        storage.put_if_absent(f"{LOG}/8.json", b"x", behind=f"{LOG}/7.json")
     assert str(missing.value.filename).endswith("7.json")
-    assert storage.names(LOG) == []
+    assert storage.list_names(LOG) == []
 
 
 def table(rows: int) -> pa.Table:
@@ -85,17 +85,17 @@ def test_a_parquet_file_is_read_in_parts(storage: Storage) -> None:
 
 def test_a_file_in_parts_is_there_when_it_is_whole(storage: Storage) -> None:
     part = os.urandom(1_000_000)
-    with storage.writing("large.bin") as file:
+    with storage.open_writer("large.bin") as file:
         for _ in range(20):
             file.write(part)
         assert file.tell() == 20_000_000
-        assert storage.names("") == [name for name in storage.names("") if name.startswith(".")]
+        assert storage.list_names("") == [name for name in storage.list_names("") if name.startswith(".")]
     assert storage.read("large.bin") == part * 20
-    assert storage.names("") == ["large.bin"]
+    assert storage.list_names("") == ["large.bin"]
 
 
 def write_half(storage: Storage) -> None:
-    with storage.writing("large.bin") as file:
+    with storage.open_writer("large.bin") as file:
         file.write(bytes(20_000_000))
         raise RuntimeError("broken")
 
@@ -103,7 +103,7 @@ def write_half(storage: Storage) -> None:
 def test_a_file_in_parts_that_fails_is_not_there(storage: Storage, lake: PlacedLake) -> None:
     with pytest.raises(RuntimeError, match="broken"):
         write_half(storage)
-    assert storage.names("") == []
+    assert storage.list_names("") == []
     assert [path for path in lake.files.parent.rglob("*") if path.is_file()] == []
 
 
@@ -171,8 +171,8 @@ def test_it_travels_and_tells_no_secret(storage: Storage) -> None:
 
 
 def test_a_root_that_is_gone_is_not_made_again(storage: Storage, lake: PlacedLake) -> None:
-    storage.create(f"{LOG}/0.json", b"0")
+    storage.put_if_absent(f"{LOG}/0.json", b"0")
     shutil.rmtree(lake.files)
     with pytest.raises(FileNotFoundError):
-        storage.create(f"{LOG}/1.json", b"1", behind=f"{LOG}/0.json")
+        storage.put_if_absent(f"{LOG}/1.json", b"1", behind=f"{LOG}/0.json")
     assert not lake.files.exists()

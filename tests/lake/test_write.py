@@ -15,9 +15,9 @@ from cdc.core import model
 from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from sinks.lake import layout
-from sinks.lake.delta.log import Conflict, DeltaLog
-from sinks.lake.table.compact import rewritten
-from sinks.lake.table.writer import LiveTable
+from sinks.lake.delta.log import ConflictError, DeltaLog
+from sinks.lake.table.compact import compact_files
+from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, placed
 from tests.lake.tables import APP, apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
@@ -123,9 +123,9 @@ def test_other_hands_that_change_no_row_do_no_harm(folder_lake: PlacedLake, spar
 def test_a_value_that_was_not_sent_and_is_nowhere_stops(folder_lake: PlacedLake) -> None:
     writer = opened(folder_lake)
     unsent = Update(T, Place(1, 1), (2000,), {"id": 2000, "small": 1, "big": UNCHANGED})
-    with pytest.raises(DivergenceError, match=r"public\.things: a changed row was sent in part, .* → .*cdc verify"):
+    with pytest.raises(DivergenceError, match=r"public\.things: an update left out values, .* → .*cdc verify"):
         apply(writer, [unsent], 1)
-    assert writer.state.transactions.get(APP) is None
+    assert writer.snapshot.transactions.get(APP) is None
 
 
 def test_a_key_that_comes_and_is_there_is_a_contradiction(folder_lake: PlacedLake) -> None:
@@ -167,7 +167,7 @@ def test_a_truncate_leaves_what_came_behind_it(lake: PlacedLake) -> None:
 def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: PlacedLake) -> None:
     """The other one commits between this one's look and its commit: ours is tried again, theirs is kept."""
     mine, theirs = opened(lake), opened(lake, index="theirs")
-    commit, others = DeltaLog.commit, [lambda: rewritten(theirs, list(theirs.state.files))]
+    commit, others = DeltaLog.commit, [lambda: compact_files(theirs, list(theirs.snapshot.files))]
 
     def after_another(log: DeltaLog, *arguments: object) -> int:
         if log is mine.log and others:
@@ -179,7 +179,7 @@ def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: PlacedL
         apply(mine, update(1, row(4, "mine")), 1)
     assert not others
     assert read_by_delta_rs(lake) == expected({**COPY, (4,): row(4, "mine")})
-    assert len(mine.state.files) == 2
+    assert len(mine.snapshot.files) == 2
 
 
 def test_a_position_that_another_moved_is_refused(lake: PlacedLake) -> None:
@@ -198,7 +198,7 @@ def test_a_table_that_is_gone_is_not_made_again(lake: PlacedLake) -> None:
     ):
         apply(writer, update(1, row(4, "x")), 1)
     assert not (lake.disk(T) / "_delta_log").exists()
-    assert layout.owned(lake, T) is None
+    assert layout.open_owned_log(lake, T) is None
 
 
 def test_a_log_that_is_gone_is_not_gone_on_with(lake: PlacedLake) -> None:
@@ -208,11 +208,11 @@ def test_a_log_that_is_gone_is_not_gone_on_with(lake: PlacedLake) -> None:
     shutil.rmtree(lake.disk(T) / "_delta_log")
     with pytest.raises(TableLostError, match=r"public\.things: version 1 is gone from the lake: removed, or put back"):
         apply(writer, update(2, row(4, "y")), 2)
-    assert layout.owned(lake, T) is None
+    assert layout.open_owned_log(lake, T) is None
 
 
 def test_killed_between_data_and_commit_nothing_is_there(lake: PlacedLake) -> None:
-    writer: LiveTable = opened(lake)
+    writer: TableWriter = opened(lake)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -225,6 +225,6 @@ def test_killed_between_data_and_commit_nothing_is_there(lake: PlacedLake) -> No
 def test_a_busy_table_is_given_up_by_name(lake: PlacedLake) -> None:
     writer = opened(lake)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(Conflict))
+        patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(ConflictError))
         with pytest.raises(RefusedError, match=r"other writers kept public\.things busy"):
             apply(writer, update(1, row(4, "x")), 1)

@@ -56,9 +56,9 @@ class TableFiller:
         position = self._follower.position()
         if position is None:
             return self._first_load()
-        cut = self._feed.at(position)
-        self._feed.keep([*self._follower.bookmarks(), *self._follower.stops()])
-        tables, unread = self._feed.readable(cut, but=self._follower.bookmarks())
+        cut = self._feed.require_cut(position)
+        self._feed.admit([*self._follower.bookmarks(), *self._follower.stops()])
+        tables, unread = self._feed.split_readable(cut, but=self._follower.bookmarks())
         due = self._due([table.name for table, _ in tables])
         self._load(cut, [each for each in tables if each[0].name in due])
         return cut.without(unread)
@@ -81,7 +81,7 @@ class TableFiller:
         stopped = self._follower.stops()
         for name, stop in stopped.items():
             # one that the lake has not now, or that is left out here, is nobody's matter
-            if str(name) not in cut.versions or not self._feed.holds(name):
+            if str(name) not in cut.versions or not self._feed.has_table(name):
                 continue
             if name not in self._said or self._said[name].what != stop.what:
                 self._say(f"{self._name}: {stop.what}; its other tables go on → {stop.remedy}")
@@ -104,8 +104,8 @@ class TableFiller:
         Without a position every table is copied, also one that has been: it may have been at an older cut, before a
         crash.
         """
-        cut = self._feed.last()
-        tables, unread = self._feed.readable(cut)
+        cut = self._feed.last_cut()
+        tables, unread = self._feed.split_readable(cut)
         self._load(cut, tables)
         # a batch of nothing, for its position: without one, the next start fills everything again
         self._follower.apply(FeedBatch({}), cut.position)
@@ -125,24 +125,28 @@ class TableFiller:
 def find_missing_tables(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
     """The tables that a follower should have where it stands, or at first, and has not."""
     position = follower.position()
-    cut = feed.find(position) if position else None
-    return find_missing_at(follower, feed, cut) if cut else [table.name for table, _ in feed.readable(feed.last())[0]]
+    cut = feed.find_cut(position) if position else None
+    return (
+        find_missing_at(follower, feed, cut)
+        if cut
+        else [table.name for table, _ in feed.split_readable(feed.last_cut())[0]]
+    )
 
 
 def find_missing_at(follower: FedFollower, feed: LakeFeed, cut: Cut) -> list[TableName]:
     """The tables of a cut that a follower should have, and has not."""
     has = follower.bookmarks()
     # by their names first: the lake is asked only where there is something to ask
-    names = {name for name in map(TableName.parse, cut.versions) if feed.holds(name)} - has.keys()
+    names = {name for name in map(TableName.parse, cut.versions) if feed.has_table(name)} - has.keys()
     return [table.name for table, _ in select_readable(feed, cut, names)] if names else []
 
 
 def select_readable(feed: LakeFeed, cut: Cut, names: Collection[TableName]) -> list[tuple[Table, Bookmark]]:
     """Those of a cut's tables that have these names, and can be read."""
-    return feed.readable(cut, but={*map(TableName.parse, cut.versions)} - set(names))[0]
+    return feed.split_readable(cut, but={*map(TableName.parse, cut.versions)} - set(names))[0]
 
 
 def has_followed_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
     """Does it stand where this lake has no cut? Nothing says then what changed since."""
     position = follower.position()
-    return position is not None and feed.find(position) is None
+    return position is not None and feed.find_cut(position) is None

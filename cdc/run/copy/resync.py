@@ -214,7 +214,7 @@ def resync_tables(
             for name in sorted(taken_in):
                 say(_describe_done(name, known))
             return ResyncResult(there | taken_in, void, _explain_failure(work, error))
-        lake_only = describe_skipped(settings, [table for table in follower.copied() if table.name in copied.rows])
+        lake_only = describe_skipped(settings, [table for table in follower.all_tables() if table.name in copied.rows])
     for name, rows in copied.rows.items():
         say(f"{_describe_done(name, known)}: {format_count(rows, 'row')} copied")
     for told in lake_only:

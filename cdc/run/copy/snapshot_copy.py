@@ -24,7 +24,7 @@ from connect.capture.connect_client import ConnectClient
 from connect.source import catalog, slot
 from connect.source import connection as source
 from connect.source.registration import Registration
-from sinks.lake.table.load import CopiedFiles, CopyWriter, room_for_copy
+from sinks.lake.table.load import CopiedFiles, CopyWriter, prepare_folder
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.shared_snapshot import Kept, files, kept
 
@@ -181,7 +181,7 @@ def _copy_tables(
     spark, rows, lake = require_spark(work.spark), keeper.estimated_rows, lake_of(work.settings)
     for table in tables:
         try:
-            storage = room_for_copy(lake, table.name)
+            storage = prepare_folder(lake, table.name)
             with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):

@@ -10,7 +10,7 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.copy.fill import TableFiller
 from cdc.run.follow.lake_stream import BatchProgress
-from sinks.lake.feed.change_cache import RecentChanges
+from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.metadata.cuts import Cut
 
@@ -41,7 +41,7 @@ class FeedStream:
         follower: FedFollower,
         feed: LakeFeed,
         filler: TableFiller,
-        recent: RecentChanges,
+        recent: ChangeCache,
         heard: FeedStreamHooks,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
@@ -57,12 +57,12 @@ class FeedStream:
         """Go on from cut to cut until `stopping` is set, or somebody has seen enough; raises what ends it."""
         heard = 0
         while not stopping.is_set():
-            cuts = self._feed.newer(self._cut, CUTS_A_BATCH)
+            cuts = self._feed.cuts_after(self._cut, CUTS_A_BATCH)
             if not cuts:
                 self._filler.keep_whole(self._cut)
                 self._heard.well()
                 # the bell is counted: a cut that came after the question does not wait for the next one
-                heard = self._recent.wait(heard, self._poll_seconds)
+                heard = self._recent.wait_for_cut(heard, self._poll_seconds)
             elif not self._go_on(cuts):
                 return
 
@@ -71,7 +71,7 @@ class FeedStream:
 
         Raises UnreachableError where not even the newest can be: the lake may be about to copy such a table again.
         """
-        nexts: Sequence[Callable[[], Cut]] = (lambda: self._far_enough(cuts), lambda: cuts[-1], self._feed.last)
+        nexts: Sequence[Callable[[], Cut]] = (lambda: self._far_enough(cuts), lambda: cuts[-1], self._feed.last_cut)
         for number, choose in enumerate(nexts, 1):
             try:
                 return self._apply(choose(), anew=number == len(nexts))
@@ -84,7 +84,7 @@ class FeedStream:
         """The furthest of these cuts up to which the changes are small; the first, where not even those are."""
         # those of the first cut stand for all: of a table that joins later, a copy is loaded, and no change read
         tables = [table for table, _ in self._feed.tables(cuts[0])]
-        while len(cuts) > 1 and self._feed.packed_bytes(tables, self._cut, cuts[-1]) > TOGETHER_BYTES:
+        while len(cuts) > 1 and self._feed.change_bytes(tables, self._cut, cuts[-1]) > TOGETHER_BYTES:
             cuts = cuts[: len(cuts) // 2]
         return cuts[-1]
 
@@ -120,7 +120,7 @@ class FeedStream:
         name = str(table.name)
         before = self._cut.versions.get(name)
         # versions only grow: a lower one is another table as well, where the cuts have no ids to tell by
-        if before is None or not until.same_table(name, self._cut) or before > until.versions[name]:
+        if before is None or not until.has_same_table(name, self._cut) or before > until.versions[name]:
             return None
         try:
             return self._feed.changes(table, self._cut, until)

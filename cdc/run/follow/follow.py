@@ -54,7 +54,7 @@ from cdc.run.tables.selection import find_new_tables
 from connect.capture.connector import placeholder
 from connect.source import connection as source
 from connect.source import heartbeat
-from sinks.lake.feed.change_cache import RecentChanges
+from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 
@@ -118,7 +118,7 @@ def _raise_first(failures: Sequence[CdcError | None]) -> None:
 def _find_left_behind(settings: PipelineSettings, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not by themselves."""
     lake, fed = delta_follower(settings), fed_followers(None, settings)
-    held = [left_behind.describe_held_keys(name, *counts) for name, counts in sorted(lake.held().items())]
+    held = [left_behind.describe_held_keys(name, *counts) for name, counts in sorted(lake.count_blocked().items())]
     behind = [left_behind.describe_stops_in(settings, name, fed[name]) for name in names if name in fed]
     found = [*left_behind.describe_stops(settings, lake), *chain.from_iterable(behind), *held]
     return IncompleteError(found) if found else None
@@ -219,7 +219,7 @@ class ProcessStreams:
         self._told, self._say = told, told.say
         self._fed = fed_followers(spark, settings)
         # what nobody of this process follows is not kept for anybody
-        self._recent = RecentChanges() if set(names) - {settings.delta[0]} else RecentChanges(0)
+        self._recent = ChangeCache() if set(names) - {settings.delta[0]} else ChangeCache(0)
 
     @property
     def resync(self) -> Callable[[Collection[TableName]], ResyncResult]:

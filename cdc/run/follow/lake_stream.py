@@ -26,7 +26,7 @@ from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.tables import problems as left_behind
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import Stop
+from sinks.lake.metadata.stopped_tables import StoppedTable
 from sinks.lake.pace import Pace
 from sinks.lake.settings import DeltaSettings
 
@@ -90,13 +90,13 @@ class LakeStream:
         self._few = settings.small_run_changes * MESSAGES_A_CHANGE
         self._most = self._budget * MESSAGES_A_CHANGE
         self._watched = watched
-        self._pace = Pace(settings.bounds)
+        self._pace = Pace(settings.pace_limits)
         self._topic = transaction_topic(log.prefix)
         # the query's thread owns `_known` and `_held`, whoever reads runs the rest; between the two lies `_runs_read`.
         # Who commits has only what it is given: its answer is heard by `_committed`
         self._position = self._start()
         # killed between two tables' commits, one is ahead of the cut: the first run has to reach as far for all
-        self._ahead = follower.furthest()
+        self._ahead = follower.highest_offset()
         self._known = self._position.end_offset
         readers.ends.begin(self._position)
         self._held: list[Ends] = []
@@ -168,7 +168,7 @@ class LakeStream:
             self._committed()
             if self._seen_enough:
                 return
-            if isinstance(read, ReadLargeRun) and self._follower.held().keys() & set(read.batch.large.tables):
+            if isinstance(read, ReadLargeRun) and self._follower.count_blocked().keys() & set(read.batch.large.tables):
                 # the run before has left keys held, which was not known when this one was read; what tasks have written
                 # for it then is in no table, and swept
                 read = self._read(run, tables, changes, start)
@@ -179,11 +179,11 @@ class LakeStream:
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
         self._follower.apply(read.batch, progress.position)
-        self._pace.committed(self._follower.cost(), len(read.batch.ends))
-        left = self._follower.left()
-        for line in left.told:
+        self._pace.note_commit(self._follower.cost(), len(read.batch.ends))
+        left = self._follower.take_report()
+        for line in left.notes:
             self._watched.say(line)
-        for name, (keys, letters) in left.held.items():
+        for name, (keys, letters) in left.blocked.items():
             self._watched.say(str(left_behind.describe_held_keys(name, keys, letters)))
         self._tell(left.stopped)
         return self._watched.reached(progress)
@@ -202,7 +202,7 @@ class LakeStream:
         """Stop tables of which somebody has found out that the source has them otherwise now; from any thread."""
         self._tell(self._schema.stop(reasons))
 
-    def _tell(self, stops: Sequence[Stop]) -> None:
+    def _tell(self, stops: Sequence[StoppedTable]) -> None:
         for stop in stops:
             self._watched.say(f"{stop}; the others go on → {stop.remedy}")
         self._watched.renewal.want(stop.name for stop in stops if stop.copy)
@@ -211,7 +211,7 @@ class LakeStream:
         """Read a run; tables whose topics have lost what it counts are stopped, and the others read without them."""
         while True:
             # not those that have come since `_admit`: their topics would be read on behind changes that nobody applies
-            tables = self._follower.taking_part()
+            tables = self._follower.tables_in_cuts()
             changes = sum(run.counts(str(table.name) for table in tables).values())
             try:
                 return tables, changes, self._read(run, tables, changes, start)
@@ -232,9 +232,9 @@ class LakeStream:
 
     def _read(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         if changes <= self._settings.small_run_changes:
-            return self._readers.small.read(run, tables, start, self._follower.applied(run))
+            return self._readers.small.read(run, tables, start, self._follower.last_applied(run))
         topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}
-        return self._readers.large.read(run, self._follower.wanted(run, topics), start)
+        return self._readers.large.read(run, self._follower.find_missing(run, topics), start)
 
     def _admit(self) -> None:
         """Tables that a bootstrap beside us has copied: what the position has passed since their copy comes first.
@@ -245,7 +245,7 @@ class LakeStream:
         if renewed:
             # nobody has told the follower, which looks at tables that are not stopped only
             self._committed()
-            self._follower.reopen(renewed)
+            self._follower.reload_tables(renewed)
         if self._follower.joining():
             # to the position, which has to be in a cut for that
             self._committed()

@@ -16,7 +16,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
 from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost
 from cdc.log.settings import LogSettings
-from sinks.lake.apply.spark_batch import LargeBatch, Part, Plan, Wanted, parts
+from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
 
 POLL_SECONDS = 0.1
 
@@ -63,14 +63,16 @@ class LargeRunReader:
         self._placeholder = placeholder
         self._small = small
 
-    def read(self, run: Ends, wanted: Sequence[Wanted], start: Offsets) -> ReadLargeRun:
+    def read(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets) -> ReadLargeRun:
         """Read what the run has of these tables; the rows that need no other are written to their folders.
 
         Reading begins at the offsets of `start`, at a topic's beginning where it has none. Raises as `RunReader.read`
         does.
         """
         found = self._complete(run, wanted, start)
-        alone = {each.table.name: found[each.topic] for each in wanted if all(part.alone for part in found[each.topic])}
+        alone = {
+            each.table.name: found[each.topic] for each in wanted if all(part.is_complete for part in found[each.topic])
+        }
         others = [each for each in wanted if each.table.name not in alone]
         # what tasks wrote of a table that they could not do alone is a part only: the driver does all of it again
         for each in others:
@@ -85,9 +87,9 @@ class LargeRunReader:
         }
         return ReadLargeRun(MixedBatch(LargeBatch(run, alone), small.batch), {**small.next_offsets, **moved})
 
-    def _complete(self, run: Ends, wanted: Sequence[Wanted], start: Offsets) -> dict[str, list[Part]]:
+    def _complete(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets) -> dict[str, list[TaskResult]]:
         """What the tasks made of every topic, once all of the run's changes are there."""
-        found: dict[str, list[Part]] = {}
+        found: dict[str, list[TaskResult]] = {}
         # the first look leaves a partition where nothing of the run comes; what that missed, or was not to be seen yet
         # (commit markers reach partitions one by one), the next one finds, which reads to the end
         deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
@@ -96,7 +98,7 @@ class LargeRunReader:
             by_topic = self._parts(run, missing, start, patient=patient)
             for each in missing:
                 own = by_topic.get(each.topic, [])
-                counted = sum(part.found for part in own)
+                counted = sum(part.count for part in own)
                 if counted >= each.count:
                     found[each.topic] = own
                     continue
@@ -108,21 +110,23 @@ class LargeRunReader:
                 time.sleep(POLL_SECONDS)
         return found
 
-    def _parts(self, run: Ends, wanted: Sequence[Wanted], start: Offsets, *, patient: bool) -> dict[str, list[Part]]:
+    def _parts(
+        self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets, *, patient: bool
+    ) -> dict[str, list[TaskResult]]:
         topics = [each.topic for each in wanted]
         with Reader(self._log) as reader:
             first, end = reader.beginning(topics), reader.end(topics)
         # what retention has taken is not asked for: it is missed in the count, and told with its topic
-        plan = Plan(Ranks.of(run), {each.topic: each for each in wanted}, self._placeholder, patient)
-        by_topic: dict[str, list[Part]] = {}
-        for part in parts(self._spark, stretches(start, first, end), MessageSource(self._log), plan):
+        plan = TaskPlan(Ranks.of(run), {each.topic: each for each in wanted}, self._placeholder, patient)
+        by_topic: dict[str, list[TaskResult]] = {}
+        for part in run_tasks(self._spark, stretches(start, first, end), MessageSource(self._log), plan):
             by_topic.setdefault(part.topic, []).append(part)
         return by_topic
 
 
-def _next_offsets(found: Sequence[Part]) -> Mapping[int, int]:
+def _next_offsets(found: Sequence[TaskResult]) -> Mapping[int, int]:
     return {part.partition: part.until for part in found if part.until is not None}
 
 
-def _delete_parts(wanted: Wanted, found: Sequence[Part]) -> None:
+def _delete_parts(wanted: MissingChanges, found: Sequence[TaskResult]) -> None:
     wanted.storage.delete(each.path for part in found for each in part.written)

@@ -27,7 +27,7 @@ from connect.source.catalog import described
 from connect.source.relation import Shape, read
 from connect.source.schema_history import history_of
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import Stop
+from sinks.lake.metadata.stopped_tables import StoppedTable
 
 GONE = "it was dropped or renamed"
 
@@ -55,7 +55,7 @@ class SchemaChanges:
         """The table of the source that the history is in: a transaction that changes it is a run by itself."""
         return str(self._history.name)
 
-    def take_in(self, run: Ends, start: Offsets) -> tuple[list[Stop], Offsets]:
+    def take_in(self, run: Ends, start: Offsets) -> tuple[list[StoppedTable], Offsets]:
         """Go along with what a run of one transaction changed; gives the tables that this has stopped, and where
         reading goes on behind it."""
         end = run.last
@@ -63,17 +63,17 @@ class SchemaChanges:
         noted = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
         found = {
             table.name: classify_change(table, noted[table.name], self._source)
-            for table in self._follower.lacking(end.lsn)
+            for table in self._follower.find_outdated(end.lsn)
             if table.name in noted
         }
         return self._gone_along(found, end.lsn), read.next_offsets
 
-    def stop(self, reasons: Mapping[TableName, str]) -> list[Stop]:
+    def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
         """Stop tables whose schema has changed, to be copied again where their policy is to go along."""
         copied = [name for name in reasons if self._source.policy(name) is Policy.EVOLVE]
         return self._follower.stop(reasons, copy=copied)
 
-    def _gone_along(self, found: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[Stop]:
+    def _gone_along(self, found: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[StoppedTable]:
         reasons: dict[TableName, str] = {}
         going = {table.name for table in self._follower.tables()}
         for name, change in found.items():
@@ -95,7 +95,7 @@ class SchemaChanges:
     def _widened(self, table: Table, lsn: Lsn, told: str) -> dict[TableName, str]:
         """Widen a table; gives the reason to stop it where it cannot be written to any more."""
         try:
-            self._follower.widen(table, lsn)
+            self._follower.add_columns(table, lsn)
         except TableLostError as lost:
             return {table.name: f"{told}; {lost.why}"}
         return {}

@@ -61,7 +61,7 @@ def examine_tables(
     gone = {name: _GONE.format(name) for name in names if name not in there and name not in settings.selection.names}
     remedy = "stop `cdc follow`; `cdc bootstrap` leaves it out"
     own |= {name: [PreconditionError(told, remedy)] for name, told in gone.items()}
-    copied = delta_follower(settings).copied()
+    copied = delta_follower(settings).all_tables()
     further = [
         readiness.unreadable(connection, settings.source, there),
         *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),

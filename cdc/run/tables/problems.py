@@ -16,10 +16,10 @@ from cdc.run.tables.selection import find_uncopied, list_followed
 from connect.source import connection as source
 from connect.source.catalog import Examined
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import Stop
+from sinks.lake.metadata.stopped_tables import StoppedTable
 
 
-def describe_stop(stop: Stop, now: Examined) -> PreconditionError:
+def describe_stop(stop: StoppedTable, now: Examined) -> PreconditionError:
     """What to tell of a stopped table; what to do may be more than to have it copied again."""
     if stop.name not in now.refusals:
         return PreconditionError(str(stop), stop.remedy)

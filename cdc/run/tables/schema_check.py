@@ -9,7 +9,7 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
 from connect.source import catalog, publication, schema_history
 from connect.source import connection as source
-from sinks.lake.metadata.stopped_tables import again
+from sinks.lake.metadata.stopped_tables import recopy_remedy
 
 
 def read_followed_tables(settings: PipelineSettings) -> list[Table]:
@@ -31,7 +31,7 @@ def find_changed_choices(settings: PipelineSettings) -> dict[TableName, str]:
     messages of both would be mixed."""
     choices = settings.source.choices
     found: dict[TableName, str] = {}
-    for table in delta_follower(settings).copied():
+    for table in delta_follower(settings).all_tables():
         chosen = choices.types_of(table.name)
         told = [
             f"{column.name} as {chosen.get(column.name, 'it is')}"
@@ -88,7 +88,7 @@ def _check_published(name: TableName, sent: Collection[TableName]) -> CdcError |
         return None
     return HistoryLostError(
         f"{name} was dropped and made again, or taken out of the publication: its changes since are not in the log",
-        again(name),
+        recopy_remedy(name),
     )
 
 
@@ -97,4 +97,4 @@ def describe_difference(before: Table, now: Table) -> PreconditionError | None:
     found = describe_differences(before, now)
     if not found:
         return None
-    return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(found)}", again(now.name))
+    return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(found)}", recopy_remedy(now.name))

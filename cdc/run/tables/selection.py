@@ -33,7 +33,7 @@ def list_followed(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[T
 
 def list_held_by(settings: PipelineSettings, lake: DeltaFollower, followers: Collection[str]) -> set[TableName]:
     """The tables that some of these followers hold, or are to hold, as far as that can be known without the source."""
-    copied = {table.name: table for table in lake.copied()}
+    copied = {table.name: table for table in lake.all_tables()}
     return {
         name
         for name in list_followed(settings, lake)

@@ -16,7 +16,7 @@ from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.selection import list_followed
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import Stop
+from sinks.lake.metadata.stopped_tables import StoppedTable
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 120.0
@@ -76,7 +76,7 @@ def wait_for_tables(
     followers: Mapping[str, ReadPosition],
     patience: float | None,
     asked: Collection[TableName],
-) -> list[Stop]:
+) -> list[StoppedTable]:
     """Wait until each follower has its tables as they were copied last, of those that are `asked` for; but for those
     that are stopped, which it gives. A copy that replaces another takes part only once it has caught up.
 
@@ -108,8 +108,10 @@ def _find_missing_tables(
 ) -> Sequence[TableName]:
     if position is None:
         return []
-    absent = lake.joining() if name == settings.delta[0] else lake.absent(position)
-    return sorted(table.name for table in lake.copied() if table.name in absent and settings.holds_table(name, table))
+    absent = lake.joining() if name == settings.delta[0] else lake.find_absent(position)
+    return sorted(
+        table.name for table in lake.all_tables() if table.name in absent and settings.holds_table(name, table)
+    )
 
 
 def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:

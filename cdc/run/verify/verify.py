@@ -38,7 +38,7 @@ from cdc.run.verify.report import Report, Verdict
 from connect.source import connection as source
 from connect.source import heartbeat, slot
 from connect.source.catalog import Examined
-from sinks.lake.feed.digest import digest
+from sinks.lake.feed.digest import compute_digest
 from sinks.lake.feed.feed import LakeFeed
 from snapshots.copy import SnapshotSource
 from snapshots.read import SourceRows, parts
@@ -181,7 +181,7 @@ def _open_readers(settings: PipelineSettings, spark: SparkSession | None) -> dic
     feed = LakeFeed(spark, lake_of(settings))
     fed = fed_followers(spark, settings).items()
     readbacks = {name: FollowerReader(each.position, each.rows, each.digest, each.stops) for name, each in fed}
-    read = FollowerReader(lake.position, feed.rows, partial(digest, lake_of(settings), feed))
+    read = FollowerReader(lake.position, feed.rows, partial(compute_digest, lake_of(settings), feed))
     return {settings.delta[0]: read, **readbacks}
 
 

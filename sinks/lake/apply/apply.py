@@ -1,4 +1,4 @@
-"""A batch taken in by the tables that it touches; what cannot be is kept, and holds its key, or stops its table."""
+"""Apply a batch to the tables that it touches; set unreadable messages aside, or stop their tables."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,86 +14,95 @@ from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
-from sinks.lake.apply.replay import Replay, replay
-from sinks.lake.apply.tables import Standing, Standings
-from sinks.lake.delta.snapshot import Move
-from sinks.lake.feed.change_cache import RecentChanges
+from sinks.lake.apply.replay import ReplayPlan, plan_replay
+from sinks.lake.apply.tables import FollowedTable, FollowedTables
+from sinks.lake.delta.snapshot import TxnUpdate
+from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.layout import Lake
-from sinks.lake.metadata.dead_letters import MOST, DeadLetter, DeadLetters
-from sinks.lake.metadata.stopped_tables import Stop, again
-from sinks.lake.metadata.table import LOOK_SECONDS
-from sinks.lake.pace import Cost
+from sinks.lake.metadata.dead_letters import MAX_MESSAGES, DeadLetter, DeadLetters
+from sinks.lake.metadata.stopped_tables import StoppedTable, recopy_remedy
+from sinks.lake.metadata.table import REFRESH_SECONDS
+from sinks.lake.pace import CommitCost
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.table import commit as write
-from sinks.lake.table.writer import LiveTable
+from sinks.lake.table.writer import TableWriter
 
-Stopping = Callable[[Mapping[TableName, str], Collection[TableName]], Sequence[Stop]]
-"""Stops tables, each for a reason; these of them are to be copied again."""
+StopTables = Callable[[Mapping[TableName, str], Collection[TableName]], Sequence[StoppedTable]]
+"""Stops tables, each for a reason; copies those in the second argument again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What a batch did not take in: tables that it stopped, and tables of which it left keys held: how many are held
-    there, with how many messages. `told`: what there is to say beside that."""
+class ApplyReport:
+    """Tables that batches stopped, and per table how many keys are blocked by how many messages; `notes` are lines to
+    log.
 
-    stopped: Sequence[Stop]
-    held: Mapping[TableName, tuple[int, int]]
-    told: Sequence[str] = ()
+    The counts are (keys, messages).
+    """
+
+    stopped: Sequence[StoppedTable]
+    blocked: Mapping[TableName, tuple[int, int]]
+    notes: Sequence[str] = ()
 
 
-class Intake:
-    """Applies batches to tables, each in a commit of its own; `recent` is told what was written."""
+class BatchApplier:
+    """Applies batches to tables, one commit per table; puts the written changes into `recent`."""
 
     def __init__(
-        self, settings: DeltaSettings, lake: Lake, standings: Standings, recent: RecentChanges, stop: Stopping
+        self, settings: DeltaSettings, lake: Lake, tables: FollowedTables, recent: ChangeCache, stop: StopTables
     ) -> None:
         self._settings = settings
         self._lake = lake
-        self._standings = standings
+        self._tables = tables
         self._recent = recent
         self._stop = stop
         self._dead_letters = DeadLetters(lake)
-        self._stopped: list[Stop] = []
-        self._look_seconds = 0.0 if lake.access is None else LOOK_SECONDS
-        self._looked: WeakKeyDictionary[LiveTable, float] = WeakKeyDictionary()
-        self.cost = Cost()
-        """What the last batch's commits have written."""
-        self._touched: set[TableName] = set()
+        self._new_stops: list[StoppedTable] = []
+        self._refresh_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
+        self._refreshed_at: WeakKeyDictionary[TableWriter, float] = WeakKeyDictionary()
+        self.cost = CommitCost()
+        """The cost of the last batch's commits."""
+        self._blocked: set[TableName] = set()
 
-    def left(self) -> Left:
-        """What the batches since the last question have left."""
-        stopped, touched, self._stopped, self._touched = self._stopped, self._touched, [], set()
-        held = {name: counts for name, counts in self.held().items() if name in touched} if touched else {}
-        return Left(stopped, held, [line for _, live in self._standings.opened() for line in _taken(live.told)])
+    def take_report(self) -> ApplyReport:
+        """The report of all batches since the last call."""
+        stopped, touched, self._new_stops, self._blocked = self._new_stops, self._blocked, [], set()
+        blocked = {name: counts for name, counts in self.count_blocked().items() if name in touched} if touched else {}
+        return ApplyReport(
+            stopped, blocked, [line for _, writer in self._tables.list_open() for line in _drain(writer.notes)]
+        )
 
-    def apply(self, batch: ChangeBatch, standings: Mapping[TableName, Standing], version: int) -> None:
-        """Apply a batch to these tables; `version` is the offset of its last END. Raises what ends everything."""
-        touched = [name for name in batch.tables if name in standings]
-        # first what other hands have committed: what a table lacks is asked of it as it stands now
-        failures = [(name, self._look(standings[name])) for name in touched]
-        self._stop_for(failures)
+    def apply(self, batch: ChangeBatch, tables: Mapping[TableName, FollowedTable], version: int) -> None:
+        """Apply a batch to these tables; `version`: offset of its last END. Raises errors that stop all tables."""
+        touched = [name for name in batch.tables if name in tables]
+        # read other writers' commits first: what to apply depends on the table's state
+        failures = [(name, self._refresh(tables[name])) for name in touched]
+        self._stop_failed(failures)
         fit = [name for name, failure in failures if failure is None]
-        found = [s for s in map(self._standings.of, fit) if s and s.applied(batch.ends) < batch.ends.offset[-1]]
-        # as they are now: what this batch adds waits within it by the order of its messages
-        work = self._readable(batch, [(s, self._dead_letters.held(s.live.state.table_id)) for s in found])
+        found = [s for s in map(self._tables.find, fit) if s and s.last_applied(batch.ends) < batch.ends.offset[-1]]
+        # the blocked keys before this batch; within the batch, the order of its messages decides
+        work = self._set_aside_refused(
+            batch, [(s, self._dead_letters.blocked_keys(s.writer.snapshot.table_id)) for s in found]
+        )
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
-            # who leaves this block has waited for all of them, also behind the first failure: none writes on unseen
+            # leaving this block waits for all threads, even after a failure: no thread goes on writing unseen
             futures = [threads.submit(self._apply_table, batch, *each, version) for each in work]
-        self._stop_for([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
-        self.cost = sum((future.result() for future in futures if not future.exception()), Cost())
+        self._stop_failed([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
+        self.cost = sum((future.result() for future in futures if not future.exception()), CommitCost())
 
-    def _look(self, standing: Standing) -> BaseException | None:
-        """Read what other hands have committed; gives why the table cannot go on. On an object store nobody else may
-        write, and each look is a request: there a commit that finds another one in its place looks, too."""
+    def _refresh(self, table: FollowedTable) -> BaseException | None:
+        """Read other writers' commits; returns the error that prevents further writes.
+
+        On an object store nobody else may write, and each look is a request. There, a commit that meets another one
+        refreshes.
+        """
         now = time.monotonic()
-        if now - self._looked.get(standing.live, float("-inf")) < self._look_seconds:
+        if now - self._refreshed_at.get(table.writer, float("-inf")) < self._refresh_seconds:
             return None
-        self._looked[standing.live] = now
-        return _refreshed(standing)
+        self._refreshed_at[table.writer] = now
+        return _find_failure(table)
 
-    def _stop_for(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> None:
-        """Stop the tables that contradict their changes, and those that are lost, which are copied again; whatever else
-        was raised ends everything."""
+    def _stop_failed(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> None:
+        """Stop tables that contradict their changes, and lost ones, which get a new copy; raise any other error."""
         reasons, lost = {}, {}
         for name, error in failures:
             if isinstance(error, TableLostError):
@@ -106,112 +115,128 @@ class Intake:
 
     def _stop_all(self, reasons: Mapping[TableName, str], copy: Collection[TableName] = ()) -> None:
         if reasons:
-            self._stopped += self._stop(reasons, copy)
+            self._new_stops += self._stop(reasons, copy)
 
-    def _readable(
-        self, batch: ChangeBatch, work: Sequence[tuple[Standing, BlockedKeys]]
-    ) -> list[tuple[Standing, BlockedKeys]]:
-        """The tables that can be applied. What is not is kept, before anything of the batch is applied: its keys are
-        held, where it has any; else the table is stopped, or everything is."""
-        refused = {s.table.name: batch.find_refused(s.table, s.applied(batch.ends), held) for s, held in work}
+    def _set_aside_refused(
+        self, batch: ChangeBatch, work: Sequence[tuple[FollowedTable, BlockedKeys]]
+    ) -> list[tuple[FollowedTable, BlockedKeys]]:
+        """Store refused messages before applying anything; returns the tables that can go on, with their blocked keys.
+
+        A message with a key blocks its key. Without one it stops its table, or everything with `on_refusal: stop`.
+        """
+        refused = {
+            s.table.name: batch.find_refused(s.table, s.last_applied(batch.ends), blocked) for s, blocked in work
+        }
         if not any(refused.values()):
             return list(work)
-        self._keep(batch, {s.live.state.table_id: (s.table.name, refused[s.table.name]) for s, _ in work})
+        self._store_letters(batch, {s.writer.snapshot.table_id: (s.table.name, refused[s.table.name]) for s, _ in work})
         reasons = {
-            s.table.name: _told(refused[s.table.name]) for s, _ in work if not _holds(s.table, refused[s.table.name])
+            s.table.name: _describe_refused(refused[s.table.name])
+            for s, _ in work
+            if not _can_block(s.table, refused[s.table.name])
         }
         unread = {name: [each for each in found if not each.waits] for name, found in refused.items()}
         for name, found in unread.items():
             if found and self._settings.on_refusal == "stop":
-                raise PreconditionError(f"{name}: {_told(found)}; nothing of the batch was applied", again(name))
+                raise PreconditionError(
+                    f"{name}: {_describe_refused(found)}; nothing of the batch was applied", recopy_remedy(name)
+                )
         self._stop_all(reasons)
-        self._touched |= {name for name, found in refused.items() if found}
-        return [(standing, held) for standing, held in work if standing.table.name not in reasons]
+        self._blocked |= {name for name, found in refused.items() if found}
+        return [(table, blocked) for table, blocked in work if table.table.name not in reasons]
 
-    def _keep(self, batch: ChangeBatch, refused: Mapping[str, tuple[TableName, Sequence[RefusedMessage]]]) -> None:
+    def _store_letters(
+        self, batch: ChangeBatch, refused: Mapping[str, tuple[TableName, Sequence[RefusedMessage]]]
+    ) -> None:
         ranks = Ranks.of(batch.ends)
         self._dead_letters.add(
             [
                 DeadLetter(id, name, each, ranks.place(each.tx_id))
                 for id, (name, found) in refused.items()
-                for each in found[:MOST]
+                for each in found[:MAX_MESSAGES]
             ]
         )
 
-    def _apply_table(self, batch: ChangeBatch, standing: Standing, held: BlockedKeys, version: int) -> Cost:
-        effect = batch.effect(standing.table, standing.applied(batch.ends), held)
+    def _apply_table(self, batch: ChangeBatch, table: FollowedTable, blocked: BlockedKeys, version: int) -> CommitCost:
+        effect = batch.effect(table.table, table.last_applied(batch.ends), blocked)
         if effect.is_empty:
-            return Cost()
-        if effect.net.truncated and self.holds(standing):
+            return CommitCost()
+        if effect.net.truncated and self.has_blocked_keys(table):
             raise DivergenceError(
-                f"{standing.table.name}: TRUNCATE, while keys of it are held", "`cdc bootstrap --again` copies it"
+                f"{table.table.name}: TRUNCATE, while keys of it are held", "`cdc bootstrap --again` copies it"
             )
-        live = standing.live
-        before = None if standing.offset == BEFORE_LOG else standing.offset
-        applied = write.apply(live, effect, Move(self._lake.app_id, before, version))
+        writer = table.writer
+        before = None if table.offset == BEFORE_LOG else table.offset
+        applied = write.apply_effect(writer, effect, TxnUpdate(self._lake.app_id, before, version))
         if applied.changes is not None:
-            self._recent.put(live.state.table_id, applied.version, applied.changes)
+            self._recent.put(writer.snapshot.table_id, applied.version, applied.changes)
         return applied.cost
 
-    def held(self) -> dict[TableName, tuple[int, int]]:
-        """The tables of which changes wait: how many keys are held, and how many messages lie there."""
-        ids = {s.table.name: s.live.state.table_id for s in self._standings.going().values()}
-        found = {name: (len(self._dead_letters.held(id)), self._dead_letters.count(id)) for name, id in ids.items()}
+    def count_blocked(self) -> dict[TableName, tuple[int, int]]:
+        """Per table with blocked keys: number of keys, number of messages."""
+        ids = {s.table.name: s.writer.snapshot.table_id for s in self._tables.active().values()}
+        found = {
+            name: (len(self._dead_letters.blocked_keys(id)), self._dead_letters.count(id)) for name, id in ids.items()
+        }
         return {name: counts for name, counts in found.items() if any(counts)}
 
     def letters(self) -> list[DeadLetter]:
-        """The dead letters of the tables as they are now; those of a former copy are void."""
-        ids = {s.live.state.table_id for s in self._standings.all().values()}
+        """The dead letters of the present tables; letters of former copies are void."""
+        ids = {s.writer.snapshot.table_id for s in self._tables.all().values()}
         return [letter for letter in self._dead_letters.all() if letter.table_id in ids]
 
-    def replay(self, name: TableName, reached: int, decoder: Decoder, given_up: Collection[bytes] = ()) -> Replay:
-        """Apply a table's dead letters, those of the keys of which all can be read; of keys that are `given_up`, what
-        cannot be is dropped. The table is in the last cut, and has all up to its END, at the offset `reached`; the next
-        cut has this. Raises as `write.apply` does."""
-        standing = self._standings.all()[name]
-        standing.live.refresh()
+    def replay_letters(
+        self, name: TableName, reached: int, decoder: Decoder, given_up: Collection[bytes] = ()
+    ) -> ReplayPlan:
+        """Apply a table's dead letters for all keys whose messages are readable now; returns the plan that was applied.
+
+        Drops unreadable messages of keys in `given_up`. The table must be in the last cut and complete up to the END at
+        offset `reached`; the next cut contains the result. Raises as `apply_effect` does.
+        """
+        table = self._tables.all()[name]
+        table.writer.refresh()
         own = [letter for letter in self.letters() if letter.table == name]
-        reached = max(standing.offset, reached)
-        found = replay(standing.table, own, reached, decoder, given_up)
+        reached = max(table.offset, reached)
+        found = plan_replay(table.table, own, reached, decoder, given_up)
         if found.effect is not None and not found.effect.is_empty:
-            before = None if standing.offset == BEFORE_LOG else standing.offset
-            write.apply(standing.live, found.effect, Move(self._lake.app_id, before, reached))
-        # behind the commit: whoever is killed in between replays them again, over the same rows
+            before = None if table.offset == BEFORE_LOG else table.offset
+            write.apply_effect(table.writer, found.effect, TxnUpdate(self._lake.app_id, before, reached))
+        # after the commit: a kill in between replays them again, onto the same rows
         self._dead_letters.remove(found.letters)
         return found
 
-    def drop(self, letters: Collection[DeadLetter]) -> None:
-        """Forget letters, which are applied to nothing."""
+    def drop_letters(self, letters: Collection[DeadLetter]) -> None:
+        """Delete letters without applying them."""
         self._dead_letters.remove(letters)
 
     def maintain(self, hours: float) -> None:
-        """Keep the dead letters quick to read; those of former copies go with time."""
-        self._dead_letters.maintain(hours, self._standings.ids)
+        """Compact the dead letters and delete those of former copies."""
+        self._dead_letters.maintain(hours, self._tables.table_ids)
 
-    def holds(self, standing: Standing) -> bool:
-        """Do changes of some of its keys wait?"""
-        return bool(self._dead_letters.held(standing.live.state.table_id))
+    def has_blocked_keys(self, table: FollowedTable) -> bool:
+        """Whether some keys of the table are blocked."""
+        return bool(self._dead_letters.blocked_keys(table.writer.snapshot.table_id))
 
 
-def _refreshed(standing: Standing) -> BaseException | None:
-    """What keeps a table from being written on, by what other hands have committed."""
+def _find_failure(table: FollowedTable) -> BaseException | None:
+    """The error that prevents further writes to a table, after other writers' commits."""
     try:
-        standing.live.refresh()
+        table.writer.refresh()
     except TableLostError as error:
         return error
     return None
 
 
-def _taken(lines: list[str]) -> list[str]:
+def _drain(lines: list[str]) -> list[str]:
     taken, lines[:] = [*lines], []
     return taken
 
 
-def _holds(table: Table, refused: Sequence[RefusedMessage]) -> bool:
-    """Can the keys of these messages be held, and no more of the table?"""
-    return len(refused) <= MOST and all(each.key is not None and table.key for each in refused)
+def _can_block(table: Table, refused: Sequence[RefusedMessage]) -> bool:
+    """Whether these messages can block just their keys."""
+    return len(refused) <= MAX_MESSAGES and all(each.key is not None and table.key for each in refused)
 
 
-def _told(refused: Sequence[RefusedMessage]) -> str:
+def _describe_refused(refused: Sequence[RefusedMessage]) -> str:
     unread = [each for each in refused if not each.waits] or refused
     return f"{format_count(len(unread), 'message')} cannot be read, first {unread[0].refusal} (`cdc dead-letters list`)"

@@ -1,4 +1,4 @@
-"""Dead letters applied after all: a key's messages in their order, as one change of its row."""
+"""Replay dead letters: a key's messages, in order, become one change of its row."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -12,68 +12,70 @@ from cdc.columns.netting.net_changes import NetChanges, fold
 from cdc.core.table import Table
 from sinks.lake.metadata.dead_letters import DeadLetter
 
-LACKS = "a later change left values unsent that a dropped message may have had"
-AHEAD = "its batch is not applied yet: run `cdc follow` first, with `on_refusal: hold`"
+MISSING_VALUES = "a later change left values unsent that a dropped message may have had"
+BATCH_PENDING = "its batch is not applied yet: run `cdc follow` first, with `on_refusal: hold`"
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
-    """What some letters come to: `letters` are those that can be applied, and `effect` what they do to the table.
+class ReplayPlan:
+    """The letters that can be applied, and their effect on the table.
 
-    `stay`: the keys that stay held, each with the reason.
+    `blocked`: the keys that stay blocked, each with the reason.
     """
 
     letters: Sequence[DeadLetter]
     effect: TableEffect | None
-    stay: dict[bytes, str]
+    blocked: dict[bytes, str]
 
 
-def replay(
+def plan_replay(
     table: Table, letters: Sequence[DeadLetter], reached: int, decoder: Decoder, given_up: Collection[bytes] = ()
-) -> Replay:
-    """Read a table's letters again, and fold those of every key of which all can be read.
+) -> ReplayPlan:
+    """Decode a table's letters again, and fold those of every key whose letters are all readable.
 
-    The table has every transaction up to the END at the offset `reached`. Letters are kept before their batch is
-    applied: of one that is still to come, they would be applied before what lies between. Of keys that are `given_up`,
-    what cannot be read is left out; a row that then lacks a value which nobody sent since is one that nobody knows, so
-    such a key stays.
+    The table must be complete up to the END at offset `reached`. Letters are stored before their batch is applied. A
+    letter of a later batch must wait, else it would overtake the changes between. Unreadable letters of keys in
+    `given_up` are dropped. If a row then misses a value that no later change sent, its key stays blocked.
     """
-    stay = {each.message.key: AHEAD for each in letters if each.message.key is not None and each.rank > reached}
-    _stay_together(letters, stay)
+    blocked = {
+        each.message.key: BATCH_PENDING for each in letters if each.message.key is not None and each.rank > reached
+    }
+    _spread_blocks(letters, blocked)
     while True:
-        own = [each for each in letters if each.message.key is not None and each.message.key not in stay]
-        decoded = decoder.decode(_messages(own))
+        own = [each for each in letters if each.message.key is not None and each.message.key not in blocked]
+        decoded = decoder.decode(_to_messages(own))
         for refused in decoded.refused:
             if refused.key is not None and refused.key not in given_up:
-                stay[refused.key] = refused.refusal.reason
-        _stay_together(own, stay)
-        if not stay.keys() & {each.message.key for each in own}:
+                blocked[refused.key] = refused.refusal.reason
+        _spread_blocks(own, blocked)
+        if not blocked.keys() & {each.message.key for each in own}:
             break
     if not len(decoded.changes):
-        return Replay(own, None, stay)
-    net = _net(decoded, own)
-    unknown = _lacking(net, decoded, own) & set(given_up)
+        return ReplayPlan(own, None, blocked)
+    net = _net_effect(decoded, own)
+    unknown = _find_incomplete(net, decoded, own) & set(given_up)
     if unknown:
-        lacking = dict.fromkeys(unknown, LACKS)
-        _stay_together(own, lacking)
-        found = replay(table, [each for each in letters if each.message.key not in lacking], reached, decoder, given_up)
-        return replace(found, stay={**stay, **found.stay, **lacking})
-    return Replay(own, TableEffect(net), stay)
+        lacking = dict.fromkeys(unknown, MISSING_VALUES)
+        _spread_blocks(own, lacking)
+        found = plan_replay(
+            table, [each for each in letters if each.message.key not in lacking], reached, decoder, given_up
+        )
+        return replace(found, blocked={**blocked, **found.blocked, **lacking})
+    return ReplayPlan(own, TableEffect(net), blocked)
 
 
-def _stay_together(letters: Sequence[DeadLetter], stay: dict[bytes, str]) -> None:
-    """Let rows stay that come from a key that stays, or go on as one: they are applied in one piece."""
+def _spread_blocks(letters: Sequence[DeadLetter], blocked: dict[bytes, str]) -> None:
+    """Block both keys of a row that changed its key when one of them is blocked: they replay together."""
     pairs = [(each.message.key, each.message.old_key) for each in letters if each.message.old_key is not None]
     linked = [(key, old) for key, old in pairs if key is not None and old is not None]
-    while more := [pair for pair in linked if len(stay.keys() & set(pair)) == 1]:
+    while more := [pair for pair in linked if len(blocked.keys() & set(pair)) == 1]:
         for key, old in more:
-            reason = stay.get(key) or stay[old]
-            stay[key] = stay[old] = reason
+            reason = blocked.get(key) or blocked[old]
+            blocked[key] = blocked[old] = reason
 
 
-def _net(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
-    """What the letters do to rows of which nobody knows whether they are there: what was dropped may have brought them,
-    or taken them away."""
+def _net_effect(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
+    """The letters' net effect on rows that may or may not exist: dropped messages may have inserted or deleted them."""
     changes = decoded.changes
     comes_anew = (changes.op == Op.CREATE) & ~changes.has_former
     op = np.where(comes_anew, np.uint8(Op.UPDATE), changes.op)
@@ -81,8 +83,8 @@ def _net(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
     return replace(net, existed=np.ones(len(net.existed), np.bool_))
 
 
-def _lacking(net: NetChanges, decoded: Decoded, letters: Sequence[DeadLetter]) -> set[bytes]:
-    """The keys of rows that take values from the row that the lake has."""
+def _find_incomplete(net: NetChanges, decoded: Decoded, letters: Sequence[DeadLetter]) -> set[bytes]:
+    """The keys of rows that take values from the lake's row."""
     bits = decoded.changes.keys
     names = dict(zip(zip(bits.high.tolist(), bits.low.tolist(), strict=True), decoded.at.tolist(), strict=True))
     rows = net.keys.take(np.flatnonzero(net.incomplete))
@@ -90,7 +92,7 @@ def _lacking(net: NetChanges, decoded: Decoded, letters: Sequence[DeadLetter]) -
     return {key for at in found if (key := letters[at].message.key) is not None}
 
 
-def _messages(letters: Sequence[DeadLetter]) -> Messages:
+def _to_messages(letters: Sequence[DeadLetter]) -> Messages:
     all_of = [letter.message for letter in letters]
     return Messages(
         all_of[0].refusal.topic if all_of else "",

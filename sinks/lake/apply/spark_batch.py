@@ -1,8 +1,7 @@
-"""A run that is worth a Spark job: tasks decode, fold and write the new rows, the driver looks up, marks and commits.
+"""A large run as a Spark job: tasks decode, fold and write new rows; the driver looks up keys and commits.
 
-A task has one partition of one topic, and so all changes of its keys. What a task cannot know, because another one has
-it, is left to the driver, which then reads that table itself: values that were not sent of a row whose key changed, and
-a TRUNCATE.
+A task reads one partition of one topic, and so all changes of its keys. Some changes need more than one partition:
+unsent values of a row whose key changed, and TRUNCATE. The driver reads the whole table then.
 """
 
 import pickle
@@ -29,99 +28,100 @@ from sinks.lake.storage.base import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A table's part of a run: `count` changes are wanted of its topic, of ENDs behind the offset `after`.
-
-    `held`: whether changes of some of its keys wait.
-    """
+class MissingChanges:
+    """The changes that one table needs from a run: `count` changes of its topic with END offsets above `after`."""
 
     table: Table
     topic: str
     count: int
     after: int
     storage: Storage
-    held: bool
+    has_blocked_keys: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one task made of one partition of a topic.
+class TaskResult:
+    """One task's result for one partition of a topic.
 
-    `found`: different changes of the run, refused ones among them. `until`: the offset behind the last of them. `net`:
-    what is left to do for the driver. `alone`: whether that is all; if not, the driver reads the table itself.
+    `count`: distinct changes of the run, refused ones included. `until`: the offset after the last of them. `net`: the
+    rest for the driver. `is_complete`: False when the driver must read the whole table itself.
     """
 
     topic: str
     partition: int
-    found: int
+    count: int
     until: int | None
     written: Sequence[WrittenRows]
     net: NetChanges | None
-    alone: bool
+    is_complete: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What travels to the tasks.
+class TaskPlan:
+    """The input of all tasks.
 
-    A task ends early where nothing of the run comes any more, unless it is `patient`.
+    A task stops at the first message beyond the run, unless `is_patient`.
     """
 
     ranks: Ranks
-    wanted: Mapping[str, Wanted]
+    missing: Mapping[str, MissingChanges]
     placeholder: str
-    patient: bool
+    is_patient: bool
 
 
-Read = Callable[[Stretch], Iterable[Messages]]
-"""Gives the messages of a stretch; it has to be one that can be sent to a task."""
+ReadMessages = Callable[[Stretch], Iterable[Messages]]
+"""Reads the messages of a stretch; must be picklable."""
 
 
-def parts(spark: SparkSession, stretches: Sequence[Stretch], read: Read, plan: Plan) -> list[Part]:
-    """Run a task a stretch, each of another partition; gives a part a stretch.
+def run_tasks(
+    spark: SparkSession, stretches: Sequence[Stretch], read: ReadMessages, plan: TaskPlan
+) -> list[TaskResult]:
+    """Run one task per stretch, each of another partition; returns one result per stretch.
 
-    Files that parts name are written, and in no commit yet: who throws a part away deletes them.
+    The results name data files that no commit names yet: delete the files of a discarded result.
     """
     if not stretches:
         return []
-    task = partial(_task, stretches=stretches, read=read, plan=plan)
+    task = partial(_run_task, stretches=stretches, read=read, plan=plan)
     rows = run_in_tasks(spark, len(stretches), task, "part binary").collect()
     return [pickle.loads(row["part"]) for row in rows]  # noqa: S301 - our own executors wrote it
 
 
-def _task(numbers: Iterable[int], stretches: Sequence[Stretch], read: Read, plan: Plan) -> Iterator[pa.RecordBatch]:
+def _run_task(
+    numbers: Iterable[int], stretches: Sequence[Stretch], read: ReadMessages, plan: TaskPlan
+) -> Iterator[pa.RecordBatch]:
     for number in numbers:
         stretch = stretches[number]
-        part = part_of(read(stretch), stretch, plan)
+        part = process_partition(read(stretch), stretch, plan)
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(part)], pa.binary())], names=["part"])
 
 
-def part_of(messages: Iterable[Messages], stretch: Stretch, plan: Plan) -> Part:
-    """What a task makes of a partition's messages."""
-    reading = _Reading(plan, plan.wanted[stretch.topic], stretch.partition)
+def process_partition(messages: Iterable[Messages], stretch: Stretch, plan: TaskPlan) -> TaskResult:
+    """Process one partition's messages, inside a task."""
+    reading = _PartitionReader(plan, plan.missing[stretch.topic], stretch.partition)
     for found in messages:
-        # a partition is in commit order: behind a message of no END of the run comes nothing of it. Or it is before the
-        # run, if reading began early: then too few are found, and the driver asks again with patience
-        if len(found) and not reading.take(found) and not plan.patient:
+        # a partition is in commit order: after the run's last message comes none of it. If reading began before the
+        # run, too few are found, and the driver retries with `is_patient`
+        if len(found) and not reading.add(found) and not plan.is_patient:
             break
-    return reading.part()
+    return reading.result()
 
 
-class _Reading:
-    """One partition, as far as it has been read."""
+class _PartitionReader:
+    """Collects one partition's changes of the run."""
 
-    def __init__(self, plan: Plan, wanted: Wanted, partition: int) -> None:
+    def __init__(self, plan: TaskPlan, missing: MissingChanges, partition: int) -> None:
         self._plan = plan
-        self._wanted = wanted
+        self._missing = missing
         self._partition = partition
-        self._decoder = Decoder(wanted.table, plan.placeholder)
+        self._decoder = Decoder(missing.table, plan.placeholder)
         self._changes: list[tuple[Changes, Integers]] = []
         self._refused: list[RefusedMessage] = []
         self._until: int | None = None
-        self._foreign = False
+        self._has_foreign = False
 
-    def take(self, messages: Messages) -> bool:
-        """Take in some messages; says whether the last of them belongs to the run, so that more may come."""
+    def add(self, messages: Messages) -> bool:
+        """Add messages; returns whether the last one belongs to the run, so that more may follow."""
         decoded = self._decoder.decode(messages)
         places = self._plan.ranks.places(decoded.changes.tx_id)
         own = np.flatnonzero(places >= 0)
@@ -136,65 +136,65 @@ class _Reading:
 
     def _is_of_run(self, refused: RefusedMessage) -> bool:
         if refused.tx_id is None:
-            # nobody counts it, and whoever reads the table as a whole knows where it belongs
-            self._foreign = True
+            # not counted: the driver, which sees the whole table, knows where it belongs
+            self._has_foreign = True
             return False
         return bool(self._plan.ranks.places(np.array([refused.tx_id]))[0] >= 0)
 
-    def part(self) -> Part:
-        """What is to be done for what was read."""
-        after = self._wanted.after
+    def result(self) -> TaskResult:
+        """Fold the collected changes into a result."""
+        after = self._missing.after
         late = [each for each in self._refused if self._plan.ranks.is_behind(each.tx_id, after)]
         found = len({(each.tx_id, each.total_order) for each in late})
-        # what cannot be read, and what waits behind it, is for who has all partitions
-        alone = not (self._refused or self._foreign or self._wanted.held)
-        part = Part(self._wanted.topic, self._partition, found, self._until, (), None, alone=alone)
+        # unreadable messages, and those behind them, need all partitions
+        alone = not (self._refused or self._has_foreign or self._missing.has_blocked_keys)
+        part = TaskResult(self._missing.topic, self._partition, found, self._until, (), None, is_complete=alone)
         if not self._changes:
             return part
         changes = Changes.concat([each for each, _ in self._changes])
         places = np.concatenate([each for _, each in self._changes])
         behind = places > after
         changes, places = changes.take(np.flatnonzero(behind)), places[behind]
-        part = replace(part, found=changes.distinct() + found)
-        return self._folded(part, changes, places) if alone and behind.any() else part
+        part = replace(part, count=changes.distinct() + found)
+        return self._fold(part, changes, places) if alone and behind.any() else part
 
-    def _folded(self, part: Part, changes: Changes, ranks: Integers) -> Part:
-        # without a key, the row that goes here may have come by another partition
-        if not self._wanted.table.key:
-            return replace(part, alone=False)
+    def _fold(self, part: TaskResult, changes: Changes, ranks: Integers) -> TaskResult:
+        # without a key, another partition may hold the insert of a row deleted here
+        if not self._missing.table.key:
+            return replace(part, is_complete=False)
         net = fold(changes, ranks)
         if net.truncated or net.borrows():
-            return replace(part, alone=False)
+            return replace(part, is_complete=False)
         whole = net.only(~net.incomplete, gone=False)
         rest = net.only(net.incomplete, gone=True)
-        return replace(part, written=[self._written(whole)] if len(whole.keys) else (), net=rest)
+        return replace(part, written=[self._write(whole)] if len(whole.keys) else (), net=rest)
 
-    def _written(self, whole: NetChanges) -> WrittenRows:
-        table = self._wanted.table
-        bounded = statistics.indexed(table.column_names, table.key)
-        # a task that is run again writes another file; the first one's is in no commit
-        file = data_files.write(self._wanted.storage, whole.rows, bounded, data_files.change_types(whole.existed))
+    def _write(self, whole: NetChanges) -> WrittenRows:
+        table = self._missing.table
+        bounded = statistics.choose_columns(table.column_names, table.key)
+        # a repeated task writes a new file; no commit names the first one
+        file = data_files.write(self._missing.storage, whole.rows, bounded, data_files.change_types(whole.existed))
         return WrittenRows(file.path, file.size, file.rows, file.stats, whole.keys, whole.existed)
 
 
 @dataclass(frozen=True, slots=True)
 class LargeBatch:
-    """A `ChangeBatch` whose rows are in files already."""
+    """A `ChangeBatch` whose rows are in files."""
 
     ends: Ends
-    parts: Mapping[TableName, Sequence[Part]]
+    results: Mapping[TableName, Sequence[TaskResult]]
 
     @property
     def tables(self) -> Collection[TableName]:
-        return self.parts.keys()
+        return self.results.keys()
 
     def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
-        """None: where there are any, the driver reads the table."""
+        """Always empty: with refused messages, the driver reads the table."""
         return ()
 
     def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
-        """The table's effect; it was made for this `after`, and for no held keys."""
-        own = self.parts[table.name]
+        """The table's effect, computed for this `after` and without blocked keys."""
+        own = self.results[table.name]
         nets = [part.net for part in own if part.net is not None]
         written = [each for part in own for each in part.written]
         return TableEffect(NetChanges.concat(nets) if nets else empty_net(table), written)

@@ -1,7 +1,7 @@
-"""A checkpoint of a table: its state in one Parquet file, so that nobody has to read all commits.
+"""Write a table's checkpoint: its snapshot in one Parquet file, so that readers skip older commits.
 
-After the Delta protocol ("Checkpoints", "Last Checkpoint File"). It is made of the state in memory: neither what is
-read for it nor its size grows with the past that is kept.
+See the Delta protocol, "Checkpoints" and "Last Checkpoint File". The checkpoint comes from memory. Neither its cost nor
+its size grows with the retained past.
 """
 
 import json
@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 
 from sinks.lake.delta.checkpoint_reader import LOG, POINTER, SINCE
 from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.snapshot import Action, State, now_ms
+from sinks.lake.delta.snapshot import Action, Snapshot, now_ms
 
 CHECKPOINT_EVERY: Final = 20
-"""Commits that a reader has to open one by one behind the checkpoint, and those of a round of the upkeep."""
-MANY_FILES, SELDOM = 1000, 5
-"""A checkpoint names every file: of a table with more than so many, it is made so many times as seldom."""
-RESTS_MS: Final = 10 * 60 * 1000
-"""A table that nobody has written to for so long rests: its last commits are worth a checkpoint, too."""
+"""Commits between two checkpoints: a reader opens these one by one."""
+MANY_FILES, SELDOM_FACTOR = 1000, 5
+"""A checkpoint lists every file: tables with more than MANY_FILES are checkpointed SELDOM_FACTOR times less often."""
+IDLE_MS: Final = 10 * 60 * 1000
+"""After this long without commits a table counts as idle, and its last commits get a checkpoint, too."""
 ROWS_AT_ONCE: Final = 20_000
 
 _TEXTS = pa.map_(pa.string(), pa.string())
@@ -95,71 +95,76 @@ SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What one says: the table at a version, and the `remove` actions of files that it had before; all that went behind
-    the version `since` are among them."""
+    """A snapshot and its tombstones (`remove` actions); these cover all files removed after version `since`."""
 
-    state: State
+    snapshot: Snapshot
     tombstones: list[Action]
     since: int
 
     def actions(self) -> Iterator[Action]:
-        """All of its rows."""
-        yield {"protocol": self.state.protocol}
-        yield {"metaData": self.state.metadata}
-        for app_id, version in self.state.transactions.items():
+        """The checkpoint's rows."""
+        yield {"protocol": self.snapshot.protocol}
+        yield {"metaData": self.snapshot.metadata}
+        for app_id, version in self.snapshot.transactions.items():
             yield {"txn": {"appId": app_id, "version": version}}
-        for file in self.state.files.values():
-            yield file.added(data_change=False)
+        for file in self.snapshot.files.values():
+            yield file.add_action(data_change=False)
         yield from ({"remove": {**each["remove"], "dataChange": False}} for each in self.tombstones)
 
 
-def due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
-    """The checkpoint that is to be written now: when enough commits have come since the last one, or when all of them
-    are older than the past that is kept, and can be forgotten behind it."""
-    behind = log.state.version - log.checkpoint
-    often = CHECKPOINT_EVERY * (SELDOM if len(log.state.files) > MANY_FILES else 1)
-    is_past = 0 < log.committed_ms <= min(horizon_ms, now_ms() - RESTS_MS)
-    # one that is damaged keeps other readers from the table
+def take_due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
+    """Build a checkpoint if one is due, else return None.
+
+    One is due after enough commits, or when the table is idle and all its commits are past the retention horizon.
+    """
+    behind = log.snapshot.version - log.checkpoint
+    often = CHECKPOINT_EVERY * (SELDOM_FACTOR if len(log.snapshot.files) > MANY_FILES else 1)
+    is_past = 0 < log.commit_time_ms <= min(horizon_ms, now_ms() - IDLE_MS)
+    # a damaged checkpoint locks other readers out
     if behind < often and not (behind > 0 and is_past) and not log.damaged:
         return None
-    return made(log)
+    return build_checkpoint(log)
 
 
-def made(log: DeltaLog) -> Checkpoint:
-    """A checkpoint of the table as it is, the only one that has what went since the last one: it is to be written."""
-    found, log.told = Checkpoint(log.state, log.tombstones.taken(), log.told), log.state.version
+def build_checkpoint(log: DeltaLog) -> Checkpoint:
+    """Build a checkpoint of the current snapshot. It drains the recent tombstones, so the caller must write it."""
+    found, log.tombstones_since = (
+        Checkpoint(log.snapshot, log.tombstones.drain(), log.tombstones_since),
+        log.snapshot.version,
+    )
     return found
 
 
 def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; raises OSError or CdcError where that fails."""
-    version, actions = checkpoint.state.version, checkpoint.actions()
+    """Write a checkpoint and point readers at it; raises OSError or CdcError."""
+    version, actions = checkpoint.snapshot.version, checkpoint.actions()
     name, rows = f"{version:020}.checkpoint.parquet", 0
-    with log.storage.writing(f"{LOG}/{name}") as file:
+    with log.storage.open_writer(f"{LOG}/{name}") as file:
         schema = SCHEMA.with_metadata({SINCE: str(checkpoint.since)})
         with pq.ParquetWriter(file, schema, compression="snappy") as writer:
             while part := list(islice(actions, ROWS_AT_ONCE)):
                 rows += len(part)
                 writer.write_table(pa.Table.from_pylist([_row(action) for action in part], schema))
         size = file.tell()
-    pointer = {"version": version, "size": rows, "sizeInBytes": size, "numOfAddFiles": len(checkpoint.state.files)}
-    # readers go by the pointer: it comes when what it names is there
+    pointer = {"version": version, "size": rows, "sizeInBytes": size, "numOfAddFiles": len(checkpoint.snapshot.files)}
+    # readers follow the pointer, so write it after the checkpoint
     log.storage.write(f"{LOG}/{POINTER}", json.dumps(pointer).encode())
-    # nobody can read them, and no reader is sent to them any more
+    # unreadable, and no longer named by the pointer
     log.storage.delete([f"{LOG}/{damaged}" for damaged in log.damaged if damaged not in (name, POINTER)])
     log.checkpoint, log.damaged = version, ()
 
 
 def _row(action: Action) -> Mapping[str, Any]:
-    """An action as a row of the schema: Arrow takes maps as pairs."""
-    return {kind: _paired(value) for kind, value in action.items()}
+    """An action as a row of SCHEMA."""
+    return {kind: _maps_as_pairs(value) for kind, value in action.items()}
 
 
-def _paired(value: Mapping[str, Any]) -> dict[str, Any]:
+def _maps_as_pairs(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrow takes maps as lists of pairs."""
     found = dict(value)
     for name in ("partitionValues", "tags", "configuration", "options"):
         if isinstance(found.get(name), Mapping):
             found[name] = list(found[name].items())
     if isinstance(found.get("format"), Mapping):
-        found["format"] = _paired(found["format"])
+        found["format"] = _maps_as_pairs(found["format"])
     return found

@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a data file are gone (Delta protocol, "Deletion Vectors" and their format)."""
+"""Deletion vectors: the deleted rows of a data file (Delta protocol, "Deletion Vectors")."""
 
 import struct
 import uuid
@@ -22,11 +22,11 @@ _POWERS = 85 ** np.arange(4, -1, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Descriptor:
-    """Where a vector is stored: `kind` u (a file named by a UUID), p (a file by its path) or i (in `place` itself).
+class VectorDescriptor:
+    """Location of a vector. `kind`: u (a file named by a UUID), p (a file by its path), i (inline in `place`).
 
-    `size`: bytes of its data, without what frames them in a file. `cardinality`: how many rows are gone. `offset`:
-    where in the file its frame begins; None means 0, and is what kind i has.
+    `size`: bytes of the data without its frame. `cardinality`: number of deleted rows. `offset`: start of the frame in
+    the file; None for kind i, and 0 otherwise.
     """
 
     kind: str
@@ -37,6 +37,7 @@ class Descriptor:
 
     @property
     def unique_id(self) -> str:
+        """Identifies the vector, as the protocol's "Derived Fields" define it."""
         return f"{self.kind}{self.place}" + ("" if self.offset is None else f"@{self.offset}")
 
     @property
@@ -48,12 +49,12 @@ class Descriptor:
         """The file's path below the table's folder, or an absolute one (kind p)."""
         if self.kind == "p":
             return self.place
-        # twenty characters are a UUID's 16 bytes; what stands before them is a folder ("Derived Fields")
+        # the last 20 characters are a UUID in Z85; a prefix names a folder ("Derived Fields")
         prefix, name = self.place[:-20], uuid.UUID(bytes=_from_z85(self.place[-20:])[:16])
         return f"{prefix}/deletion_vector_{name}.bin".lstrip("/")
 
     def as_json(self) -> dict[str, Any]:
-        """The action's field; an offset is there for files only."""
+        """The action's field; only vectors in files have an offset."""
         found: dict[str, Any] = {
             "storageType": self.kind,
             "pathOrInlineDv": self.place,
@@ -74,7 +75,7 @@ class Descriptor:
 
 
 class VectorFile:
-    """Vectors of several data files on their way into one file, or into the log while there is room in it."""
+    """Collects the vectors of several data files for one file, or inline in the log while room is left."""
 
     def __init__(self, in_log_bytes: int = 0) -> None:
         self._name = uuid.uuid4()
@@ -88,35 +89,35 @@ class VectorFile:
 
     @property
     def content(self) -> bytes:
-        """All of the file, empty when nothing was added to it."""
+        """The file's bytes; empty when all vectors went inline."""
         return b"".join(self._parts) if len(self._parts) > 1 else b""
 
-    def add(self, rows: BitMap) -> Descriptor:
-        """Store a vector: in its descriptor as long as `in_log_bytes` are left, else here.
+    def add(self, rows: BitMap) -> VectorDescriptor:
+        """Add a vector: inline while `in_log_bytes` last, else into this file.
 
-        Spark's VACUUM fails on a table with vectors in descriptors, in the table or among its tombstones (delta-spark
-        4.4.0, MatchError in `VacuumCommand`); it reads them, as delta-rs and polars do. So they are only for places
-        where nobody runs VACUUM: `Storage.vectors_in_log_bytes`.
+        Spark's VACUUM fails on inline vectors, in the table or among its tombstones (delta-spark 4.4.0, MatchError in
+        `VacuumCommand`). Spark, delta-rs and polars do read them. So write them only where nobody runs VACUUM:
+        `Storage.vectors_in_log_bytes`.
         """
         data = pack(rows)
         if len(data) <= self._left_in_log:
             self._left_in_log -= len(data)
-            return Descriptor("i", _to_z85(data), len(data), len(rows))
+            return VectorDescriptor("i", _to_z85(data), len(data), len(rows))
         offset = self._size
-        # the frame is big-endian, what is in it little-endian ("Deletion Vector File Storage Format")
-        framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-        self._parts.append(framed)
-        self._size += len(framed)
-        return Descriptor("u", _to_z85(self._name.bytes), len(data), len(rows), offset)
+        # the frame is big-endian, its data little-endian ("Deletion Vector File Storage Format")
+        frame = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+        self._parts.append(frame)
+        self._size += len(frame)
+        return VectorDescriptor("u", _to_z85(self._name.bytes), len(data), len(rows), offset)
 
 
 def pack(rows: BitMap) -> bytes:
-    """A vector's bytes: the magic number, then a 64-bit bitmap of one bucket (rows of a file end below 2^31)."""
+    """Encode a vector: the magic number, then a 64-bit bitmap of one bucket (row numbers stay below 2^31)."""
     return struct.pack("<iqi", MAGIC, 1, 0) + rows.serialize()
 
 
 def unpack(data: bytes) -> BitMap:
-    """A vector's rows; raises ValueError for other bytes, or rows beyond 2^32."""
+    """Decode a vector; raises ValueError for other bytes, or rows beyond 2^32."""
     if len(data) < 12:
         raise ValueError("not a deletion vector: too short")
     magic, buckets = struct.unpack_from("<iq", data)
@@ -130,19 +131,19 @@ def unpack(data: bytes) -> BitMap:
     return BitMap(found)
 
 
-def read(descriptor: Descriptor, storage: Storage) -> BitMap:
-    """The rows of a vector of a table in this storage; raises FileNotFoundError, ValueError where it is damaged."""
-    return framed(descriptor, storage.read(descriptor.path)) if descriptor.in_file else inline(descriptor)
+def read(descriptor: VectorDescriptor, storage: Storage) -> BitMap:
+    """Read a vector from the log or its file; raises FileNotFoundError, or ValueError when it is damaged."""
+    return read_framed(descriptor, storage.read(descriptor.path)) if descriptor.in_file else read_inline(descriptor)
 
 
-def inline(descriptor: Descriptor) -> BitMap:
-    """The rows of a vector that stands in its descriptor."""
-    # Z85 knows whole words only: what was padded is cut off again
+def read_inline(descriptor: VectorDescriptor) -> BitMap:
+    """Decode a vector stored in its descriptor."""
+    # Z85 encodes whole words: cut the padding off
     return unpack(_from_z85(descriptor.place)[: descriptor.size])
 
 
-def framed(descriptor: Descriptor, file: bytes) -> BitMap:
-    """The rows of a vector that stands in a file with these bytes; raises ValueError when they are damaged."""
+def read_framed(descriptor: VectorDescriptor, file: bytes) -> BitMap:
+    """Decode a vector from its file's bytes; raises ValueError when they are damaged."""
     start = (descriptor.offset or 0) + 4
     data, frame = file[start : start + descriptor.size], file[start + descriptor.size :][:4]
     if len(frame) < 4 or zlib.crc32(data) != int.from_bytes(frame):
@@ -151,7 +152,7 @@ def framed(descriptor: Descriptor, file: bytes) -> BitMap:
 
 
 def _to_z85(data: bytes) -> str:
-    """Z85 (ZeroMQ RFC 32): base 85, four bytes a time, padded with zeros."""
+    """Z85 (ZeroMQ RFC 32): base 85, four bytes at a time, padded with zeros."""
     words = np.frombuffer(data + bytes(-len(data) % 4), ">u4").astype(np.int64)
     characters: bytes = _CHARACTERS[words[:, None] // _POWERS % 85].tobytes()
     return characters.decode()

@@ -1,7 +1,7 @@
-"""The log of one Delta table: its state, replayed from checkpoint and commits, and the next commit put if absent.
+"""The log of one Delta table: replayed from checkpoint and commits, extended by put-if-absent.
 
-After the Delta protocol ("Delta Log Entries", "Action Reconciliation"). The toolkit writes its own tables only, and
-only those of which it knows every feature: a table with another one is refused by name.
+See the Delta protocol, "Delta Log Entries" and "Action Reconciliation". The toolkit writes only its own tables, and
+only while it knows all their features.
 """
 
 import json
@@ -12,185 +12,191 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from cdc.core.errors import HistoryLostError, PreconditionError
-from sinks.lake.delta.checkpoint_reader import CHECKPOINT, LOG, POINTER, checkpointed
-from sinks.lake.delta.other_writers import ENGINE, changed_rows, forbidden, is_copy, unknown
-from sinks.lake.delta.price import Written
-from sinks.lake.delta.snapshot import Action, State, commit_id, committed_ms, is_given, now_ms
+from sinks.lake.delta.checkpoint_reader import CHECKPOINT, LOG, POINTER, load_checkpoint
+from sinks.lake.delta.other_writers import (
+    ENGINE,
+    describe_row_change,
+    find_unknown_features,
+    find_write_blocker,
+    is_copy,
+)
+from sinks.lake.delta.price import RateMeter
+from sinks.lake.delta.snapshot import Action, Snapshot, commit_id, commit_time_ms, has_writer_id, now_ms
 from sinks.lake.delta.tombstones import Tombstones
-from sinks.lake.storage.base import Storage, at_once
+from sinks.lake.storage.base import Storage, map_concurrently
 
 if TYPE_CHECKING:
-    from sinks.lake.delta.retention import Past
+    from sinks.lake.delta.retention import LogHistory
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _OF_VERSION = re.compile(r"(\d{20})\.")
-"""What begins so is of one version: its commit, its checkpoint, what other writers put beside them."""
+"""Matches any file of one version: commit, checkpoint, other writers' files."""
 
 
-class Conflict(Exception):
-    """Another writer has taken the version that was to be committed."""
+class ConflictError(Exception):
+    """Another writer took the version that was to be committed."""
 
 
 class LogDamagedError(HistoryLostError):
-    """Files of a table's log are damaged or gone: nobody can say what the table is made of."""
+    """Files of a table's log are damaged or gone, so the table's content is unknown."""
 
 
 class DeltaLog:
-    """The log below one table's folder, and the state that was last read or written.
+    """The log of one table, and the snapshot that was last read or written.
 
-    `checkpoint`: the version of the newest checkpoint that is known. `tombstones`: what the next one says of files that
-    are no longer in the table. `changed_by`: how another writer has changed rows since our copy, as far as that was
-    read. `forbidden`: what of the table keeps us from writing to it. `damaged`: the names of checkpoints' files that
-    cannot be read.
+    checkpoint      version of the newest known checkpoint
+    tombstones      `remove` actions for the next checkpoint
+    row_change      another writer's row change since our copy; None while there is none
+    write_blocker   a table property or constraint that forbids our writes
+    damaged         file names of unreadable checkpoints
     """
 
-    def __init__(self, storage: Storage, state: State, checkpoint: int = -1) -> None:
+    def __init__(self, storage: Storage, snapshot: Snapshot, checkpoint: int = -1) -> None:
         self.storage = storage
-        self.state = state
+        self.snapshot = snapshot
         self.checkpoint = checkpoint
         self.tombstones = Tombstones()
-        self.written = Written()
+        self.rate_meter = RateMeter()
         self.commit_bytes = 0
-        """How large the last commit of ours is."""
-        self.committed_ms = 0
-        """When the newest commit was made; 0 where only its checkpoint was read."""
-        self.past: Past | None = None
-        self.changed_by: str | None = None
+        """Size of our last commit."""
+        self.commit_time_ms = 0
+        """Time of the newest commit; 0 when only its checkpoint was read."""
+        self.history: LogHistory | None = None
+        self.row_change: str | None = None
         self.damaged: Sequence[str] = ()
-        self.forbidden: PreconditionError | None = None
-        self._unknown: PreconditionError | None = None
-        self._replayed: dict[int, str | None] = {}
-        self.told = checkpoint
-        """What went up to this version is in a checkpoint, or before the log."""
+        self.write_blocker: PreconditionError | None = None
+        self._unknown_features: PreconditionError | None = None
+        self._commit_ids: dict[int, str | None] = {}
+        self.tombstones_since = checkpoint
+        """Tombstones up to this version are in a checkpoint, or older than the log."""
 
     @classmethod
     def open(cls, storage: Storage, version: int | None = None) -> Self | None:
-        """The table as it stands now, or stood at `version`; None when there is no table.
+        """Open the table, now or at `version`; None when there is no table.
 
-        Raises PreconditionError for a table with features that we do not know, HistoryLostError when the log no longer
-        reaches back to `version`, LogDamagedError when it cannot be read.
+        Raises PreconditionError for unknown table features, HistoryLostError when the log no longer reaches back to
+        `version`, LogDamagedError when it is unreadable.
         """
-        names = storage.names(LOG)
+        names = storage.list_names(LOG)
         commits = sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
-        base = checkpointed(storage, names, version)
-        # without a checkpoint, a table begins with version 0
-        if base.state is None and not (commits and commits[0] == 0):
+        base = load_checkpoint(storage, names, version)
+        # without a checkpoint, replay must start at version 0
+        if base.snapshot is None and not (commits and commits[0] == 0):
             if commits or set(base.damaged) - {POINTER}:
                 raise LogDamagedError(f"the log of {storage.uri()} is not whole", "bootstrap again")
             return None
-        log = cls(storage, base.state or State(), base.state.version if base.state else -1)
+        log = cls(storage, base.snapshot or Snapshot(), base.snapshot.version if base.snapshot else -1)
         log.damaged = base.damaged
-        log.tombstones.restore(base.gone)
+        log.tombstones.restore(base.tombstones)
         log._replay(commits, version)
-        if log.state.commit is None:
-            log.state = replace(log.state, commit=log.commit_id(log.state.version))
-        log._note_features()
-        if log._unknown:
-            raise log._unknown
+        if log.snapshot.commit_id is None:
+            log.snapshot = replace(log.snapshot, commit_id=log.commit_id(log.snapshot.version))
+        log._check_features()
+        if log._unknown_features:
+            raise log._unknown_features
         return log
 
     def refresh(self) -> list[list[Action]]:
-        """Read what others have committed since; gives the actions of every new version.
+        """Read other writers' new commits; returns the actions of each new version.
 
-        Raises PreconditionError when one of them brings a feature that we do not know, LogDamagedError when one cannot
-        be read.
+        Raises PreconditionError when one brings an unknown feature, LogDamagedError when one is unreadable.
         """
         found = []
-        # versions are contiguous: the first that is not there has not been written
-        while (actions := self.read(self.state.version + 1)) is not None:
-            self._go_on(actions)
+        # versions are contiguous: the first missing one is not written yet
+        while (actions := self.read(self.snapshot.version + 1)) is not None:
+            self._advance(actions)
             found.append(actions)
-        if self._unknown:
-            raise self._unknown
+        if self._unknown_features:
+            raise self._unknown_features
         return found
 
     def commit(self, actions: Sequence[Action], operation: str) -> int:
-        """Make these actions the next version, durable when this returns.
+        """Commit these actions as the next version, durable on return.
 
-        Raises Conflict when it is taken, FileNotFoundError when the version before it is gone or another one by now.
+        Raises ConflictError when the version is taken, FileNotFoundError when the version before it is gone or was
+        replaced.
         """
-        version = self.state.version + 1
+        version = self.snapshot.version + 1
         lines = [{"commitInfo": _commit_info(operation)}, *actions]
         text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
-        # a log that somebody removed must not go on in its middle: nobody could read it. Nor one that was put back to
-        # an older state: the versions that this state stands on would be missing
+        # never continue a log that somebody removed or put back: versions would be missing below ours
         before = _name(version - 1) if version else None
-        if not self.storage.create(_name(version), text.encode(), before, self._holding()):
-            raise Conflict(f"version {version}")
+        if not self.storage.put_if_absent(_name(version), text.encode(), before, self._expected_content()):
+            raise ConflictError(f"version {version}")
         self.commit_bytes = len(text)
-        self._go_on(lines)
+        self._advance(lines)
         return version
 
-    def is_there(self) -> bool:
-        """Is the commit that was seen last still there? Behind one that was forgotten, no other would ever be found."""
-        return self.read(self.state.version) is not None
+    def has_last_commit(self) -> bool:
+        """Whether the last seen commit still exists. After its removal `refresh` would find nothing, ever."""
+        return self.read(self.snapshot.version) is not None
 
     def commit_id(self, version: int) -> str | None:
-        """The id of the commit that made a version; None where the log has none, or none that can be read."""
-        if version == self.state.version and self.state.commit is not None:
-            return self.state.commit
-        if version in self._replayed:
-            return self._replayed[version]
+        """The id of a version's commit; None when the log lacks the commit or it is unreadable."""
+        if version == self.snapshot.version and self.snapshot.commit_id is not None:
+            return self.snapshot.commit_id
+        if version in self._commit_ids:
+            return self._commit_ids[version]
         try:
             return commit_id(self.read(version) or ())
         except LogDamagedError:
             return None
 
-    def look_for_others(self, since: int) -> None:
-        """Note whether others have changed rows behind this version, where a checkpoint spared us the commits."""
-        for version in range(since + 1, min(self.checkpoint, self.state.version) + 1):
+    def check_skipped_commits(self, since: int) -> None:
+        """Check the commits after `since` that replay skipped thanks to a checkpoint; sets `row_change`."""
+        for version in range(since + 1, min(self.checkpoint, self.snapshot.version) + 1):
             actions = self.read(version)
             if actions is None or is_copy(actions):
-                self.changed_by = self.changed_by if actions is None else None
+                self.row_change = self.row_change if actions is None else None
             else:
-                self.changed_by = self.changed_by or changed_rows(version, actions, self.state, ())
+                self.row_change = self.row_change or describe_row_change(version, actions, self.snapshot, ())
 
     def actions(self, version: int) -> list[Action]:
-        """What one version did; raises HistoryLostError when the log no longer has it."""
+        """The actions of one version; raises HistoryLostError when the log no longer has it."""
         found = self.read(version)
         if found is None:
             raise HistoryLostError(f"version {version} of a table of the lake is gone", "raise the lake's retention")
         return found
 
     def all_actions(self, versions: Sequence[int]) -> list[list[Action]]:
-        """What each of some versions did; raises HistoryLostError when the log no longer has one of them."""
+        """The actions of several versions; raises HistoryLostError when the log no longer has one of them."""
         try:
-            read = at_once(self.storage.read, [*map(_name, versions)])
+            read = map_concurrently(self.storage.read, [*map(_name, versions)])
         except FileNotFoundError as error:
             raise HistoryLostError(
                 f"a version of a table of the lake is gone: {error.filename}", "raise the lake's retention"
             ) from None
-        return [self._parsed(version, text) for version, text in zip(versions, read, strict=True)]
+        return [self._parse(version, text) for version, text in zip(versions, read, strict=True)]
 
-    def _go_on(self, actions: Sequence[Action]) -> None:
-        version = self.state.version + 1
+    def _advance(self, actions: Sequence[Action]) -> None:
+        version = self.snapshot.version + 1
         if is_copy(actions):
-            self.changed_by = None
-        elif self.changed_by is None:
-            self.changed_by = changed_rows(version, actions, self.state, self.tombstones)
-        self.state = self.state.after(version, actions)
-        self.committed_ms = committed_ms(actions)
-        self.tombstones.take_in(actions)
-        self.written.take_in(actions)
+            self.row_change = None
+        elif self.row_change is None:
+            self.row_change = describe_row_change(version, actions, self.snapshot, self.tombstones)
+        self.snapshot = self.snapshot.with_commit(version, actions)
+        self.commit_time_ms = commit_time_ms(actions)
+        self.tombstones.add_commit(actions)
+        self.rate_meter.add(actions)
         if any("protocol" in action or "metaData" in action for action in actions):
-            self._note_features()
+            self._check_features()
 
-    def _holding(self) -> bytes:
-        """What the commit has in it that made the version; nothing where its writer gave it no id."""
-        found = self.state.commit
-        return found.encode() if found and is_given(found) else b""
+    def _expected_content(self) -> bytes:
+        """Bytes that the last commit must contain; empty when its writer gave it no id."""
+        found = self.snapshot.commit_id
+        return found.encode() if found and has_writer_id(found) else b""
 
     def read(self, version: int) -> list[Action] | None:
-        """What one version did; None when it is not there."""
+        """Read one version's actions; None when it does not exist."""
         try:
             text = self.storage.read(_name(version))
         except FileNotFoundError:
             return None
-        return self._parsed(version, text)
+        return self._parse(version, text)
 
-    def _parsed(self, version: int, commit: bytes) -> list[Action]:
+    def _parse(self, version: int, commit: bytes) -> list[Action]:
         try:
-            # lines of bytes: those of a text end at U+2028 and U+0085, too, which JSON lets stand within a value
+            # split bytes, not text: str.splitlines also splits at U+2028 and U+0085, which JSON allows in values
             found = [json.loads(line) for line in commit.splitlines() if line]
         except ValueError:
             found = []
@@ -200,28 +206,31 @@ class DeltaLog:
 
     def _replay(self, commits: Sequence[int], until: int | None) -> None:
         last = commits[-1] if until is None and commits else until or 0
-        versions = [version for version in commits if self.state.version < version <= last]
+        versions = [version for version in commits if self.snapshot.version < version <= last]
         for version, actions in zip(versions, self.all_actions(versions), strict=True):
-            if version != self.state.version + 1:
+            if version != self.snapshot.version + 1:
                 raise LogDamagedError(f"the log of {self.storage.uri()} has a gap", "bootstrap again")
-            self._go_on(actions)
-            self._replayed[version] = self.state.commit
-        if until is not None and self.state.version != until:
+            self._advance(actions)
+            self._commit_ids[version] = self.snapshot.commit_id
+        if until is not None and self.snapshot.version != until:
             raise HistoryLostError(f"version {until} of a table of the lake is gone", "raise the lake's retention")
 
-    def _note_features(self) -> None:
-        self._unknown, self.forbidden = unknown(self.state), forbidden(self.state, self.storage.uri())
+    def _check_features(self) -> None:
+        self._unknown_features, self.write_blocker = (
+            find_unknown_features(self.snapshot),
+            find_write_blocker(self.snapshot, self.storage.uri()),
+        )
 
 
-def cut_back(storage: Storage) -> None:
-    """Take out of a log that cannot be read what lies behind its last version that can be; all, where there is none.
+def truncate_log(storage: Storage) -> None:
+    """Delete everything after the last readable version of a damaged log; all of it when none is readable.
 
-    The newest file goes first: whoever is killed in between leaves a log that begins as it did.
+    Deletes the newest file first: a killed run leaves an intact beginning.
     """
-    versions = {name: int(found[1]) for name in storage.names(LOG) if (found := _OF_VERSION.match(name))}
+    versions = {name: int(found[1]) for name in storage.list_names(LOG) if (found := _OF_VERSION.match(name))}
     descending = sorted(set(versions.values()), reverse=True)
     whole = next((version for version in descending if _is_whole(storage, version)), -1)
-    # it may name a checkpoint that goes; where there is none, readers list the folder
+    # it may name a deleted checkpoint; without it, readers list the folder
     storage.delete([f"{LOG}/{POINTER}"])
     for name in sorted(versions, reverse=True):
         if versions[name] > whole:
@@ -238,12 +247,12 @@ def _is_whole(storage: Storage, version: int) -> bool:
 
 
 def _name(version: int) -> str:
-    """The file of a commit."""
+    """The path of a commit."""
     return f"{LOG}/{version:020}.json"
 
 
 def _commit_info(operation: str) -> Action:
-    """Who commits what; the id tells this commit from any other, also when it is tried again."""
+    """The commit's metadata; `txnId` identifies it, also across retries."""
     return {
         "timestamp": now_ms(),
         "operation": operation,
@@ -254,6 +263,6 @@ def _commit_info(operation: str) -> Action:
 
 
 def version_of(name: str) -> int | None:
-    """The version that a file of the log belongs to."""
+    """The version of a commit or checkpoint by its file name; None for other files."""
     found = _COMMIT.fullmatch(name) or CHECKPOINT.fullmatch(name)
     return int(found[1]) if found else None

@@ -1,35 +1,35 @@
-"""What keeping the lake fresh costs: commits, files and bytes an hour, as the newest commits of its logs say."""
+"""The write rate of the lake: commits, files and bytes per hour, taken from the newest commits."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sinks.lake.delta.snapshot import Action, committed_ms, now_ms, paths_of
+from sinks.lake.delta.snapshot import Action, commit_time_ms, now_ms, paths_of
 
-REMEMBERED: Final = 50
-"""Of so many commits a log knows what they wrote."""
+MAX_COMMITS: Final = 50
+"""Commits per log that the rate is taken from."""
 HOUR_MS: Final = 3_600_000
-LEAST_MS: Final = 60_000
-"""A rate is of a minute at least: two commits of one moment are no busy hour."""
+MIN_SPAN_MS: Final = 60_000
+"""Shortest span for a rate: two commits of one second make no busy hour."""
 REQUESTS_A_COMMIT: Final = 2
-"""Beside one for each file: whether the commit before is there, and what the upkeep reads."""
+"""Requests beyond one per file: the check of the previous commit, and the maintenance's reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """What is written in an hour, at the rate of the newest commits."""
+class WriteRate:
+    """Commits, files and bytes written per hour."""
 
     commits: float = 0.0
     files: float = 0.0
     bytes: float = 0.0
 
-    def __add__(self, other: "Price") -> "Price":
-        return Price(self.commits + other.commits, self.files + other.files, self.bytes + other.bytes)
+    def __add__(self, other: "WriteRate") -> "WriteRate":
+        return WriteRate(self.commits + other.commits, self.files + other.files, self.bytes + other.bytes)
 
     @property
     def requests(self) -> float:
-        """Of an object store."""
+        """Requests per hour to an object store."""
         return self.files + REQUESTS_A_COMMIT * self.commits
 
     def as_json(self, *, requests: bool) -> dict[str, int]:
@@ -44,27 +44,28 @@ class _Commit:
     bytes: int
 
 
-class Written:
-    """What the newest commits of a log wrote, as far as it was read."""
+class RateMeter:
+    """Remembers the sizes of one log's newest commits."""
 
     def __init__(self) -> None:
-        self._commits: deque[_Commit] = deque(maxlen=REMEMBERED)
+        self._commits: deque[_Commit] = deque(maxlen=MAX_COMMITS)
 
-    def take_in(self, actions: Sequence[Action]) -> None:
+    def add(self, actions: Sequence[Action]) -> None:
+        """Count one commit by its actions."""
         files = _files(actions)
-        self._commits.append(_Commit(committed_ms(actions), 1 + len(files), sum(files.values())))
+        self._commits.append(_Commit(commit_time_ms(actions), 1 + len(files), sum(files.values())))
 
-    def price(self) -> Price:
-        """At the rate of the commits that are known, up to now: of a table that rests it falls."""
+    def rate(self) -> WriteRate:
+        """The rate from the oldest remembered commit until now: it falls while a table is idle."""
         if not self._commits:
-            return Price()
-        hours = max(now_ms() - self._commits[0].at_ms, LEAST_MS) / HOUR_MS
+            return WriteRate()
+        hours = max(now_ms() - self._commits[0].at_ms, MIN_SPAN_MS) / HOUR_MS
         found = self._commits
-        return Price(len(found) / hours, sum(c.files for c in found) / hours, sum(c.bytes for c in found) / hours)
+        return WriteRate(len(found) / hours, sum(c.files for c in found) / hours, sum(c.bytes for c in found) / hours)
 
 
 def _files(actions: Iterable[Action]) -> dict[str, int]:
-    """The files that a commit brought, and their sizes: of a vectors' file, what its vectors take."""
+    """The files that a commit added, path → bytes; a vector file counts with its vectors' sizes."""
     added = [action["add"] for action in actions if "add" in action]
     there = {action["remove"]["path"] for action in actions if "remove" in action}
     found = {each["path"]: int(each["size"]) for each in added if each["path"] not in there}

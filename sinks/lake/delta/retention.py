@@ -1,8 +1,8 @@
-"""How much of a table's past is kept: what only older pasts need is deleted, from checkpoint to checkpoint.
+"""Delete a table's past once it is older than the retention, checkpoint by checkpoint.
 
-A checkpoint says what the table was made of. Once all that leads up to it is old enough, whatever the commits up to it
-took out of the table, and it does not name, is named by no past that is kept. So files are found where they are needed
-last, in the log, and nothing of them is kept in memory.
+A checkpoint lists the table's files. Once every commit up to it is old enough, nothing within the retained past needs a
+file that those commits removed and the checkpoint does not list. The log itself names the files, so memory holds none
+of them.
 """
 
 import re
@@ -12,26 +12,26 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc.core.errors import HistoryLostError
-from sinks.lake.delta.checkpoint_reader import LOG, checkpoints_in, read_own_checkpoint
-from sinks.lake.delta.damage import damage_of
+from sinks.lake.delta.checkpoint_reader import LOG, group_checkpoints, read_own_checkpoint
+from sinks.lake.delta.damage import describe_damage
 from sinks.lake.delta.data_files import CHANGE_FOLDER
 from sinks.lake.delta.log import DeltaLog, LogDamagedError, version_of
-from sinks.lake.delta.snapshot import Action, State, committed_ms, now_ms, paths_of
-from sinks.lake.storage.base import READS_AT_ONCE, at_once
+from sinks.lake.delta.snapshot import Action, Snapshot, commit_time_ms, now_ms, paths_of
+from sinks.lake.storage.base import READS_AT_ONCE, map_concurrently
 
 HOUR_MS: Final = 3_600_000
-LEFT_HOURS: Final = 24
-"""So old is a file that no commit names before it counts as left by a killed process, beyond the past that is kept."""
-LOOK_SECONDS: Final = 3_600.0
-"""How often a log is listed: other hands may have made checkpoints in it."""
-MOST_CHECKPOINTS: Final = 50
-"""So many are gone through in one round, at most: behind a pause there may be thousands."""
+ORPHAN_HOURS: Final = 24
+"""Minimum age, beyond the retention, of a file that no commit names: a killed process left it."""
+RELIST_SECONDS: Final = 3_600.0
+"""How often to list a log for other writers' checkpoints."""
+MAX_CHECKPOINTS: Final = 50
+"""Checkpoints per round: after a pause there may be thousands."""
 _OURS: Final = re.compile(r"\.?(part-|copy-|cdc-|deletion_vector_)")
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much of a table's past is kept: what happened within so many hours, and all that leads on from a version."""
+    """How much of a table's past to keep: the last `hours`, and all versions from `since` on."""
 
     hours: float
     since: int
@@ -42,97 +42,97 @@ class Retention:
 
 
 @dataclass
-class Past:
-    """What a log is known to hold: its oldest commit, and its checkpoints with the names of their parts.
+class LogHistory:
+    """A log's oldest commit, and its checkpoints: version → names of the parts.
 
-    `old_ms`: when the commit of the oldest checkpoint that is still to be gone through was made, where that was read.
+    `next_ms`: commit time of `next_checkpoint()`, once it was read.
     """
 
     first: int
     checkpoints: dict[int, list[str]]
-    old_ms: int | None = None
-    looked: float = field(default_factory=time.monotonic)
+    next_ms: int | None = None
+    listed_at: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, log: DeltaLog) -> "Past":
-        names = [name for name in log.storage.names(LOG) if name not in log.damaged]
+    def of(cls, log: DeltaLog) -> "LogHistory":
+        names = [name for name in log.storage.list_names(LOG) if name not in log.damaged]
         commits = (_version(name) for name in names if name.endswith(".json"))
-        return cls(min((version for version in commits if version >= 0), default=0), checkpoints_in(names))
+        return cls(min((version for version in commits if version >= 0), default=0), group_checkpoints(names))
 
-    def next(self) -> int | None:
-        """The oldest checkpoint that has commits before it."""
+    def next_checkpoint(self) -> int | None:
+        """The oldest checkpoint with commits before it."""
         return min((version for version in self.checkpoints if version > self.first), default=None)
 
 
-def forget(log: DeltaLog, retention: Retention) -> int:
-    """Delete files, vectors and commits that only older pasts need; gives how many went.
+def vacuum(log: DeltaLog, retention: Retention) -> int:
+    """Delete files, vectors and commits that only the past beyond the retention needs; returns their number.
 
-    What stays: all that the table is made of now, and all that leads on from `retention.since`. Whoever calls it is the
-    only one of this process; the table may be written to meanwhile.
+    Keeps everything in the current snapshot, and everything since `retention.since`. Only one thread per process may
+    call it; the table may be written meanwhile.
     """
-    if log.past is None or time.monotonic() - log.past.looked > LOOK_SECONDS:
-        log.past = Past.of(log)
+    if log.history is None or time.monotonic() - log.history.listed_at > RELIST_SECONDS:
+        log.history = LogHistory.of(log)
     if log.checkpoint >= 0:
-        log.past.checkpoints.setdefault(log.checkpoint, [f"{log.checkpoint:020}.checkpoint.parquet"])
+        log.history.checkpoints.setdefault(log.checkpoint, [f"{log.checkpoint:020}.checkpoint.parquet"])
     count = 0
     try:
-        for _ in range(MOST_CHECKPOINTS):
-            if (version := _due(log, log.past, retention)) is None:
+        for _ in range(MAX_CHECKPOINTS):
+            if (version := _find_due(log, log.history, retention)) is None:
                 break
-            count += _forget_until(log, log.past, version)
+            count += _vacuum_until(log, log.history, version)
     except LogDamagedError:
         raise
     except (FileNotFoundError, HistoryLostError):
-        # another process forgets, too: what there is now is looked at in the next round
-        log.past = None
+        # another process vacuums, too: start from a fresh listing in the next round
+        log.history = None
     return count
 
 
-def _due(log: DeltaLog, past: Past, retention: Retention) -> int | None:
-    """The next checkpoint, once all that leads up to it is older than the past that is kept."""
-    version = past.next()
+def _find_due(log: DeltaLog, history: LogHistory, retention: Retention) -> int | None:
+    """The next checkpoint whose commits are all past the retention."""
+    version = history.next_checkpoint()
     if version is None or version > retention.since:
         return None
-    if past.old_ms is None:
-        past.old_ms = committed_ms(log.actions(version))
-    return version if past.old_ms <= retention.horizon_ms else None
+    if history.next_ms is None:
+        history.next_ms = commit_time_ms(log.actions(version))
+    return version if history.next_ms <= retention.horizon_ms else None
 
 
-def _forget_until(log: DeltaLog, past: Past, version: int) -> int:
-    """Delete what commits up to this checkpoint took out of the table, and then the commits before it."""
-    commits = range(past.first, version + 1)
+def _vacuum_until(log: DeltaLog, history: LogHistory, version: int) -> int:
+    """Delete the files that commits up to this checkpoint removed, then the commits before it; returns their number."""
+    commits = range(history.first, version + 1)
     try:
-        state, removed, since = read_own_checkpoint(log.storage, version, past.checkpoints[version])
+        snapshot, removed, since = read_own_checkpoint(log.storage, version, history.checkpoints[version])
     except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) or not damage_of(error):
+        if isinstance(error, FileNotFoundError) or not describe_damage(error):
             raise
-        # the next one stands for its commits, too
-        del past.checkpoints[version]
-        past.old_ms = None
+        # the next checkpoint covers its commits, too
+        del history.checkpoints[version]
+        history.next_ms = None
         return 0
-    if since is not None and since <= past.first:
-        went = {path for action in removed for path in paths_of(action["remove"])}
+    if since is not None and since <= history.first:
+        dropped = {path for action in removed for path in paths_of(action["remove"])}
     else:
-        went = _taken_out(_read_ahead(log, commits))
-    # none of a table's files comes back once it has gone, but by another hand's RESTORE, which is another table
-    gone = went - made_of(state) - made_of(log.state)
-    older = [each for each in past.checkpoints if each < version]
+        dropped = _find_dropped_paths(_read_ahead(log, commits))
+    # a removed file never returns, except by another writer's RESTORE, which stops the table
+    gone = dropped - live_paths(snapshot) - live_paths(log.snapshot)
+    older = [each for each in history.checkpoints if each < version]
     names = [
         *(f"{each:020}.json" for each in commits[:-1]),
-        *(part for each in older for part in past.checkpoints[each]),
+        *(part for each in older for part in history.checkpoints[each]),
     ]
-    # files first: killed in between, the log still says which they are
+    # files first: after a kill, the log still names them
     log.storage.delete(gone)
     log.storage.delete(f"{LOG}/{name}" for name in names)
-    log.tombstones.forget(past.old_ms or 0)
-    past.first, past.old_ms = version, None
+    log.tombstones.forget(history.next_ms or 0)
+    history.first, history.next_ms = version, None
     for each in older:
-        del past.checkpoints[each]
+        del history.checkpoints[each]
     return len(gone) + len(names)
 
 
-def _taken_out(commits: Iterable[Sequence[Action]]) -> set[str]:
-    """The paths that commits removed, and those of change data that is in no data file: only its commit knows it."""
+def _find_dropped_paths(commits: Iterable[Sequence[Action]]) -> set[str]:
+    """The paths that commits removed, and of change data outside data files, which only its commit names."""
     found = set[str]()
     for actions in commits:
         found |= {path for action in actions if "remove" in action for path in paths_of(action["remove"])}
@@ -141,27 +141,27 @@ def _taken_out(commits: Iterable[Sequence[Action]]) -> set[str]:
     return found
 
 
-def sweep(log: DeltaLog, retention: Retention) -> int:
-    """Remove files that no commit names: of a process that was killed before its commit, or a task that ran twice.
+def delete_orphans(log: DeltaLog, retention: Retention) -> int:
+    """Delete files that no commit names, left by a killed process or a repeated task; returns their number.
 
-    Only what was written long before the past that is kept: somebody may be about to name it. Gives how many went.
+    Deletes only files much older than the retention: a younger one may be about to be committed.
     """
-    horizon = retention.horizon_ms - LEFT_HOURS * HOUR_MS
-    written = [each for folder in ("", CHANGE_FOLDER) for each in log.storage.written(folder).items()]
+    horizon = retention.horizon_ms - ORPHAN_HOURS * HOUR_MS
+    written = [each for folder in ("", CHANGE_FOLDER) for each in log.storage.list_write_times(folder).items()]
     old = {path for path, at in written if at < horizon and _OURS.match(path.rpartition("/")[2])}
-    unknown = old - made_of(log.state)
+    unknown = old - live_paths(log.snapshot)
     if unknown:
-        # every commit there is has to be read for this, a few at a time
-        for actions in _read_ahead(log, range(Past.of(log).first, log.state.version + 1)):
+        # reads every commit, a few at a time
+        for actions in _read_ahead(log, range(LogHistory.of(log).first, log.snapshot.version + 1)):
             named = [action[kind] for action in actions for kind in ("add", "remove", "cdc") if kind in action]
             unknown -= {path for each in named for path in paths_of(each)}
     log.storage.delete(unknown)
     return len(unknown)
 
 
-def made_of(state: State) -> set[str]:
-    """What a table is made of: its files, and their vectors'."""
-    files = state.files.values()
+def live_paths(snapshot: Snapshot) -> set[str]:
+    """The paths of a snapshot's data files and vector files."""
+    files = snapshot.files.values()
     return {file.path for file in files} | {file.vector.path for file in files if file.vector and file.vector.in_file}
 
 
@@ -171,9 +171,11 @@ def _version(name: str) -> int:
 
 
 def _read_ahead(log: DeltaLog, versions: Sequence[int]) -> Iterator[list[Action]]:
-    """What these versions did, one after the other; some are read at the same time.
+    """Yield the actions of these versions in order, reading some ahead.
 
-    One that is missing is passed over: whoever was killed while it was forgotten had deleted its files before.
+    Skips missing versions: a killed vacuum deletes a version's files before the version.
     """
     for start in range(0, len(versions), READS_AT_ONCE):
-        yield from (found for found in at_once(log.read, versions[start : start + READS_AT_ONCE]) if found is not None)
+        yield from (
+            found for found in map_concurrently(log.read, versions[start : start + READS_AT_ONCE]) if found is not None
+        )

@@ -1,4 +1,4 @@
-"""The rows of a table at a version, file by file: those that the files' deletion vectors leave."""
+"""Read a snapshot's live rows: the rows of its files minus their deletion vectors."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ from sinks.lake.delta.snapshot import DataFile
 from sinks.lake.storage.base import Storage
 
 PART_ROWS: Final = 50_000
-"""Rows of a row group that are in memory at a time."""
+"""Rows of a row group in memory at a time."""
 SHARES_A_CORE: Final = 4
-"""So many tasks a core: one that is done early takes from what is left."""
-LEAST_SHARE_BYTES: Final = 1024 * 1024
-"""A file is not shared out in smaller parts, as it packs them: a task costs some milliseconds."""
+"""Tasks per core: a task that ends early leaves its core to the next."""
+MIN_SHARE_BYTES: Final = 1024 * 1024
+"""Smallest share in compressed bytes: a task costs some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Some neighbouring row groups of one file: its `number`th share of `count` equal ones."""
+    """Neighbouring row groups of one file: share `number` of `count` equal ones."""
 
     file: DataFile
     number: int = 0
@@ -48,33 +48,33 @@ def live_rows(
     columns: Sequence[str] | None = None,
     vector: BitMap | None = None,
 ) -> Iterator[pa.Table]:
-    """The live rows of a share (the table's Arrow schema, or these columns of it), part by part in the file's order.
+    """Yield the live rows of a share in file order, in parts of the table's Arrow schema or these columns of it.
 
-    `vector`: the file's, where it is known and need not be read.
+    `vector`: the file's deletion vector, if it is loaded already.
     """
     file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
     groups = share.groups(file.num_row_groups)
     if not groups:
         return
     names, whole = list(table.column_names if columns is None else columns), arrow_schema(table)
-    gone, schema = _gone(storage, share.file, vector), pa.schema([whole.field(name) for name in names])
+    gone, schema = _dead_rows(storage, share.file, vector), pa.schema([whole.field(name) for name in names])
     start = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
-    # group by group: they are bounded in bytes, and what was read of several would be kept until the last
+    # one group at a time: a single call for several would hold all of them until the end
     batches = (file.iter_batches(PART_ROWS, [group], names) for group in groups)
     for batch in chain.from_iterable(batches):
         yield _without(conform(pa.Table.from_batches([batch]), schema), gone, start)
         start += len(batch)
 
 
-def _gone(storage: Storage, file: DataFile, vector: BitMap | None) -> Integers:
-    """The places in the file that its vector takes away, in order."""
+def _dead_rows(storage: Storage, file: DataFile, vector: BitMap | None) -> Integers:
+    """The file's deleted row numbers, ascending."""
     if vector is None and file.vector:
         vector = deletion_vectors.read(file.vector, storage)
     return np.asarray(vector.to_array() if vector else [], np.int64)
 
 
 def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:
-    """Rows that begin at place `start` of their file, without those that are gone."""
+    """Drop the deleted ones of rows that begin at row number `start` of their file."""
     first, last = np.searchsorted(gone, [start, start + rows.num_rows])
     if first == last:
         return rows
@@ -85,10 +85,9 @@ def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class LakeCopy:
-    """A `Copy` of a table's files, which Spark's tasks read where they lie.
+    """A `Copy` of a table's files, read by Spark's tasks directly.
 
-    Not by Spark's own reader of Delta: its rows would pass from the JVM to Python, and the first of them come seconds
-    later.
+    Spark's own Delta reader would pass rows from the JVM to Python, and its first rows come seconds later.
     """
 
     spark: SparkSession
@@ -97,7 +96,7 @@ class LakeCopy:
     files: Sequence[DataFile]
 
     def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
-        shares = shared_out(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
+        shares = split_files(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
         read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)
         return run_in_tasks(self.spark, len(shares), read, schema)
 
@@ -106,10 +105,10 @@ class LakeCopy:
         return sum(file.live_rows for file in self.files)
 
 
-def shared_out(files: Iterable[DataFile], tasks: int) -> list[Share]:
-    """The files in shares of at most one size: so many, and up to one more a file."""
+def split_files(files: Iterable[DataFile], tasks: int) -> list[Share]:
+    """Split files into about `tasks` shares of equal size, and up to one more per file."""
     files = [*files]
-    size = max(sum(file.size for file in files) // tasks, LEAST_SHARE_BYTES)
+    size = max(sum(file.size for file in files) // tasks, MIN_SHARE_BYTES)
     counts = [max(-(-file.size // size), 1) for file in files]
     return [Share(file, n, count) for file, count in zip(files, counts, strict=True) for n in range(count)]
 

@@ -1,4 +1,4 @@
-"""A table's schema as the log has it (Delta protocol, "Schema Serialization Format"), and what makes a table of it."""
+"""A table's schema in the log (Delta protocol, "Schema Serialization Format"), and the actions that create a table."""
 
 import json
 import uuid
@@ -28,10 +28,10 @@ _DELTA_TYPES: Mapping[pa.DataType, str] = {
 def create_actions(
     name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = (), id: str | None = None
 ) -> list[Action]:
-    """The actions that make a table: the features that it declares are those that it needs, so that all can read it."""
+    """The actions that create a table. It declares only the features that it needs, so that all readers accept it."""
     ntz = [_NTZ] if any(_value_type(kind) == pa.timestamp("us") for kind in schema.types) else []
     wanted = list(dict.fromkeys([*ntz, *features]))
-    # what readers must know stands in both lists ("Supported Features"); change data is the writers' matter
+    # reader features go into both lists ("Supported Features"); change data concerns writers only
     both = [feature for feature in wanted if feature in (_NTZ, "deletionVectors")]
     writer_only = [feature for feature in wanted if feature not in both]
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -43,7 +43,7 @@ def create_actions(
 
 
 def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Action:
-    """The action that says what a table is."""
+    """The `metaData` action of a table."""
     metadata = {
         "id": id or str(uuid.uuid4()),
         "name": name,
@@ -57,7 +57,7 @@ def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str],
 
 
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:
-    """The schema as the log has it (Delta protocol, "Schema Serialization Format")."""
+    """The schema as the log spells it (Delta protocol, "Schema Serialization Format")."""
     fields = [
         {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
     ]
@@ -65,12 +65,12 @@ def delta_schema(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
-    """What a column's values are made of in the end."""
+    """The element type of a list, else the type itself."""
     return kind.value_type if pa.types.is_list(kind) else kind
 
 
 def delta_type(kind: pa.DataType) -> str | dict[str, Any]:
-    """An Arrow type as the log names it."""
+    """An Arrow type as the log spells it."""
     if pa.types.is_list(kind):
         return {"type": "array", "elementType": delta_type(kind.value_type), "containsNull": True}
     if pa.types.is_decimal(kind):

@@ -1,7 +1,5 @@
-"""A Delta table at one version: the files that it is made of, and what else its log says.
-
-After the Delta protocol ("Actions", "Action Reconciliation").
-"""
+"""A Delta table at one version: its files, metadata and transactions (Delta protocol, "Actions", "Action
+Reconciliation")."""
 
 import json
 import time
@@ -10,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final, Self
 
-from sinks.lake.delta.deletion_vectors import Descriptor
+from sinks.lake.delta.deletion_vectors import VectorDescriptor
 
 Action = Mapping[str, Any]
 _DIGEST_LENGTH: Final = 40
-"""Other than that of a UUID, with or without its dashes."""
+"""Differs from the length of a UUID, with or without dashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file of a table as the log names it: `rows` are the physical ones, `vector` says which are gone.
+    """A Parquet file of a table as the log names it: `rows` counts physical rows, `vector` marks the deleted ones.
 
-    `size` is in bytes, `modified_ms` since 1970; `stats` is the log's JSON ("Per-file Statistics").
+    `size` is in bytes, `modified_ms` in ms since 1970; `stats` is the log's JSON ("Per-file Statistics").
     """
 
     path: str
@@ -29,7 +27,7 @@ class DataFile:
     rows: int
     stats: str
     modified_ms: int
-    vector: Descriptor | None = None
+    vector: VectorDescriptor | None = None
 
     @property
     def vector_id(self) -> str | None:
@@ -39,8 +37,8 @@ class DataFile:
     def live_rows(self) -> int:
         return self.rows - (self.vector.cardinality if self.vector else 0)
 
-    def added(self, *, data_change: bool = True) -> Action:
-        """The action that brings this file, or its new vector, into the table."""
+    def add_action(self, *, data_change: bool = True) -> Action:
+        """The `add` action of this file with its vector."""
         found: dict[str, Any] = {
             "path": self.path,
             "partitionValues": {},
@@ -51,8 +49,8 @@ class DataFile:
         }
         return {"add": {**found, "deletionVector": self.vector.as_json()} if self.vector else found}
 
-    def removed(self, now_ms: int, *, data_change: bool = True) -> Action:
-        """The action that takes the file, with the vector that it has now, out of the table."""
+    def remove_action(self, now_ms: int, *, data_change: bool = True) -> Action:
+        """The `remove` action of this file with its current vector."""
         found: dict[str, Any] = {
             "path": self.path,
             "deletionTimestamp": now_ms,
@@ -73,22 +71,25 @@ class DataFile:
             int(json.loads(stats).get("numRecords", -1)),
             stats,
             int(add.get("modificationTime") or 0),
-            Descriptor.from_json(vector) if vector else None,
+            VectorDescriptor.from_json(vector) if vector else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A table at one version; `described_in`: since which, at the latest, its metadata is what it is; `commit`: the id
-    of the commit that made the version, None where a checkpoint stands for it."""
+class Snapshot:
+    """A table at one version.
+
+    metadata_version   version by which, at the latest, the metadata had its present form
+    commit_id          id of the version's commit; None when only a checkpoint of it was read
+    """
 
     version: int = -1
     protocol: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, DataFile] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
-    described_in: int = -1
-    commit: str | None = None
+    metadata_version: int = -1
+    commit_id: str | None = None
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -103,69 +104,73 @@ class State:
     def live_rows(self) -> int:
         return sum(file.live_rows for file in self.files.values())
 
-    def after(self, version: int, actions: Sequence[Action]) -> "State":
-        """The state behind one more commit, whose actions may stand in any order."""
+    def with_commit(self, version: int, actions: Sequence[Action]) -> "Snapshot":
+        """The snapshot after one more commit; the order of its actions does not matter."""
         files, transactions = dict(self.files), dict(self.transactions)
-        protocol, metadata, described_in = self.protocol, self.metadata, self.described_in
+        protocol, metadata, metadata_version = self.protocol, self.metadata, self.metadata_version
         for action in actions:
             match action:
                 case {"add": add}:
                     files[add["path"]] = DataFile.from_action(add)
                 case {"remove": remove}:
-                    _take_out(files, remove)
+                    _remove_file(files, remove)
                 case {"txn": txn}:
                     transactions[txn["appId"]] = int(txn["version"])
                 case {"protocol": newer}:
                     protocol = newer
                 case {"metaData": newer}:
-                    metadata, described_in = newer, version
-        return State(version, protocol, metadata, files, transactions, described_in, commit_id(actions))
+                    metadata, metadata_version = newer, version
+        return Snapshot(version, protocol, metadata, files, transactions, metadata_version, commit_id(actions))
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """How far a writer is, as a commit carries it: the id of its `txn` action, the version that this had when what is
-    committed was made (None before the first), and the one that it gets (Delta protocol, "Transaction Identifiers")."""
+class TxnUpdate:
+    """A writer's progress inside a commit: moves the `txn` action of `app_id` from version `before` to `to`.
+
+    `before` is None for the first one. See the Delta protocol, "Transaction Identifiers".
+    """
 
     app_id: str
     before: int | None
     to: int
 
-    def stands(self, state: State) -> bool:
-        """Has nobody else moved it meanwhile?"""
-        return state.transactions.get(self.app_id) == self.before
+    def is_current(self, snapshot: Snapshot) -> bool:
+        """Whether nobody else moved it since."""
+        return snapshot.transactions.get(self.app_id) == self.before
 
     @property
     def action(self) -> Action:
-        return reached(self.app_id, self.to)
+        return txn_action(self.app_id, self.to)
 
 
-def reached(app_id: str, version: int) -> Action:
-    """The action that says how far something is."""
+def txn_action(app_id: str, version: int) -> Action:
+    """The `txn` action of this version."""
     return {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms()}}
 
 
-def _take_out(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
-    """A file that came back with another vector in the same commit stays.
+def _remove_file(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
+    """Remove a file, unless the same commit added it with another vector.
 
-    Its actions have no order, and are told apart by path and vector together ("Add File and Remove File").
+    Actions of one commit have no order; path and vector identify a file ("Add File and Remove File").
     """
     vector = remove.get("deletionVector")
-    was = Descriptor.from_json(vector).unique_id if vector else None
+    was = VectorDescriptor.from_json(vector).unique_id if vector else None
     found = files.get(remove["path"])
     if found is not None and found.vector_id == was:
         del files[remove["path"]]
 
 
-def with_vector(file: DataFile, vector: Descriptor) -> DataFile:
-    """The file with more rows gone; its bounds are no longer tight."""
+def with_vector(file: DataFile, vector: VectorDescriptor) -> DataFile:
+    """The file with a larger vector; its bounds are no longer tight."""
     stats = json.loads(file.stats)
-    # numRecords stays: with a vector, it has to be that of the physical rows
+    # numRecords keeps counting physical rows, as the protocol demands
     return replace(file, vector=vector, stats=json.dumps({**stats, "tightBounds": False}, separators=(",", ":")))
 
 
-def bounded_groups(files: Iterable[DataFile], weight: Callable[[DataFile], int], most: int) -> Iterator[list[DataFile]]:
-    """Neighbouring files that weigh at most so much together, or one file that weighs more."""
+def group_by_weight(
+    files: Iterable[DataFile], weight: Callable[[DataFile], int], most: int
+) -> Iterator[list[DataFile]]:
+    """Group neighbouring files up to `most` weight per group; a heavier file is a group of its own."""
     portion, total = list[DataFile](), 0
     for file in files:
         if portion and total + weight(file) > most:
@@ -178,26 +183,26 @@ def bounded_groups(files: Iterable[DataFile], weight: Callable[[DataFile], int],
 
 
 def paths_of(file: Mapping[str, Any]) -> list[str]:
-    """The paths below the table's folder that a file's action speaks of: its own, and that of its vector's file."""
-    vector = Descriptor.from_json(file["deletionVector"]) if file.get("deletionVector") else None
+    """The paths that a file action names: the file, and its vector's file."""
+    vector = VectorDescriptor.from_json(file["deletionVector"]) if file.get("deletionVector") else None
     return [file["path"], *([vector.path] if vector and vector.in_file else [])]
 
 
 def commit_id(actions: Sequence[Action]) -> str | None:
-    """What tells a commit from any other of its version: the id that its writer gave it, else what it says."""
+    """Identifies a commit among all with its version: its writer's `txnId`, else a digest of its actions."""
     if not actions:
         return None
     given = next((action["commitInfo"].get("txnId") for action in actions if "commitInfo" in action), None)
     return str(given) if given else blake2b(json.dumps(actions).encode(), digest_size=_DIGEST_LENGTH // 2).hexdigest()
 
 
-def is_given(id: str) -> bool:
-    """Did a commit's writer give it this id, so that the commit has it in it?"""
+def has_writer_id(id: str) -> bool:
+    """Whether the writer chose this id, so that the commit contains it."""
     return len(id) != _DIGEST_LENGTH
 
 
-def committed_ms(actions: Iterable[Action]) -> int:
-    """When a commit was made, in ms since 1970 by the clock of whoever made it; 0 where it does not say."""
+def commit_time_ms(actions: Iterable[Action]) -> int:
+    """When a commit was made, in ms since 1970 by its writer's clock; 0 when it does not say."""
     return next((int(action["commitInfo"].get("timestamp", 0)) for action in actions if "commitInfo" in action), 0)
 
 

@@ -1,4 +1,4 @@
-"""Bounds and null counts of a data file, as the log carries them (Delta protocol, "Per-file Statistics")."""
+"""A data file's bounds and null counts for the log (Delta protocol, "Per-file Statistics")."""
 
 import json
 import math
@@ -10,52 +10,53 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-COLUMNS: Final = 32
-"""Columns that have bounds, the key's and then the first: what `delta.dataSkippingNumIndexedCols` is by default."""
-CHARACTERS: Final = 32
-"""How much of a text is kept as its bound."""
+MAX_COLUMNS: Final = 32
+"""Columns with bounds, key first: the default of `delta.dataSkippingNumIndexedCols`."""
+MAX_CHARACTERS: Final = 32
+"""Length of a text's bound."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LAST_CHARACTER: Final = "\U0010ffff"
 
 
-def indexed(names: Iterable[str], key: Iterable[str]) -> list[str]:
-    """The columns that have bounds."""
-    return list(dict.fromkeys([*key, *names]))[:COLUMNS]
+def choose_columns(names: Iterable[str], key: Iterable[str]) -> list[str]:
+    """The columns that get bounds: the key, then the first others."""
+    return list(dict.fromkeys([*key, *names]))[:MAX_COLUMNS]
 
 
 def of_rows(rows: pa.Table, columns: Iterable[str]) -> dict[str, Any]:
-    """The statistics of these rows: number of records, and for these columns nulls and bounds."""
+    """The statistics of rows: number of records, and nulls and bounds of these columns."""
     found: dict[str, Any] = {"numRecords": rows.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for name in columns:
         column = rows[name]
         found["nullCount"][name] = column.null_count
-        _bound(found, name, column)
+        _set_bounds(found, name, column)
     return found
 
 
-def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The statistics of one file from those of its parts."""
+def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the statistics of a file's parts."""
     first, *others = parts
     found = json.loads(json.dumps(first))
     for part in others:
-        # before nulls and records are added up: by those, `_widen` tells a side without values
+        # bounds before counts: `_merge_bounds` uses the counts to tell a part without values
         for name in part["nullCount"]:
-            _widen(found, part, name)
+            _merge_bounds(found, part, name)
         for name, nulls in part["nullCount"].items():
             found["nullCount"][name] += nulls
         found["numRecords"] += part["numRecords"]
     return dict(found)
 
 
-def as_text(found: Mapping[str, Any]) -> str:
+def to_json(found: Mapping[str, Any]) -> str:
+    """The statistics as the log's JSON."""
     return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
-def _bound(found: dict[str, Any], name: str, column: pa.ChunkedArray) -> None:
-    """Set the bounds, where the column has a type and values that are ordered alike by every reader."""
+def _set_bounds(found: dict[str, Any], name: str, column: pa.ChunkedArray) -> None:
+    """Set the bounds if all readers order this type and these values alike."""
     if column.null_count == len(column) or not _is_ordered(column.type):
         return
-    # Arrow's bounds pass over NaN, to Spark the largest number: it would skip a file that has what it looks for
+    # Arrow's bounds ignore NaN, which Spark orders above all numbers: it would skip the file wrongly
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         return
     bounds = pc.min_max(column)
@@ -75,25 +76,25 @@ def _is_ordered(kind: pa.DataType) -> bool:
 def _lower(value: Any) -> Any:
     match value:
         case datetime():
-            # the log has milliseconds ("Per-file Statistics"): the lowest is rounded down, the highest up
+            # the log has milliseconds ("Per-file Statistics"): round the lower bound down, the upper one up
             return _moment(value.replace(microsecond=value.microsecond // 1000 * 1000))
         case str():
-            return value[:CHARACTERS]
+            return value[:MAX_CHARACTERS]
         case _:
             return _plain(value)
 
 
 def _upper(value: Any) -> Any:
-    """At least the value: what is cut off is made up for."""
+    """An upper bound of the value: compensates for a cut end."""
     match value:
         case datetime():
             cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
             return _moment(cut if cut == value else cut + _MILLISECOND)
         case str():
-            # the last character there is, once more than the rest begins with it
-            rest = value[CHARACTERS:]
+            # append one more U+10FFFF than the cut rest begins with
+            rest = value[MAX_CHARACTERS:]
             last = len(rest) - len(rest.lstrip(_LAST_CHARACTER))
-            return value[:CHARACTERS] + _LAST_CHARACTER * (last + 1) if rest else value
+            return value[:MAX_CHARACTERS] + _LAST_CHARACTER * (last + 1) if rest else value
         case _:
             return _plain(value)
 
@@ -111,7 +112,7 @@ def _plain(value: Any) -> Any:
 
 
 def _exact(value: Decimal) -> float | None:
-    """The decimal as a JSON number, if a double holds it: readers go through one."""
+    """The decimal as a JSON number, if a double is exact: readers parse one."""
     return float(value) if Decimal(repr(float(value))) == value else None
 
 
@@ -120,8 +121,8 @@ def _moment(value: datetime) -> str:
     return text if value.tzinfo is None else f"{text}Z"
 
 
-def _widen(found: dict[str, Any], part: Mapping[str, Any], name: str) -> None:
-    """Bounds over both; none where one side has values and no bounds."""
+def _merge_bounds(found: dict[str, Any], part: Mapping[str, Any], name: str) -> None:
+    """Merge both sides' bounds; drop them when one side has values and no bounds."""
     for side, pick in (("minValues", min), ("maxValues", max)):
         bounds = [s[side][name] for s in (found, part) if name in s[side]]
         unbounded = [s for s in (found, part) if name not in s[side] and s["nullCount"][name] < s["numRecords"]]

@@ -1,4 +1,4 @@
-"""A table of the lake by readers that are not ours: what is verified is what others would see."""
+"""A table's digest as other readers of Delta compute it: verification checks their view."""
 
 from collections.abc import Iterator
 
@@ -16,27 +16,29 @@ from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.layout import Lake
 
 
-def digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
-    """The digest of a table at the newest cut: read by delta-rs where the table is small and lies in a folder, else by
-    Spark, whose reader of Delta takes half a second of a core before the first row (two jobs of its own for the log).
+def compute_digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:
+    """The digest of a table at the newest cut.
+
+    delta-rs reads small tables in folders, Spark all others: its Delta reader takes half a second of a core before the
+    first row (two jobs for the log).
     """
-    folder, version = feed.place(table.name)
-    # an object store's keys are given to Spark alone, and delta-rs takes a % in a path for an escape
+    folder, version = feed.locate(table.name)
+    # only Spark has an object store's keys, and delta-rs decodes a % in a path
     if lake.access is None and "%" not in folder:
         delta = DeltaTable(folder, version)
-        if _packed_bytes(delta) <= digests.SMALL_BYTES:
-            return digest_of_rows(_rows(delta, table), table)
+        if _file_bytes(delta) <= digests.SMALL_BYTES:
+            return digest_of_rows(_read_rows(delta, table), table)
     return digest_of_copy(FrameCopy(feed.rows(table), table), table)
 
 
-def _packed_bytes(delta: DeltaTable) -> int:
+def _file_bytes(delta: DeltaTable) -> int:
     files = pa.table(delta.get_add_actions(flatten=True))
     return int(pc.sum(files["size_bytes"]).as_py() or 0)
 
 
-def _rows(delta: DeltaTable, table: Table) -> Iterator[pa.Table]:
+def _read_rows(delta: DeltaTable, table: Table) -> Iterator[pa.Table]:
     found = pa.RecordBatchReader.from_stream(QueryBuilder().register("found", delta).execute("SELECT * FROM found"))
-    # to `shaped` it would be one that is younger than the rows
+    # `shaped` would fill it with nulls, as for rows older than the column
     for name in table.column_names:
         if name not in found.schema.names:
             raise PreconditionError(

@@ -1,4 +1,4 @@
-"""Sorted runs of keys and the places of their rows, in memory; `run_files.py` has those that lie in files."""
+"""Sorted runs of key fingerprints with the places of their rows, in memory; `run_files.py` has those in files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.key_fingerprints import KeyBits, Words
 
 Places = npt.NDArray[np.uint64]
-"""File number and row, 32 bits each."""
+"""File number in the upper 32 bits, row number in the lower 32."""
 
-Live = Callable[[Places], Mask]
-"""Which rows are still in the table."""
+IsLive = Callable[[Places], Mask]
+"""Returns which places are still live rows of the table."""
 
 ROW_BITS: Final = np.uint64(32)
 _ROW_MASK: Final = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
-    """Rows that were found, dead ones among them: the key's place in the question, the file's number, the row."""
+class IndexHits:
+    """Entries found, deleted rows included: `queries` are positions in the list of searched keys."""
 
-    asked: Integers
+    queries: Integers
     places: Places
 
     @property
@@ -37,35 +37,35 @@ class Hits:
         found: Integers = (self.places & _ROW_MASK).astype(np.int64)
         return found
 
-    def take(self, at: npt.NDArray[Any]) -> "Hits":
-        return Hits(self.asked[at], self.places[at])
+    def take(self, at: npt.NDArray[Any]) -> "IndexHits":
+        return IndexHits(self.queries[at], self.places[at])
 
 
-FEW: Final = 8
-"""So many entries of one upper half are looked at one by one, more of them all at once."""
-NO_HITS: Final = Hits(np.empty(0, np.int64), np.empty(0, np.uint64))
+MAX_STEPS: Final = 8
+"""Entries with the same upper half that are compared one by one; more are compared in one step."""
+NO_HITS: Final = IndexHits(np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
 class SortedRun(Protocol):
-    """Entries in the order of their keys. `name`: the file that they lie in; None for those in memory."""
+    """Entries in key order. `name`: their file; None in memory."""
 
     @property
     def name(self) -> str | None: ...
 
     def __len__(self) -> int: ...
 
-    def find(self, keys: KeyBits) -> Hits:
-        """The entries of these keys, which are in order."""
+    def find(self, keys: KeyBits) -> IndexHits:
+        """Find the entries of these sorted keys."""
 
-    def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "Run":
-        """The entries whose upper halves are at least `since` and below `until`; None is no bound."""
+    def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "MemoryRun":
+        """The entries with upper halves from `since` (inclusive) to `until` (exclusive); None means no bound."""
 
     def bounds(self, every: int) -> Words:
-        """Upper halves that part the run into pieces of about so many entries."""
+        """Upper halves that split the run into pieces of about `every` entries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MemoryRun:
     """A `SortedRun` in memory."""
 
     keys: KeyBits
@@ -78,53 +78,53 @@ class Run:
     def __len__(self) -> int:
         return len(self.places)
 
-    def find(self, keys: KeyBits) -> Hits:
-        """The entries of these keys; quickest when the keys are in order."""
+    def find(self, keys: KeyBits) -> IndexHits:
+        """Find the entries of these keys; fastest for sorted keys."""
         at = np.searchsorted(self.keys.high, keys.high)
-        asked = np.arange(len(keys))
+        queries = np.arange(len(keys))
         found: list[tuple[Integers, Places]] = []
-        # entries with one upper half stand side by side, and each turn looks at the next of them: few turns, as only
-        # a key's dead rows and hardly any others share a half (`cdc.columns.rows.key_fingerprints`)
-        for _ in range(FEW):
-            if not len(asked):
+        # entries with equal upper halves are neighbours: each step compares the next one. Few steps suffice, as only a
+        # key's deleted rows share a half (`cdc.columns.rows.key_fingerprints`)
+        for _ in range(MAX_STEPS):
+            if not len(queries):
                 break
             inside = at < len(self)
-            asked, at = asked[inside], at[inside]
-            same = self.keys.high[at] == keys.high[asked]
-            asked, at = asked[same], at[same]
-            match = self.keys.low[at] == keys.low[asked]
-            found.append((asked[match], self.places[at[match]]))
+            queries, at = queries[inside], at[inside]
+            same = self.keys.high[at] == keys.high[queries]
+            queries, at = queries[same], at[same]
+            match = self.keys.low[at] == keys.low[queries]
+            found.append((queries[match], self.places[at[match]]))
             at = at + 1
-        if len(asked):
-            # rows without a key that are equal share both halves, a million of them perhaps
-            asked, at = spread(asked, at, np.searchsorted(self.keys.high, keys.high[asked], "right"))
-            match = self.keys.low[at] == keys.low[asked]
-            found.append((asked[match], self.places[at[match]]))
-        return together(found)
+        if len(queries):
+            # equal rows of a keyless table share both halves, perhaps a million of them
+            queries, at = expand_ranges(queries, at, np.searchsorted(self.keys.high, keys.high[queries], "right"))
+            match = self.keys.low[at] == keys.low[queries]
+            found.append((queries[match], self.places[at[match]]))
+        return concat_hits(found)
 
-    def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "Run":
+    def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "MemoryRun":
         high = self.keys.high
         start = 0 if since is None else int(np.searchsorted(high, since))
         stop = len(self) if until is None else int(np.searchsorted(high, until))
-        return Run(KeyBits(high[start:stop], self.keys.low[start:stop]), self.places[start:stop])
+        return MemoryRun(KeyBits(high[start:stop], self.keys.low[start:stop]), self.places[start:stop])
 
     def bounds(self, every: int) -> Words:
         return self.keys.high[every::every]
 
 
-def together(found: Sequence[tuple[Integers, Places]]) -> Hits:
-    """What was found in several looks."""
-    return Hits(np.concatenate([a for a, _ in found]), np.concatenate([p for _, p in found])) if found else NO_HITS
+def concat_hits(found: Sequence[tuple[Integers, Places]]) -> IndexHits:
+    """Join the hits of several lookups."""
+    return IndexHits(np.concatenate([a for a, _ in found]), np.concatenate([p for _, p in found])) if found else NO_HITS
 
 
-def spread(asked: Integers, first: Integers, behind: Integers) -> tuple[Integers, Integers]:
-    """Every place from `first` up to `behind` of each that asked, with who asked."""
+def expand_ranges(queries: Integers, first: Integers, behind: Integers) -> tuple[Integers, Integers]:
+    """Expand the ranges [first, behind) of queries: each query repeated, and every position of its range."""
     counts = np.maximum(behind - first, 0)
     starts = np.repeat(first - np.cumsum(counts) + counts, counts)
-    return np.repeat(asked, counts), starts + np.arange(int(counts.sum()))
+    return np.repeat(queries, counts), starts + np.arange(int(counts.sum()))
 
 
-def sorted_run(keys: KeyBits, places: Places) -> Run:
-    """Entries in any order as a run in memory."""
+def sort_run(keys: KeyBits, places: Places) -> MemoryRun:
+    """Sort entries into a run in memory."""
     order = keys.order()
-    return Run(keys.take(order), places[order])
+    return MemoryRun(keys.take(order), places[order])

@@ -1,7 +1,7 @@
-"""The table of cuts: after every batch, which versions of all tables belong to one position.
+"""The table of cuts. A cut names, after each batch, the versions of all tables at one position.
 
-It is what readers use to see several tables at one moment, where the lake keeps its own position, and the feed of the
-followers behind it.
+Readers use it to see several tables at one moment. The lake keeps its position in it, and the followers behind the lake
+read their feed from it.
 """
 
 import json
@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.lake.delta.price import Price
-from sinks.lake.delta.snapshot import DataFile, Move, State, reached
+from sinks.lake.delta.price import WriteRate
+from sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, txn_action
 from sinks.lake.layout import Lake
-from sinks.lake.metadata.table import OwnTable
+from sinks.lake.metadata.table import MetadataTable
 
 FOLDER = "cuts"
-_SHIFT = 1
-"""The first cut is before offset 0, and a `txn` version is not negative."""
+_TXN_SHIFT = 1
+"""The first cut is before offset 0, and `txn` versions are not negative."""
 SCHEMA = pa.schema(
     [
         pa.field("end_offset", pa.int64()),
@@ -35,15 +35,27 @@ SCHEMA = pa.schema(
         pa.field("behind", pa.string()),
     ]
 )
+"""One row per cut. The JSON maps have table names as keys, `schema.table`.
+
+    column        type           key  meaning
+    end_offset    int64          yes  offset of the last END in the cut
+    lsn           int64               LSN of that END
+    committed_at  timestamp UTC       commit time of the last transaction
+    position      string              `Position` as JSON
+    versions      string              JSON map: Delta version
+    ids           string              JSON map: Delta table id
+    commits       string              JSON map: commit id of the version
+    behind        string              id of the previous cut
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Every table's Delta version at one position, and when the last transaction in it committed.
+    """The Delta versions of all tables at one position, and the commit time of its last transaction.
 
-    `ids` are those of the Delta tables: one that was made anew has other versions under the same name. `commits` are
-    those of the commits that made the versions: of a table that was put back to an older state and written on, the same
-    version is another. `behind` is the id of the cut before. Cuts of older versions of ours have none of these.
+    `ids` are Delta table ids: a table that was created again has another id under its name. `commits` are commit ids: a
+    table that was put back and written again has other commits under the same versions. `behind` is the previous cut's
+    id. Cuts of older versions of the toolkit lack these three.
     """
 
     position: Position
@@ -53,17 +65,17 @@ class Cut:
     commits: Mapping[str, str] = field(default_factory=dict)
     behind: str | None = None
 
-    def is_next(self, other: "Cut") -> bool:
-        """Is this the cut behind the other, as far as they say? Of a lake that was put back, a later one is not."""
+    def is_next_to(self, other: "Cut") -> bool:
+        """Whether this cut follows `other`, as far as ids tell. After the lake was put back, a later cut may not."""
         return None in (self.behind, other.position.cut) or self.behind == other.position.cut
 
-    def same_table(self, name: str, other: "Cut") -> bool:
-        """Is the table of this name the same Delta table in both cuts? Cuts of older versions of ours have no ids."""
+    def has_same_table(self, name: str, other: "Cut") -> bool:
+        """Whether both cuts have the same Delta table under this name; assumed when ids are missing."""
         mine, theirs = self.ids.get(name), other.ids.get(name)
         return mine is None or theirs is None or mine == theirs
 
     def without(self, names: Iterable[TableName]) -> "Cut":
-        """The cut of the other tables."""
+        """The cut without these tables."""
         gone = set(map(str, names))
         return replace(self, versions={name: at for name, at in self.versions.items() if name not in gone})
 
@@ -80,8 +92,8 @@ class Cut:
         }
 
 
-def cut_of(record: Mapping[str, object]) -> Cut:
-    """Read one row of the table back."""
+def cut_from_record(record: Mapping[str, object]) -> Cut:
+    """Read a row of the table."""
     committed = record["committed_at"]
     assert isinstance(committed, datetime)
     position = Position.from_json(json.loads(str(record["position"])))
@@ -92,10 +104,10 @@ def cut_of(record: Mapping[str, object]) -> Cut:
     return Cut(position, milliseconds, json.loads(str(record["versions"])), ids, commits, behind)
 
 
-def needed_since(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
-    """From which version on a table's past is still needed; of one in none of these cuts, nothing is before `version`.
+def oldest_needed_version(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
+    """The oldest table version that lagging followers at the cuts `behind` need; `version` when no cut has the table.
 
-    Who stands at a cut without it is given its copy as at the first one that has it, wherever that is.
+    A follower at a cut without the table gets its copy from the first cut that has it, so everything is needed then.
     """
     if any(name not in cut.versions for cut in behind):
         return 0
@@ -103,87 +115,89 @@ def needed_since(name: str, behind: Sequence[Cut], last: Cut, version: int) -> i
 
 
 class Cuts:
-    """The table of cuts of one lake."""
+    """The cuts of one lake."""
 
     def __init__(self, lake: Lake, look_seconds: float = 0.0) -> None:
         self._lake = lake
-        self.folder = lake.own_folder(FOLDER)
-        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA, look_seconds)
+        self.folder = lake.metadata_folder(FOLDER)
+        self._table = MetadataTable(lake.metadata_storage(FOLDER), FOLDER, SCHEMA, look_seconds)
         self._last: Cut | None = None
 
     def prepare(self) -> None:
-        """Make the table if it is not there."""
+        """Create the table if it does not exist."""
         self._table.prepare()
 
     def last(self) -> Cut | None:
-        """The newest cut, or None before the first."""
-        state = self._table.state()
-        offset = state.transactions.get(self._lake.app_id) if state else None
-        if state is None or offset is None:
+        """The newest cut; None before the first."""
+        snapshot = self._table.snapshot()
+        offset = snapshot.transactions.get(self._lake.app_id) if snapshot else None
+        if snapshot is None or offset is None:
             return None
         last = self._last
-        if last is None or last.position.end_offset != offset - _SHIFT:
-            # by a name of its own: another thread may find an older one meanwhile
-            last = self._last = self._found(state, offset - _SHIFT)
+        if last is None or last.position.end_offset != offset - _TXN_SHIFT:
+            # a local name: another thread may set an older cut meanwhile
+            last = self._last = self._find(snapshot, offset - _TXN_SHIFT)
         return last
 
-    def at(self, end_offset: int) -> Cut | None:
-        """The cut at this END's offset, or None when there is none."""
-        state = self._table.state()
-        return self._found(state, end_offset) if state else None
+    def find(self, end_offset: int) -> Cut | None:
+        """The cut at this END offset; None when there is none."""
+        snapshot = self._table.snapshot()
+        return self._find(snapshot, end_offset) if snapshot else None
 
-    def newer(self, than: Cut, most: int) -> list[Cut]:
-        """The first cuts behind `than`, at most so many, in order."""
-        state, after = self._table.state(), than.position.end_offset
-        files = [file for file in state.files.values() if _bounds(file)[1] > after] if state else []
-        # files do not overlap, since cuts are added in order and put together all at once: of files that all have a cut
-        # behind `than`, the first ones have the first cuts
+    def list_after(self, than: Cut, most: int) -> list[Cut]:
+        """The first `most` cuts after `than`, in order."""
+        snapshot, after = self._table.snapshot(), than.position.end_offset
+        files = [file for file in snapshot.files.values() if _bounds(file)[1] > after] if snapshot else []
+        # files do not overlap, as cuts are added in order and compacted all at once. So the first files beyond `than`
+        # hold the first cuts
         rows = self._table.rows(sorted(files, key=_bounds)[:most]).filter(pc.field("end_offset") > after)
         first = pc.select_k_unstable(rows, most, [("end_offset", "ascending")])
-        return [cut_of(record) for record in rows.take(first).to_pylist()]
+        return [cut_from_record(record) for record in rows.take(first).to_pylist()]
 
     def add(self, cut: Cut, after: Cut | None) -> None:
-        """Commit a cut behind `after`; raises RefusedError when another writer was there first."""
+        """Commit a cut after `after`; raises RefusedError when another writer was first."""
         cut = replace(cut, behind=after.position.cut if after else None)
-        before = None if after is None else after.position.end_offset + _SHIFT
-        self._table.append([cut.as_record()], Move(self._lake.app_id, before, cut.position.end_offset + _SHIFT))
+        before = None if after is None else after.position.end_offset + _TXN_SHIFT
+        self._table.append(
+            [cut.as_record()], TxnUpdate(self._lake.app_id, before, cut.position.end_offset + _TXN_SHIFT)
+        )
         self._last = cut
 
     def begin_capture(self) -> int:
-        """Note that a new capture begins: until its first cut is there, nobody goes on from an older one.
+        """Start a new capture: until its first cut exists, nobody may continue from an older one.
 
-        Gives its number, which is higher than that of any before, finished or not.
+        Returns the capture's number, higher than any before, finished or not.
         """
-        number = self._capture_begun() + 1
-        self._table.commit([reached(self._capture_id, number)], "BEGIN CAPTURE")
+        number = self._capture_number() + 1
+        self._table.commit([txn_action(self._capture_id, number)], "BEGIN CAPTURE")
         return number
 
     def check_capture(self) -> None:
-        """Raise HistoryLostError when the last cut is of an older capture than the one that was begun last."""
+        """Raise HistoryLostError when the newest cut belongs to an older capture than the last one begun."""
         last = self.last()
-        if last is not None and last.position.log_start.number < self._capture_begun():
+        if last is not None and last.position.log_start.number < self._capture_number():
             raise HistoryLostError("a recapture was begun and not finished", "run `cdc recapture` again")
 
-    def _capture_begun(self) -> int:
-        state = self._table.state()
-        return state.transactions.get(self._capture_id, 1) if state else 1
+    def _capture_number(self) -> int:
+        snapshot = self._table.snapshot()
+        return snapshot.transactions.get(self._capture_id, 1) if snapshot else 1
 
     @property
     def _capture_id(self) -> str:
         return f"{self._lake.app_id}/capture"
 
-    def look(self) -> None:
-        """Let the next question look for what others have added."""
-        self._table.look()
+    def invalidate(self) -> None:
+        """Make the next call look for other writers' cuts."""
+        self._table.invalidate()
 
-    def price(self) -> Price:
-        """What making cuts costs."""
-        return self._table.price()
+    def write_rate(self) -> WriteRate:
+        """The cuts' commits, files and bytes per hour."""
+        return self._table.write_rate()
 
     def maintain(self, hours: float, needed: int | None) -> None:
-        """Keep the table small: cuts go that are older than so many hours, unless they are behind the one at `needed`.
+        """Delete cuts older than `hours`, except the newest one and all from the END offset `needed` on.
 
-        The newest cut always stays, and those from `needed` on, an END's offset where some follower stands.
+        `needed`: the oldest cut where a follower stands.
         """
         last = self.last()
         if last is None:
@@ -193,14 +207,14 @@ class Cuts:
         kept = (pc.field("committed_at") >= pa.scalar(horizon)) | (pc.field("end_offset") >= since)
         self._table.maintain(hours, kept)
 
-    def _found(self, state: State, end_offset: int) -> Cut | None:
-        files = [file for file in state.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]
+    def _find(self, snapshot: Snapshot, end_offset: int) -> Cut | None:
+        files = [file for file in snapshot.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]
         rows = self._table.rows(files).filter(pc.field("end_offset") == end_offset).to_pylist()
-        return cut_of(rows[-1]) if rows else None
+        return cut_from_record(rows[-1]) if rows else None
 
 
 def _bounds(file: DataFile) -> tuple[float, float]:
-    """The lowest and the highest END's offset in a file; anything, where it does not say."""
+    """The lowest and highest END offset in a file; unbounded when its statistics lack them."""
     stats = json.loads(file.stats)
     lowest, highest = (stats.get(side, {}).get("end_offset") for side in ("minValues", "maxValues"))
     return (float("-inf") if lowest is None else lowest, float("inf") if highest is None else highest)

@@ -1,7 +1,7 @@
-"""The dead letters: messages that are not applied, whole, with reason and place, in a Delta table of the lake's own.
+"""Dead letters: messages that could not be applied, stored whole with reason and location.
 
-A key of which one could not be read is held: all that came for it later lies here as well, behind it, until somebody
-has it replayed or drops it. What belongs to a Delta table that was replaced by a new copy is void: the copy has it.
+An unreadable message blocks its key: later messages for the key are stored here, too, until somebody replays or drops
+them. A new copy of the table voids its letters, since the copy has their effect.
 """
 
 import threading
@@ -17,11 +17,11 @@ from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
 from sinks.lake.layout import Lake
-from sinks.lake.metadata.table import OwnTable
+from sinks.lake.metadata.table import MetadataTable
 
 FOLDER: Final = "dead_letters"
-MOST: Final = 10_000
-"""So many messages of a batch and a table are held; with more of them, the table is stopped."""
+MAX_MESSAGES: Final = 10_000
+"""Messages per batch and table that can be set aside; beyond that, the table is stopped."""
 SCHEMA = pa.schema(
     [
         pa.field("table_id", pa.string()),
@@ -41,6 +41,25 @@ SCHEMA = pa.schema(
         pa.field("rank", pa.int64()),
     ]
 )
+"""One row per message.
+
+    column       type    key  meaning
+    table_id     string  yes  id of the Delta table
+    schema       string
+    table        string
+    topic        string  yes
+    partition    int32   yes
+    offset       int64   yes
+    reason       string       why it cannot be read
+    waits        bool         readable, but behind an unreadable message of its key
+    key          binary       the message's key; null without one
+    value        binary
+    old_key      binary       the row's former key, when it changed
+    moves_on     bool         the row goes on under another key
+    tx_id        int64        null when the message does not say
+    total_order  int64        position within the transaction
+    rank         int64        offset of the transaction's END; -1 if unknown
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +72,7 @@ class DeadLetter:
     rank: int
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """`topic[partition]@offset`."""
         at = self.message.refusal
         return f"{at.topic}[{at.partition}]@{at.offset}"
@@ -75,8 +94,8 @@ class DeadLetter:
         return cls(row["table_id"], TableName(row["schema"], row["table"]), message, row["rank"])
 
 
-class _Kept(NamedTuple):
-    """What is remembered of a letter: its key, and where in the key's partition it lies."""
+class _LetterKey(NamedTuple):
+    """The part of a letter that stays in memory: its key, and its offset in the key's partition."""
 
     key: bytes | None
     offset: int
@@ -87,61 +106,61 @@ class _Kept(NamedTuple):
 
 
 class DeadLetters:
-    """The lake's dead letters; which keys they hold is remembered by who writes them."""
+    """The lake's dead letters. Its writer caches the blocked keys."""
 
     def __init__(self, lake: Lake) -> None:
-        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA)
+        self._table = MetadataTable(lake.metadata_storage(FOLDER), FOLDER, SCHEMA)
         self._lock = threading.Lock()
-        self._places: dict[str, dict[str, _Kept]] | None = None
+        self._letters: dict[str, dict[str, _LetterKey]] | None = None
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
-        """Store letters, each once however often its batch is tried."""
+        """Store letters, each one once, however often its batch is retried."""
         with self._lock:
-            known = self._known()
-            fresh = [letter for letter in letters if letter.place not in known.get(letter.table_id, {})]
+            known = self._load()
+            fresh = [letter for letter in letters if letter.location not in known.get(letter.table_id, {})]
             if fresh:
                 self._table.append([letter.as_row() for letter in fresh])
             for letter in fresh:
-                known.setdefault(letter.table_id, {})[letter.place] = _Kept.of(letter)
+                known.setdefault(letter.table_id, {})[letter.location] = _LetterKey.of(letter)
 
-    def held(self, table_id: str) -> BlockedKeys:
-        """The keys of a Delta table whose changes wait, from their first letter on."""
+    def blocked_keys(self, table_id: str) -> BlockedKeys:
+        """The blocked keys of a Delta table, each with the offset of its first letter."""
         since: dict[bytes, int] = {}
         with self._lock:
-            for key, offset in self._known().get(table_id, {}).values():
+            for key, offset in self._load().get(table_id, {}).values():
                 if key is not None:
                     since[key] = min(offset, since.get(key, offset))
         return since
 
     def count(self, table_id: str) -> int:
-        """How many letters a Delta table has."""
+        """The number of a Delta table's letters."""
         with self._lock:
-            return len(self._known().get(table_id, {}))
+            return len(self._load().get(table_id, {}))
 
     def all(self) -> list[DeadLetter]:
-        """All of them, each key's in the order of the log."""
+        """All letters; each key's in log order."""
         rows = self._table.rows().sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
         return [DeadLetter.from_row(row) for row in rows.to_pylist()]
 
     def remove(self, letters: Collection[DeadLetter]) -> None:
-        """Forget letters: they were replayed, or dropped."""
-        gone = {(letter.table_id, letter.place) for letter in letters}
+        """Delete letters that were replayed or dropped."""
+        gone = {(letter.table_id, letter.location) for letter in letters}
         if gone:
-            self._table.replace([each.as_row() for each in self.all() if (each.table_id, each.place) not in gone])
+            self._table.replace([each.as_row() for each in self.all() if (each.table_id, each.location) not in gone])
         with self._lock:
-            self._places = None
+            self._letters = None
 
     def maintain(self, past_hours: float, table_ids: Callable[[], Collection[str] | None]) -> None:
-        """Put the files together when there are many, without the letters of other Delta tables than these, where they
-        are known."""
-        # most lakes have none, and nothing of them is asked every few seconds
-        if self._places:
+        """Compact when there are many files; drops letters of other Delta tables than `table_ids`, unless that returns
+        None."""
+        # most lakes have none: skip the requests of every round
+        if self._letters:
             ids = table_ids()
             self._table.maintain(past_hours, None if ids is None else pc.field("table_id").isin(list(ids)))
 
-    def _known(self) -> "dict[str, dict[str, _Kept]]":
-        if self._places is None:
-            self._places = {}
+    def _load(self) -> "dict[str, dict[str, _LetterKey]]":
+        if self._letters is None:
+            self._letters = {}
             for letter in self.all():
-                self._places.setdefault(letter.table_id, {})[letter.place] = _Kept.of(letter)
-        return self._places
+                self._letters.setdefault(letter.table_id, {})[letter.location] = _LetterKey.of(letter)
+        return self._letters

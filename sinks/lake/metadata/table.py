@@ -1,4 +1,4 @@
-"""A small Delta table of the toolkit's own: rows are appended, now and then put together, and read whole."""
+"""A small Delta table of the toolkit's own: appended to, compacted now and then, and read whole."""
 
 import threading
 import time
@@ -12,31 +12,31 @@ import pyarrow.parquet as pq
 from cdc.columns.values.arrow_types import conform
 from cdc.core.errors import HistoryLostError, RefusedError
 from sinks.lake.delta import data_files
-from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint
-from sinks.lake.delta.damage import damage_of
-from sinks.lake.delta.log import Conflict, DeltaLog, LogDamagedError
-from sinks.lake.delta.price import Price
-from sinks.lake.delta.retention import Retention, forget
+from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
+from sinks.lake.delta.damage import describe_damage
+from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
+from sinks.lake.delta.price import WriteRate
+from sinks.lake.delta.retention import Retention, vacuum
 from sinks.lake.delta.schema import create_actions, metadata_action
-from sinks.lake.delta.snapshot import Action, DataFile, Move, State, now_ms
-from sinks.lake.storage.base import Storage, at_once
+from sinks.lake.delta.snapshot import Action, DataFile, Snapshot, TxnUpdate, now_ms
+from sinks.lake.storage.base import Storage, map_concurrently
 
-TOGETHER_EVERY = 200
-"""Whoever reads the table opens all its files."""
-TRIES = 20
+COMPACT_AT_FILES = 200
+"""Files that trigger compaction: each reader opens all of them."""
+MAX_TRIES = 20
 CHECK_SECONDS = 60.0
-"""Now and then it is looked whether the log goes on from here: its next commit may be one that is forgotten already."""
-LOOK_SECONDS = 30.0
-"""How often a writer looks on an object store for what others have written: each look is a request."""
-REMEMBERED_BYTES = 16 * 1024
-"""Rows of up to this size are kept until they are put together with others, which need not read their file then."""
+"""How often to check that the last commit still exists: without it, `refresh` would never find another."""
+REFRESH_SECONDS = 30.0
+"""How often a writer on an object store looks for other writers' commits: each look is a request."""
+CACHED_BYTES = 16 * 1024
+"""Largest appended rows that stay in memory until compaction, which then need not read their file."""
 
 
-class OwnTable:
-    """Rows of one Arrow schema in a folder of the lake; safe to use from several threads.
+class MetadataTable:
+    """Rows of one Arrow schema in a folder of the lake; thread-safe.
 
-    Other processes may write it, too: behind their commit, one of ours is tried again, or refused by its position. What
-    they have written is looked for every `look_seconds`, with each question by default.
+    Other processes may write it, too. After their commit ours is retried, or refused when it carries a `TxnUpdate` that
+    is no longer current. Their commits are read every `refresh_seconds`, by default on every call.
     """
 
     def __init__(self, storage: Storage, name: str, schema: pa.Schema, look_seconds: float = 0.0) -> None:
@@ -45,186 +45,192 @@ class OwnTable:
         self._schema = schema
         self._log: DeltaLog | None = None
         self._lock = threading.RLock()
-        self._look_seconds = look_seconds
-        self._looked = self._checked = float("-inf")
-        self._rows: dict[str, pa.Table] = {}
+        self._refresh_seconds = look_seconds
+        self._refreshed_at = self._checked_at = float("-inf")
+        self._cached_rows: dict[str, pa.Table] = {}
 
     def prepare(self) -> None:
-        """Make the table if it is not there, or give it the columns that it lacks."""
+        """Create the table, or add missing columns."""
         with self._lock:
-            state = self.state()
-            wanted = metadata_action(self._name, self._schema, {}, state.table_id if state else None)
-            if state is None:
-                self._storage.make()
-                log = DeltaLog(self._storage, State())
-                self._committed(log, [*create_actions(self._name, self._schema, {})], "CREATE TABLE")
-            elif state.metadata["schemaString"] != wanted["metaData"]["schemaString"]:
+            snapshot = self.snapshot()
+            wanted = metadata_action(self._name, self._schema, {}, snapshot.table_id if snapshot else None)
+            if snapshot is None:
+                self._storage.make_root()
+                log = DeltaLog(self._storage, Snapshot())
+                self._commit_once(log, [*create_actions(self._name, self._schema, {})], "CREATE TABLE")
+            elif snapshot.metadata["schemaString"] != wanted["metaData"]["schemaString"]:
                 assert self._log is not None
-                self._committed(self._log, [wanted], "CHANGE COLUMNS")
+                self._commit_once(self._log, [wanted], "CHANGE COLUMNS")
 
-    def state(self) -> State | None:
-        """The table as it stands now; None when there is none."""
+    def snapshot(self) -> Snapshot | None:
+        """The table as it is now; None when it does not exist."""
         with self._lock:
             now = time.monotonic()
             if self._log is None:
-                self._log, self._looked, self._checked = self._newly_opened(), now, now
-            elif now - self._looked >= self._look_seconds:
-                self._looked = now
-                self._look(self._log, now)
-            return self._log.state if self._log else None
+                self._log, self._refreshed_at, self._checked_at = self._open(), now, now
+            elif now - self._refreshed_at >= self._refresh_seconds:
+                self._refreshed_at = now
+                self._refresh(self._log, now)
+            return self._log.snapshot if self._log else None
 
-    def _look(self, log: DeltaLog, now: float) -> None:
-        """Read what others have committed."""
-        if log.refresh() or now - self._checked < CHECK_SECONDS:
+    def _refresh(self, log: DeltaLog, now: float) -> None:
+        """Read other writers' commits."""
+        if log.refresh() or now - self._checked_at < CHECK_SECONDS:
             return
-        self._checked = now
-        if not log.is_there():
-            self._log = self._newly_opened()
+        self._checked_at = now
+        if not log.has_last_commit():
+            self._log = self._open()
 
-    def look(self) -> None:
-        """Let the next question look for what others have written."""
-        self._looked = float("-inf")
+    def invalidate(self) -> None:
+        """Make the next call look for other writers' commits."""
+        self._refreshed_at = float("-inf")
 
-    def _newly_opened(self) -> DeltaLog | None:
+    def _open(self) -> DeltaLog | None:
         try:
             return DeltaLog.open(self._storage)
         except LogDamagedError as error:
-            raise _lost(error.what) from error
+            raise _lost_error(error.what) from error
 
-    def price(self) -> Price:
-        """What writing it costs."""
+    def write_rate(self) -> WriteRate:
+        """The table's commits, files and bytes per hour."""
         with self._lock:
-            self.state()
-            return self._log.written.price() if self._log else Price()
+            self.snapshot()
+            return self._log.rate_meter.rate() if self._log else WriteRate()
 
-    def append(self, rows: Sequence[Mapping[str, Any]], move: Move | None = None) -> None:
-        """Add rows, with a move where there is one; raises RefusedError when another writer has made it before."""
+    def append(self, rows: Sequence[Mapping[str, Any]], move: TxnUpdate | None = None) -> None:
+        """Append rows, with a `TxnUpdate` if given; raises RefusedError when another writer moved that one first."""
         with self._lock:
             self.prepare()
             assert self._log is not None
-            if move and not move.stands(self._log.state):
-                raise self._moved()
-            packed = self._packed(rows)
+            if move and not move.is_current(self._log.snapshot):
+                raise self._conflict_error()
+            packed = self._to_arrow(rows)
             added = data_files.write(self._storage, packed, self._schema.names)
-            actions: list[Action] = [added.added()]
+            actions: list[Action] = [added.add_action()]
             if move:
                 actions.append(move.action)
-            # the same actions with every try: appended rows depend on nothing that another writer has done
-            for _ in range(TRIES):
+            # retry the same actions: appended rows do not depend on other writers' commits
+            for _ in range(MAX_TRIES):
                 try:
                     self._commit(self._log, actions, "WRITE")
-                    if packed.nbytes <= REMEMBERED_BYTES:
-                        self._rows[added.path] = packed
+                    if packed.nbytes <= CACHED_BYTES:
+                        self._cached_rows[added.path] = packed
                     return
-                except Conflict:
+                except ConflictError:
                     self._log.refresh()
-                if move and not move.stands(self._log.state):
+                if move and not move.is_current(self._log.snapshot):
                     break
-            raise self._moved()
+            raise self._conflict_error()
 
     def commit(self, actions: Sequence[Action], operation: str) -> None:
-        """Commit actions that do not depend on what the table holds; raises RefusedError when others keep it busy."""
+        """Commit actions that do not depend on the table's content; raises RefusedError when other writers keep
+        winning."""
         with self._lock:
             self.prepare()
             assert self._log is not None
-            for _ in range(TRIES):
+            for _ in range(MAX_TRIES):
                 try:
                     self._commit(self._log, actions, operation)
                     return
-                except Conflict:
+                except ConflictError:
                     self._log.refresh()
-            raise self._moved()
+            raise self._conflict_error()
 
     def _commit(self, log: DeltaLog, actions: Sequence[Action], operation: str) -> None:
-        """Raises Conflict, and HistoryLostError when the table is gone or was put back to an older state."""
+        """Raises ConflictError, and HistoryLostError when the table is gone or was put back to an older state."""
         try:
             log.commit(actions, operation)
         except FileNotFoundError:
-            # another process may go on from what is there
+            # reopen next time: another process may continue from the older state
             self._log = None
             raise HistoryLostError(
-                f"version {log.state.version} of {self._storage.uri()} is gone: the lake was removed, or put back to an"
-                " older state",
+                f"version {log.snapshot.version} of {self._storage.uri()} is gone: the lake was removed, or put back to"
+                " an older state",
                 "start `cdc follow` again: it goes on from what is there",
             ) from None
 
-    def _moved(self) -> RefusedError:
+    def _conflict_error(self) -> RefusedError:
         return RefusedError(f"another writer has moved {self._storage.uri()}", "stop the other `cdc follow`")
 
     def rows(self, files: Sequence[DataFile] | None = None) -> pa.Table:
-        """All rows, or those of some files."""
-        state = self.state()
-        wanted = files if files is not None else list(state.files.values()) if state else []
-        parts = at_once(self._read, wanted)
+        """Read all rows, or those of some files."""
+        snapshot = self.snapshot()
+        wanted = files if files is not None else list(snapshot.files.values()) if snapshot else []
+        parts = map_concurrently(self._read, wanted)
         return pa.concat_tables(parts) if parts else self._schema.empty_table()
 
-    def put_together(self, kept: pc.Expression | None = None) -> None:
-        """Write all files as one, with those rows only that are to be kept; readers of a stream see no row again."""
+    def compact(self, kept: pc.Expression | None = None) -> None:
+        """Rewrite all files as one, with only the rows that match `kept`; the change feed shows none of it."""
         with self._lock:
-            state = self.state()
-            if state is None or self._log is None:
+            snapshot = self.snapshot()
+            if snapshot is None or self._log is None:
                 return
-            files = list(state.files.values())
+            files = list(snapshot.files.values())
             rows = self.rows(files)
             rows = rows if kept is None else rows.filter(kept)
             now = now_ms()
             one = data_files.write(self._storage, rows, self._schema.names)
-            removed = [file.removed(now, data_change=False) for file in files]
-            self._rows.clear()
+            removed = [file.remove_action(now, data_change=False) for file in files]
+            self._cached_rows.clear()
             try:
-                self._commit(self._log, [*removed, one.added(data_change=False)], "OPTIMIZE")
-            except Conflict:
+                self._commit(self._log, [*removed, one.add_action(data_change=False)], "OPTIMIZE")
+            except ConflictError:
                 self._storage.delete([one.path])
 
     def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Let the table have these rows and no others. Raises RefusedError when somebody else writes it meanwhile."""
+        """Replace all rows by these; raises RefusedError when another writer interferes."""
         with self._lock:
-            state = self.state()
-            if state is None or self._log is None:
+            snapshot = self.snapshot()
+            if snapshot is None or self._log is None:
                 return
-            self._rows.clear()
-            now, one = now_ms(), data_files.write(self._storage, self._packed(rows), self._schema.names)
+            self._cached_rows.clear()
+            now, one = now_ms(), data_files.write(self._storage, self._to_arrow(rows), self._schema.names)
             try:
-                self._commit(self._log, [*(file.removed(now) for file in state.files.values()), one.added()], "WRITE")
-            except Conflict:
+                self._commit(
+                    self._log,
+                    [*(file.remove_action(now) for file in snapshot.files.values()), one.add_action()],
+                    "WRITE",
+                )
+            except ConflictError:
                 self._storage.delete([one.path])
-                raise self._moved() from None
+                raise self._conflict_error() from None
 
     def maintain(self, past_hours: float, kept: pc.Expression | None = None) -> None:
-        """Put the files together when there are many, write a checkpoint, and forget what is older."""
+        """Compact when there are many files, write a checkpoint, and vacuum the past beyond `past_hours`."""
         with self._lock:
-            state = self.state()
-            if state is not None and len(state.files) >= TOGETHER_EVERY:
-                self.put_together(kept)
+            snapshot = self.snapshot()
+            if snapshot is not None and len(snapshot.files) >= COMPACT_AT_FILES:
+                self.compact(kept)
             if self._log is not None:
-                retention = Retention(past_hours, self._log.state.version)
-                if due := due_checkpoint(self._log, retention.horizon_ms):
+                retention = Retention(past_hours, self._log.snapshot.version)
+                if due := take_due_checkpoint(self._log, retention.horizon_ms):
                     write_checkpoint(self._log, due)
-                forget(self._log, retention)
+                vacuum(self._log, retention)
 
     def _read(self, file: DataFile) -> pa.Table:
-        if (known := self._rows.get(file.path)) is not None:
+        """Read one file in the table's schema: columns that it lacks are null."""
+        if (known := self._cached_rows.get(file.path)) is not None:
             return known
         try:
             there = pq.ParquetFile(self._storage.open(file.path))
             found = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
         except (OSError, ValueError) as error:
-            if not (damage := damage_of(error)):
+            if not (damage := describe_damage(error)):
                 raise
-            raise _lost(f"{self._storage.uri()}/{file.path} {damage}") from error
+            raise _lost_error(f"{self._storage.uri()}/{file.path} {damage}") from error
         return conform(found, self._schema)
 
-    def _packed(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    def _to_arrow(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         return pa.Table.from_pylist([dict(row) for row in rows], self._schema)
 
-    def _committed(self, log: DeltaLog, actions: list[Action], operation: str) -> None:
+    def _commit_once(self, log: DeltaLog, actions: list[Action], operation: str) -> None:
         try:
             log.commit(actions, operation)
-        except Conflict:
+        except ConflictError:
             log.refresh()
         self._log = log
 
 
-def _lost(what: str) -> HistoryLostError:
-    """What the lake knows of itself stands in its own tables, and nowhere else."""
+def _lost_error(what: str) -> HistoryLostError:
+    """The error of a damaged metadata table; nothing else has its content."""
     return HistoryLostError(what, "remove the lake, or name another path; then `cdc bootstrap` copies all of it")

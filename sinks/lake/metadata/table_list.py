@@ -1,4 +1,4 @@
-"""Which tables belong to a lake: written down before their copy, read by whoever follows."""
+"""The list of a lake's tables. A table is listed before its copy; followers read the list."""
 
 from collections.abc import Collection, Sequence
 from functools import reduce
@@ -9,41 +9,47 @@ import pyarrow.compute as pc
 
 from cdc.core.table import TableName
 from sinks.lake.layout import Lake
-from sinks.lake.metadata.table import OwnTable
+from sinks.lake.metadata.table import MetadataTable
 
 FOLDER = "tables"
 SCHEMA = pa.schema([pa.field("schema", pa.string()), pa.field("table", pa.string())])
+"""One row per table.
+
+    column  type    key
+    schema  string  yes
+    table   string  yes
+"""
 
 
 class TableList:
-    """The lake's list of its tables."""
+    """The lake's table list."""
 
     def __init__(self, lake: Lake, look_seconds: float = 0.0) -> None:
-        self._table = OwnTable(lake.own_table(FOLDER), FOLDER, SCHEMA, look_seconds)
-        self._read: tuple[int, list[TableName]] | None = None
+        self._table = MetadataTable(lake.metadata_storage(FOLDER), FOLDER, SCHEMA, look_seconds)
+        self._cached: tuple[int, list[TableName]] | None = None
 
     def add(self, names: Sequence[TableName]) -> None:
-        """Add those that are not listed yet."""
+        """List new tables; listed ones stay as they are."""
         listed = self.names()
         rows = [{"schema": name.schema, "table": name.table} for name in names if name not in listed]
         if rows:
             self._table.append(rows)
 
     def remove(self, names: Collection[TableName]) -> None:
-        """List these no more."""
+        """Remove tables from the list."""
         gone = [(pc.field("schema") == name.schema) & (pc.field("table") == name.table) for name in names]
-        self._table.put_together(~reduce(or_, gone))
+        self._table.compact(~reduce(or_, gone))
 
-    def look(self) -> None:
-        """Let the next question look for what others have listed."""
-        self._table.look()
+    def invalidate(self) -> None:
+        """Make the next call look for other writers' changes."""
+        self._table.invalidate()
 
     def names(self) -> list[TableName]:
-        """The listed tables, in the order of their names."""
-        state = self._table.state()
-        if state is None:
+        """The listed tables, sorted by name."""
+        snapshot = self._table.snapshot()
+        if snapshot is None:
             return []
-        if self._read is None or self._read[0] != state.version:
+        if self._cached is None or self._cached[0] != snapshot.version:
             rows = self._table.rows().to_pylist()
-            self._read = (state.version, sorted({TableName(row["schema"], row["table"]) for row in rows}))
-        return self._read[1]
+            self._cached = (snapshot.version, sorted({TableName(row["schema"], row["table"]) for row in rows}))
+        return self._cached[1]

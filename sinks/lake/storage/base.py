@@ -1,4 +1,4 @@
-"""Where a lake's bytes are: a folder or an object store, with the one thing that commits need: put if absent."""
+"""Where a lake's bytes live: a local folder or an object store. Both offer put-if-absent, on which commits rely."""
 
 import errno
 import os
@@ -14,86 +14,87 @@ import pyarrow as pa
 from sinks.lake.settings import S3Settings
 
 READS_AT_ONCE: Final = 16
+"""Concurrent requests: an object store takes its time for each."""
 
-Asked = TypeVar("Asked")
+Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
 class Storage(Protocol):
-    """Whole files by their path below one root; `/` parts folders. What a call has written is there after a crash.
+    """Whole files by their path below one root; `/` separates folders. A finished call survives a crash.
 
-    It travels to Spark's tasks, whole: what it needs to be reached is in it.
+    Storages are pickled and sent to Spark's tasks, so they carry their own access settings.
     """
 
     @property
     def vectors_in_log_bytes(self) -> int:
-        """A commit's vectors of up to so many bytes stand in the log itself, which saves a file."""
+        """Largest total size of a commit's deletion vectors that go inline into the log; inline vectors save a file."""
 
-    def make(self) -> None:
-        """Make the root, where that is something to be made; raises PreconditionError where no table could be kept."""
+    def make_root(self) -> None:
+        """Create the root if the storage has one; raises PreconditionError when no table would be safe here."""
 
     def read(self, path: str) -> bytes:
-        """All of a file; raises FileNotFoundError."""
+        """Read a whole file; raises FileNotFoundError."""
 
     def open(self, path: str) -> pa.NativeFile:
-        """A file to be read in parts; raises FileNotFoundError."""
+        """Open a file for reads of ranges; raises FileNotFoundError."""
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
-        """Put a file, over whatever has that path."""
+        """Write a file, replacing any file at that path."""
 
-    def writing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
-        """A file to be written in parts, of which few are in memory at a time.
+    def open_writer(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        """Open a file for writing in parts; only a few parts are in memory at a time.
 
-        It is there, whole, when the context ends; where it ends by an error there is none.
+        The whole file appears when the context ends. If the context ends by an error, no file appears.
         """
 
-    def create(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
-        """Put a file unless one has that path, and say whether it was put: of two writers, one hears False.
+    def put_if_absent(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
+        """Write a file unless the path is taken; returns whether it was written. Of two writers, one gets False.
 
-        Raises FileNotFoundError when the file `behind` is gone or does not hold these bytes, or the root is gone. No
-        two files may have the same content.
+        Raises FileNotFoundError when the file `behind` is gone or lacks the bytes `holding`, or when the root is gone.
+        Two files must never have the same content.
         """
 
     def uri(self) -> str:
-        """The root as delta-rs and Spark name it."""
+        """The root as delta-rs and Spark spell it."""
 
-    def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, sorted; none when there is no such folder."""
+    def list_names(self, folder: str) -> list[str]:
+        """List the names of the files in a folder, sorted; empty when the folder does not exist."""
 
-    def written(self, folder: str) -> dict[str, int]:
-        """The paths of the files in a folder, hidden ones too, and when they were written, in ms since 1970."""
+    def list_write_times(self, folder: str) -> dict[str, int]:
+        """List a folder's files, hidden ones included: path → time of writing in ms since 1970."""
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Remove files; those that are gone already are no failure."""
+        """Delete files; missing ones are ignored."""
 
 
-def storage_at(root: str, access: S3Settings | None) -> Storage:
-    """The files below a folder; or below `s3://bucket/prefix`, where there is a way to reach it."""
+def open_storage(root: str, access: S3Settings | None) -> Storage:
+    """Open a local folder, or `s3://bucket/prefix` when `access` is given."""
     if access is None:
-        return Folder(root)
+        return LocalFolder(root)
     from sinks.lake.storage.object_store import ObjectStore
 
     return ObjectStore.at(root, access)
 
 
-def at_once(ask: Callable[[Asked], Answer], items: Sequence[Asked]) -> list[Answer]:
-    """What each of some requests answers, in their order: an object store takes its time for each."""
+def map_concurrently(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+    """Call `ask` for every item, up to READS_AT_ONCE at a time; results keep the items' order."""
     if len(items) < 2:
         return [ask(item) for item in items]
     with ThreadPoolExecutor(READS_AT_ONCE) as threads:
         return [*threads.map(ask, items)]
 
 
-class Folder:
+class LocalFolder:
     """A `Storage` in a local folder."""
 
-    # other hands may run VACUUM in it, and Spark's fails on vectors in the log
+    # users may run VACUUM here, and Spark's VACUUM fails on inline vectors
     vectors_in_log_bytes = 0
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
 
-    def make(self) -> None:
+    def make_root(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
 
     def read(self, path: str) -> bytes:
@@ -103,21 +104,21 @@ class Folder:
         try:
             return pa.OSFile(str(self._root / path))
         except FileNotFoundError:
-            raise _missing(self._root / path) from None
+            raise _not_found(self._root / path) from None
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
         target = self._root / path
-        # a folder of the root may be new, the root itself may not: a table that somebody removed stays removed
+        # create a subfolder, never the root: a table that somebody removed must stay removed
         target.parent.mkdir(exist_ok=True)
-        written = _synced(target, content)
+        written = _write_synced(target, content)
         written.rename(target)
         _sync(target.parent)
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[pa.NativeFile]:
+    def open_writer(self, path: str) -> Iterator[pa.NativeFile]:
         target = self._root / path
-        # no reader looks at a hidden file, which is what a killed process leaves
-        hidden = _beside(target)
+        # a killed process leaves only a hidden file, which no reader opens
+        hidden = _hidden_sibling(target)
         try:
             with pa.OSFile(str(hidden), "wb") as file:
                 yield file
@@ -128,15 +129,15 @@ class Folder:
             raise
         _sync(target.parent)
 
-    def create(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
+    def put_if_absent(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
         target = self._root / path
         if behind is not None and holding not in (self._root / behind).read_bytes():
-            raise _missing(self._root / behind)
+            raise _not_found(self._root / behind)
         target.parent.mkdir(exist_ok=True)
-        written = _synced(target, content)
+        written = _write_synced(target, content)
         try:
-            # a link fails where the name is taken; a rename would replace what is there, and a file that is opened for
-            # writing unless it exists would be seen half written
+            # os.link fails when the name exists. A rename would replace the other file; O_EXCL would show readers a
+            # half-written one
             os.link(written, target)
         except FileExistsError:
             return False
@@ -148,13 +149,13 @@ class Folder:
     def uri(self) -> str:
         return str(self._root)
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         try:
             return sorted(entry.name for entry in os.scandir(self._root / folder) if entry.is_file())
         except FileNotFoundError:
             return []
 
-    def written(self, folder: str) -> dict[str, int]:
+    def list_write_times(self, folder: str) -> dict[str, int]:
         found: dict[str, int] = {}
         with suppress(FileNotFoundError):
             for entry in os.scandir(self._root / folder):
@@ -167,22 +168,22 @@ class Folder:
             (self._root / path).unlink(missing_ok=True)
 
 
-def _missing(path: Path) -> FileNotFoundError:
+def _not_found(path: Path) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _beside(target: Path) -> Path:
-    """A hidden file in the same folder, which nobody else has."""
+def _hidden_sibling(target: Path) -> Path:
+    """A unique hidden path in the target's folder."""
     return target.with_name(f".{target.name}.{uuid.uuid4().hex}")
 
 
-def _synced(target: Path, content: bytes | pa.Buffer) -> Path:
-    """The content in a hidden file beside its target, on the disk when this returns."""
-    path = _beside(target)
+def _write_synced(target: Path, content: bytes | pa.Buffer) -> Path:
+    """Write the content to a hidden file beside its target and fsync it; returns the hidden path."""
+    path = _hidden_sibling(target)
     with path.open("xb", buffering=0) as file:
         try:
             view = memoryview(content)
-            # an unbuffered write may take less than it was given
+            # an unbuffered write may write fewer bytes than it was given
             while view:
                 view = view[file.write(view) :]
             os.fsync(file.fileno())
@@ -193,7 +194,7 @@ def _synced(target: Path, content: bytes | pa.Buffer) -> Path:
 
 
 def _sync(path: Path) -> None:
-    """Bring a file, or a folder with its new names, to the disk."""
+    """Fsync a file, or a folder with its new names."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

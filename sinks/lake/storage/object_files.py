@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from obstore import Bytes, WritableFile
 
 TAIL_BYTES: Final = 64 * 1024
-"""What is read first: a Parquet file's footer, and all of a small file."""
+"""Bytes fetched on open: enough for a Parquet footer, or for all of a small file."""
 
-Told = Callable[[], AbstractContextManager[None]]
-"""In this context failures of the store become ours."""
-
-
-def reader(store: S3Store, key: str, told: Told) -> pa.NativeFile:
-    """An object to be read in parts; its end is asked for at once."""
-    return pa.PythonFile(_Ranges(store, key, told), mode="r")
+ErrorContext = Callable[[], AbstractContextManager[None]]
+"""Opens a context that turns the store's errors into ours."""
 
 
-def writer(parts: "WritableFile") -> pa.NativeFile:
-    """A file whose content goes on to an upload, which is ended by whoever began it."""
-    return pa.PythonFile(_Parts(parts), mode="w")
+def open_reader(store: S3Store, key: str, errors: ErrorContext) -> pa.NativeFile:
+    """Open an object for reads of ranges; fetches its last TAIL_BYTES at once."""
+    return pa.PythonFile(_RangeFile(store, key, errors), mode="r")
 
 
-class _Ranges(io.RawIOBase):
-    """An object, a request a range."""
+def wrap_writer(parts: "WritableFile") -> pa.NativeFile:
+    """Wrap an upload as a file for Arrow; the caller finishes or aborts the upload."""
+    return pa.PythonFile(_UploadFile(parts), mode="w")
 
-    def __init__(self, store: S3Store, key: str, told: Told) -> None:
+
+class _RangeFile(io.RawIOBase):
+    """A readable object; one request per range."""
+
+    def __init__(self, store: S3Store, key: str, errors: ErrorContext) -> None:
         super().__init__()
         self._store = store
         self._key = key
-        self._told = told
-        # its size comes with its end: one request, and often the only one
+        self._errors = errors
+        # the tail's response carries the object's size: one request, often the only one
         found = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
         self._size = found.meta["size"]
         self._tail = memoryview(found.bytes())
@@ -67,12 +67,12 @@ class _Ranges(io.RawIOBase):
         tail = self._size - len(self._tail)
         if start >= tail:
             return self._tail[start - tail : end - tail]
-        with self._told():
+        with self._errors():
             return obstore.get_range(self._store, self._key, start=start, end=end)
 
 
-class _Parts(io.RawIOBase):
-    """What is written is counted and handed on."""
+class _UploadFile(io.RawIOBase):
+    """A writable object that counts its bytes and passes them to the upload."""
 
     def __init__(self, parts: "WritableFile") -> None:
         super().__init__()

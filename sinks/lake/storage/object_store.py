@@ -1,6 +1,6 @@
-"""A lake on an object store that speaks S3: whole objects, and put if absent.
+"""A lake on an object store that speaks S3: whole objects, and put-if-absent.
 
-That is `If-None-Match: *` (RFC 9110, section 13.1.2), which S3 calls a conditional write.
+Put-if-absent is `If-None-Match: *` (RFC 9110, section 13.1.2), which S3 calls a conditional write.
 """
 
 import errno
@@ -21,22 +21,22 @@ from obstore.store import S3Store
 from cdc.core.errors import PreconditionError
 from sinks.lake.settings import SCHEME, S3Settings
 from sinks.lake.storage import object_files
-from sinks.lake.storage.s3_client import answers_of, connected
+from sinks.lake.storage.s3_client import connect, translate_errors
 
 PART_BYTES: Final = 8 * 1024 * 1024
-"""What is larger is sent in parts of this size."""
+"""Larger objects are uploaded in parts of this size."""
 PARTS_AT_ONCE: Final = 3
-TRIES: Final = 10
-TRY_AGAIN_SECONDS: Final = 0.05
+MAX_TRIES: Final = 10
+RETRY_SECONDS: Final = 0.05
 
-_looking = threading.Lock()
-_fit: set[tuple[str, S3Settings]] = set()
-"""Buckets that were seen to put if absent."""
+_check_lock = threading.Lock()
+_checked_buckets: set[tuple[str, S3Settings]] = set()
+"""Buckets whose put-if-absent this process has tested."""
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """A `Storage` below a prefix of a bucket; it connects where it is used first."""
+    """A `Storage` below a prefix of a bucket; it connects on first use."""
 
     bucket: str
     prefix: str
@@ -45,86 +45,87 @@ class ObjectStore:
 
     @classmethod
     def at(cls, root: str, access: S3Settings) -> Self:
-        """Below `root`, which is `s3://bucket/prefix`."""
+        """A store at `root`, which is `s3://bucket/prefix`."""
         bucket, _, prefix = root.removeprefix(SCHEME).partition("/")
         return cls(bucket, prefix.strip("/"), access)
 
-    def make(self) -> None:
-        """Nothing is to be made; whether tables are safe in this bucket is looked at once a process."""
-        with _looking:
-            if (self.bucket, self.access) not in _fit:
+    def make_root(self) -> None:
+        """Test once per process that the bucket supports put-if-absent; a prefix needs no creation."""
+        with _check_lock:
+            if (self.bucket, self.access) not in _checked_buckets:
                 self._check_put_if_absent()
-                _fit.add((self.bucket, self.access))
+                _checked_buckets.add((self.bucket, self.access))
 
     def read(self, path: str) -> bytes:
-        with self._told(path):
+        with self._translate_errors(path):
             return bytes(obstore.get(self._store, self._key(path)).bytes())
 
     def open(self, path: str) -> pa.NativeFile:
-        with self._told(path):
-            return object_files.reader(self._store, self._key(path), lambda: self._told(path))
+        with self._translate_errors(path):
+            return object_files.open_reader(self._store, self._key(path), lambda: self._translate_errors(path))
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
-        with self._told(path):
+        with self._translate_errors(path):
             plain = memoryview(content).cast("B")
             obstore.put(self._store, self._key(path), plain, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[pa.NativeFile]:
+    def open_writer(self, path: str) -> Iterator[pa.NativeFile]:
         key = self._key(path)
-        # leaving it by an error gives up the parts that were sent
+        # an error aborts the upload and drops its parts
         with (
-            self._told(path),
+            self._translate_errors(path),
             obstore.open_writer(self._store, key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE) as parts,
         ):
-            yield object_files.writer(parts)
+            yield object_files.wrap_writer(parts)
 
-    def create(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
-        # one request, as asking for its size alone would be: a commit is some kilobytes
+    def put_if_absent(self, path: str, content: bytes, behind: str | None = None, holding: bytes = b"") -> bool:
+        # a commit is a few kilobytes, so reading it costs one request, as a HEAD would
         if behind is not None and holding not in self.read(behind):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self.uri()}/{behind}")
-        with self._told(path):
-            return self._created(path, content)
+        with self._translate_errors(path):
+            return self._put_if_absent(path, content)
 
     def uri(self) -> str:
         return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
-    def names(self, folder: str) -> list[str]:
-        return sorted(_name(each) for each in self._listed(folder))
+    def list_names(self, folder: str) -> list[str]:
+        return sorted(_file_name(each) for each in self._list(folder))
 
-    def written(self, folder: str) -> dict[str, int]:
-        listed = self._listed(folder)
+    def list_write_times(self, folder: str) -> dict[str, int]:
+        listed = self._list(folder)
         return {
-            f"{folder}/{_name(each)}".strip("/"): round(each["last_modified"].timestamp() * 1000) for each in listed
+            f"{folder}/{_file_name(each)}".strip("/"): round(each["last_modified"].timestamp() * 1000)
+            for each in listed
         }
 
-    def _listed(self, folder: str) -> Sequence[Any]:
-        with self._told(folder):
+    def _list(self, folder: str) -> Sequence[Any]:
+        with self._translate_errors(folder):
             return obstore.list_with_delimiter(self._store, self._key(folder))["objects"]
 
     def delete(self, paths: Iterable[str]) -> None:
         keys = [self._key(path) for path in paths]
         if keys:
-            with self._told():
+            with self._translate_errors():
                 obstore.delete(self._store, keys)
 
     @property
     def _store(self) -> S3Store:
-        return connected(self.bucket, self.access)
+        return connect(self.bucket, self.access)
 
     def _key(self, path: str) -> str:
         return f"{self.prefix}/{path}".strip("/")
 
-    def _told(self, path: str = "") -> AbstractContextManager[None]:
-        return answers_of(self.uri(), self.access, path)
+    def _translate_errors(self, path: str = "") -> AbstractContextManager[None]:
+        return translate_errors(self.uri(), self.access, path)
 
-    def _created(self, path: str, content: bytes) -> bool:
-        """Put if absent, whatever the answers say.
+    def _put_if_absent(self, path: str, content: bytes) -> bool:
+        """Put if absent, and find out whether our content won.
 
-        A refusal does not prove that another one was first: a request that was sent again finds what it had put itself,
-        and "409, try again" sounds the same. A failure does not prove that nothing was put. What is there tells.
+        A refusal does not prove that another writer won: a retried request finds its own object, and "409, try again"
+        looks the same. A failure does not prove that nothing was written. So read the object back and compare.
         """
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(MAX_TRIES)):
             try:
                 obstore.put(self._store, self._key(path), content, mode="create")
                 return True
@@ -134,13 +135,13 @@ class ObjectStore:
                 except FileNotFoundError:
                     if not left:
                         raise unsure from None
-            time.sleep(TRY_AGAIN_SECONDS)
+            time.sleep(RETRY_SECONDS)
         raise AssertionError("unreachable")
 
     def _check_put_if_absent(self) -> None:
-        """Raise PreconditionError for a store that puts over what is there: two writers would lose commits in it."""
+        """Raise PreconditionError when the store overwrites existing objects: two writers would lose commits."""
         path = f".cdc-{uuid.uuid4()}"
-        with self._told(path):
+        with self._translate_errors(path):
             obstore.put(self._store, self._key(path), b"first", mode="create")
             try:
                 obstore.put(self._store, self._key(path), b"second", mode="create")
@@ -154,5 +155,5 @@ class ObjectStore:
         )
 
 
-def _name(listed: Any) -> str:
+def _file_name(listed: Any) -> str:
     return str(listed["path"].rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""How an object store is connected to, and what its failures mean."""
+"""The client of an object store, and the meaning of the store's errors."""
 
 import errno
 import re
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 RETRIES: "Final[RetryConfig]" = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
 CONNECT_SECONDS: Final = 5
 REQUEST_SECONDS: Final = 120
-"""For a whole answer, a large object's content included."""
+"""Limit for a whole response, the content of a large object included."""
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _METADATA: Final = re.compile(r"/latest/(api|meta-data)/")
-"""Where a machine of Amazon's is asked for credentials, when nothing else has any."""
+"""Amazon's instance metadata service: the last place where a client looks for credentials."""
 _REFUSING: Final = (401, 403)
 _BUSY: Final = (408, 409, 412, 429)
-_NEVER: Final = 501
+_NOT_IMPLEMENTED: Final = 501
 
 
 @cache
-def connected(bucket: str, access: S3Settings) -> S3Store:
-    """A client of a bucket: one a process, for the sake of its open connections.
+def connect(bucket: str, access: S3Settings) -> S3Store:
+    """Connect to a bucket: one client per process, which keeps its connections open.
 
-    What it is given wins over the AWS_* variables of the environment, which it reads as well.
+    Explicit settings win over the AWS_* variables, which the client also reads.
     """
     client: ClientConfig = {
         "allow_http": access.allow_http,
@@ -51,20 +51,20 @@ def connected(bucket: str, access: S3Settings) -> S3Store:
     if endpoint := address(bucket, access):
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
     return S3Store(
-        bucket, config=config, client_options=client, retry_config=RETRIES, credential_provider=_keys(access)
+        bucket, config=config, client_options=client, retry_config=RETRIES, credential_provider=_credentials(access)
     )
 
 
 def address(bucket: str, access: S3Settings) -> str | None:
-    """Where the client sends its requests, the bucket in front where it belongs to the host; None for Amazon's own."""
+    """The address for requests, with the bucket in the host unless `path_style`; None for Amazon's own."""
     if access.endpoint is None or access.path_style:
         return access.endpoint
     scheme, _, host = access.endpoint.partition("://")
     return f"{scheme}://{bucket}.{host}"
 
 
-def _keys(access: S3Settings) -> "Callable[[], S3Credential] | None":
-    """The given keys and no others: a token of the environment would be sent beside keys that are plain settings."""
+def _credentials(access: S3Settings) -> "Callable[[], S3Credential] | None":
+    """Use the given keys alone: a session token from the environment must not join keys from the settings."""
     if access.access_key_id is None or access.secret_access_key is None:
         return None
     found: S3Credential = {
@@ -77,21 +77,21 @@ def _keys(access: S3Settings) -> "Callable[[], S3Credential] | None":
 
 
 @contextmanager
-def answers_of(root: str, access: S3Settings, path: str = "") -> Iterator[None]:
-    """Raise what the store answers about a file as FileNotFoundError, or as one line of ours.
+def translate_errors(root: str, access: S3Settings, path: str = "") -> Iterator[None]:
+    """Raise the store's errors as FileNotFoundError or as a `CdcError` of one line.
 
-    Raises UnreachableError where trying again may help, else PreconditionError.
+    Raises UnreachableError when a retry may help, else PreconditionError.
     """
     try:
         yield
     except (BaseError, FileNotFoundError) as error:
-        # ours already: contexts of this kind lie within each other
+        # already translated: these contexts nest
         if getattr(error, "filename", None):
             raise
-        raise _failure(str(error).partition("\n\n")[0], error, f"{root}/{path}".rstrip("/"), access) from None
+        raise _to_cdc_error(str(error).partition("\n\n")[0], error, f"{root}/{path}".rstrip("/"), access) from None
 
 
-def _failure(text: str, error: Exception, place: str, access: S3Settings) -> Exception:
+def _to_cdc_error(text: str, error: Exception, place: str, access: S3Settings) -> Exception:
     status = int(found[1]) if (found := _STATUS.search(text)) else None
     code = found[1] if (found := _CODE.search(text)) else ""
     if code == "NoSuchBucket":
@@ -106,15 +106,15 @@ def _failure(text: str, error: Exception, place: str, access: S3Settings) -> Exc
             "give s3.access_key_id and s3.secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             " (profiles are not read)",
         )
-    return _answered(status, f"{status or ''} {code}".strip(), text, place, access)
+    return _status_error(status, f"{status or ''} {code}".strip(), text, place, access)
 
 
-def _answered(status: int | None, answer: str, text: str, place: str, access: S3Settings) -> CdcError:
+def _status_error(status: int | None, answer: str, text: str, place: str, access: S3Settings) -> CdcError:
     if status in _REFUSING:
         return PreconditionError(
             f"{_server(access)} refuses {place} ({answer})", "check the keys, and what they may do in this bucket"
         )
-    if status is None or status in _BUSY or (status >= 500 and status != _NEVER):
+    if status is None or status in _BUSY or (status >= 500 and status != _NOT_IMPLEMENTED):
         why = answer or text.rpartition(" - ")[2]
         return UnreachableError(f"the object store at {_server(access)} does not answer for {place} ({why})", _WAIT)
     return PreconditionError(f"{_server(access)} does not do what {place} needs ({answer})", "use another object store")

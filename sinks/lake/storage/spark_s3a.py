@@ -1,7 +1,7 @@
-"""What Spark is told of a lake on an object store: Hadoop's S3A reads it.
+"""Spark's settings for a lake on an object store, read through Hadoop's S3A.
 
-Spark only reads there. Delta's LogStore for S3 looks whether a version is there and then puts it over whatever came
-meanwhile: a commit of ours would be lost without a word.
+Spark only reads there. Delta's LogStore for S3 checks first and then overwrites without a conditional put, so it can
+silently drop our commits.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sinks.lake.settings import S3Settings
 
 JARS: Final = "s3a"
-"""The jars that it takes, as `cdc.local.fetch` names them."""
+"""The name of S3A's jars in `cdc.local.fetch`."""
 _S3A: Final = "spark.hadoop.fs.s3a"
 _GIVEN: Final = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
 _TEMPORARY: Final = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
@@ -20,7 +20,7 @@ _TOKEN: Final = "fs.s3a.session.token"  # noqa: S105
 
 
 def conf(access: S3Settings) -> dict[str, str]:
-    """Spark's settings for this store, without any secret: they end up on the JVM's command line."""
+    """Spark's settings for this store, without secrets: they appear on the JVM's command line."""
     endpoint = {f"{_S3A}.endpoint": access.endpoint} if access.endpoint else {}
     return {
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
@@ -32,13 +32,13 @@ def conf(access: S3Settings) -> dict[str, str]:
 
 
 def give_keys(spark: SparkSession, access: S3Settings) -> None:
-    """Give a running session the keys: it hands them on to the tasks that read, and to nobody who lists processes."""
+    """Give the keys to a running session: it passes them to its tasks, and no list of processes shows them."""
     if access.access_key_id is None or access.secret_access_key is None:
         return
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.s3a.access.key", access.access_key_id.get_secret_value())
     hadoop.set("fs.s3a.secret.key", access.secret_access_key.get_secret_value())
-    # Spark has put a token of the environment there, which belongs to other keys
+    # Spark copied a token from the environment, which belongs to other keys
     hadoop.unset(_TOKEN)
     if access.session_token is not None:
         hadoop.set(_TOKEN, access.session_token.get_secret_value())

@@ -1,4 +1,4 @@
-"""A batch's net effect becomes one commit of its table, without a join and without a Spark job."""
+"""Commit a batch's net effect on one table, without a join or a Spark job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,139 +16,141 @@ from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.core.table import Table
 from sinks.lake.delta import data_files
 from sinks.lake.delta.deletion_vectors import VectorFile
-from sinks.lake.delta.log import Conflict
-from sinks.lake.delta.snapshot import Action, DataFile, Move, now_ms, with_vector
-from sinks.lake.pace import FILE_BYTES, Cost
-from sinks.lake.table.writer import CONFLICTS, LiveTable
+from sinks.lake.delta.log import ConflictError
+from sinks.lake.delta.snapshot import Action, DataFile, TxnUpdate, now_ms, with_vector
+from sinks.lake.pace import FILE_BYTES, CommitCost
+from sinks.lake.table.writer import MAX_CONFLICTS, TableWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """The table's version that an effect has become; `changes`: what changed, where that is in memory."""
+class AppliedEffect:
+    """The table version of an applied effect; `changes`: the changed rows, if they are in memory."""
 
     version: int
     changes: FeedRows | None
-    cost: Cost
+    cost: CommitCost
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """What a commit does: rows of these keys go (all rows, if `truncated`), these files come.
+class CommitPlan:
+    """The content of a commit: delete the rows of these keys (all rows if `is_truncated`), add these files.
 
-    `gone`: keys that end without a row; `changes`: paths and sizes of the change data that no data file has.
+    `deleted`: keys that end without a row. `change_files`: path and size of change data outside data files.
     """
 
-    truncated: bool
+    is_truncated: bool
     files: Sequence[WrittenRows]
-    gone: KeyBits
-    changes: Sequence[tuple[str, int]]
+    deleted: KeyBits
+    change_files: Sequence[tuple[str, int]]
 
 
-def apply(live: LiveTable, effect: TableEffect, move: Move) -> Applied:
-    """Commit an effect with its move. Raises as `commit` does.
+def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> AppliedEffect:
+    """Commit an effect together with its `TxnUpdate`; raises as `commit` does.
 
-    Raises DivergenceError when a row was sent in part and the table has no row that it was changed from, or when a key
-    was inserted that the table has, TableLostError when a file of the table is gone or damaged.
+    Raises DivergenceError when an update left values out and the table has no previous row, or when an inserted key
+    exists; TableLostError when a file of the table is gone or damaged.
     """
-    with live.lock:
-        live.check()
+    with writer.lock:
+        writer.check()
         try:
-            live.take_in_files()
+            writer.index_new_files()
             net = effect.net
-            # behind `take_in_files`: old rows are found in files that the index knows only
-            rows = _filled(live, net)
-            # on the disk before the commit that names them; what a killed process left in no table, `sweep` finds
-            files = [_write(live, rows, net)] if rows.num_rows else []
-            changes = [_write_gone(live, net.gone_columns)] if len(net.gone) and not net.truncated else []
+            # after `index_new_files`: only indexed files yield old rows
+            rows = _fill_unsent(writer, net)
+            # durable before the commit that names them; after a kill, `delete_orphans` removes them
+            files = [_write_rows(writer, rows, net)] if rows.num_rows else []
+            changes = [_write_deletes(writer, net.gone_columns)] if len(net.gone) and not net.truncated else []
         except FileNotFoundError as error:
-            raise TableLostError(live.table.name, f"{error.filename} is gone from the lake") from None
-        version = commit(live, Effect(net.truncated, [*effect.written, *files], net.gone, changes), move)
+            raise TableLostError(writer.table.name, f"{error.filename} is gone from the lake") from None
+        version = commit(writer, CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes), move)
         whole = not effect.written and not net.truncated
         feed = FeedRows(rows, net.gone_columns)
-        return Applied(version, feed if whole else None, _cost(live, effect, feed, [*files, *changes]))
+        return AppliedEffect(version, feed if whole else None, _cost(writer, effect, feed, [*files, *changes]))
 
 
-def _cost(live: LiveTable, effect: TableEffect, changed: FeedRows, files: Sequence[object]) -> Cost:
-    vectors, text = live.vector_bytes, live.log.commit_bytes
+def _cost(writer: TableWriter, effect: TableEffect, changed: FeedRows, files: Sequence[object]) -> CommitCost:
+    vectors, text = writer.vector_bytes, writer.log.commit_bytes
     own = changed.nbytes + sum(each.size for each in effect.written)
-    return Cost(own, vectors + text + len(files) * FILE_BYTES, len(files) + len(effect.written) + 1 + (vectors > 0))
+    return CommitCost(
+        own, vectors + text + len(files) * FILE_BYTES, len(files) + len(effect.written) + 1 + (vectors > 0)
+    )
 
 
-def commit(live: LiveTable, effect: Effect, move: Move) -> int:
-    """Commit files that are written already, with their move; gives the table's version.
+def commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int:
+    """Commit a plan's files, which are written already; returns the table's version.
 
-    Behind another writer's commit it starts anew on what that left. Raises RefusedError when another hand has moved,
-    TableLostError when one has changed rows.
+    Retries after other writers' commits. Raises RefusedError when another writer applied the batch, TableLostError when
+    one changed rows.
     """
-    with live.lock:
-        for _ in range(CONFLICTS):
-            # others may put rows into other files; one that moves on has applied what this effect does not know, and
-            # the upkeep may have read its commit before this one was tried
-            if not move.stands(live.state):
-                moved = live.state.transactions.get(move.app_id)
+    with writer.lock:
+        for _ in range(MAX_CONFLICTS):
+            # others may move rows between files. If one moved the offset, it applied changes that this plan does not
+            # know. Check before the first try, too: maintenance may have read that commit already
+            if not move.is_current(writer.snapshot):
+                moved = writer.snapshot.transactions.get(move.app_id)
                 raise RefusedError(
-                    f"another writer moved {live.table.name} to offset {moved}", "stop the other `cdc follow`"
+                    f"another writer moved {writer.table.name} to offset {moved}", "stop the other `cdc follow`"
                 )
             try:
-                return _commit(live, effect, move)
-            except Conflict:
-                live.refresh()
-        raise RefusedError(f"other writers kept {live.table.name} busy", "stop what else writes to the lake")
+                return _try_commit(writer, effect, move)
+            except ConflictError:
+                writer.refresh()
+        raise RefusedError(f"other writers kept {writer.table.name} busy", "stop what else writes to the lake")
 
 
-def _commit(live: LiveTable, effect: Effect, move: Move) -> int:
-    live.take_in_files()
-    # anew with every try: another writer has brought files, and vectors, that were not looked at
-    marks = {} if effect.truncated else _marks(live, effect)
-    now, vectors = now_ms(), VectorFile(live.storage.vectors_in_log_bytes)
-    went = [_without(live.state.files[path], rows, vectors, now) for path, rows in marks.items()]
-    if effect.truncated:
-        went.append([file.removed(now) for file in live.state.files.values()])
+def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int:
+    writer.index_new_files()
+    # on every try: another writer may have added files and vectors
+    marks = {} if effect.is_truncated else _grow_vectors(writer, effect)
+    now, vectors = now_ms(), VectorFile(writer.storage.vectors_in_log_bytes)
+    went = [_delete_rows(writer.snapshot.files[path], rows, vectors, now) for path, rows in marks.items()]
+    if effect.is_truncated:
+        went.append([file.remove_action(now) for file in writer.snapshot.files.values()])
     if vectors.content:
-        live.storage.write(vectors.path, vectors.content)
-    live.vector_bytes = len(vectors.content)
+        writer.storage.write(vectors.path, vectors.content)
+    writer.vector_bytes = len(vectors.content)
     actions = [
         *(action for each in went for action in each),
-        *(_data_file(each, now).added() for each in effect.files),
-        *_change_data(effect),
+        *(_data_file(each, now).add_action() for each in effect.files),
+        *_cdc_actions(effect),
         move.action,
     ]
-    return live.commit(actions, "WRITE", marks, {each.path: each.keys for each in effect.files})
+    return writer.commit(actions, "WRITE", marks, {each.path: each.keys for each in effect.files})
 
 
-def _marks(live: LiveTable, effect: Effect) -> dict[str, BitMap]:
-    """The vectors that take away what goes; of a key, also the rows in whose place others come."""
-    if not live.table.key:
-        return live.taken(effect.gone)
-    keys = concat_keys([*(each.keys for each in effect.files), effect.gone])
-    # what is gone had a row, or it would not be there
-    existed = [*(each.existed for each in effect.files), np.ones(len(effect.gone), np.bool_)]
-    return live.marked(keys, ~np.concatenate(existed))
+def _grow_vectors(writer: TableWriter, effect: CommitPlan) -> dict[str, BitMap]:
+    """The vectors that delete the plan's rows; for written keys, also their former rows."""
+    if not writer.table.key:
+        return writer.vectors_deleting_rows(effect.deleted)
+    keys = concat_keys([*(each.keys for each in effect.files), effect.deleted])
+    # a deleted key had a row
+    existed = [*(each.existed for each in effect.files), np.ones(len(effect.deleted), np.bool_)]
+    return writer.vectors_deleting_keys(keys, ~np.concatenate(existed))
 
 
-def _without(file: DataFile, rows: BitMap, vectors: VectorFile, now: int) -> list[Action]:
-    """The actions by which a file loses rows; one that has none left is removed."""
+def _delete_rows(file: DataFile, rows: BitMap, vectors: VectorFile, now: int) -> list[Action]:
+    """The actions that delete rows of a file; a file without live rows is removed."""
     if len(rows) == file.rows:
-        return [file.removed(now)]
-    # removed with the vector that it had: without that, two logical files would have one path
-    return [file.removed(now), with_vector(file, vectors.add(rows)).added()]
+        return [file.remove_action(now)]
+    # remove it with its old vector: otherwise two logical files would share one path
+    return [file.remove_action(now), with_vector(file, vectors.add(rows)).add_action()]
 
 
-def _change_data(effect: Effect) -> list[Action]:
-    """The commit's own files are its change data; after a TRUNCATE, the files that came and went are.
+def _cdc_actions(effect: CommitPlan) -> list[Action]:
+    """The commit's `cdc` actions: all its new files, except after a TRUNCATE.
 
-    With a single `cdc` action, readers look at nothing else (Delta protocol, "Add CDC File"): it is all or none.
+    A commit with one `cdc` action has to list all its changes there (Delta protocol, "Add CDC File").
     """
-    named = [*((each.path, each.size) for each in effect.files), *effect.changes]
+    named = [*((each.path, each.size) for each in effect.files), *effect.change_files]
     return [
         {"cdc": {"path": path, "partitionValues": {}, "size": size, "dataChange": False}}
-        for path, size in ([] if effect.truncated else named)
+        for path, size in ([] if effect.is_truncated else named)
     ]
 
 
-def _write(live: LiveTable, rows: pa.Table, net: NetChanges) -> WrittenRows:
+def _write_rows(writer: TableWriter, rows: pa.Table, net: NetChanges) -> WrittenRows:
     changes = None if net.truncated else data_files.change_types(net.existed)
-    file = data_files.write(live.storage, rows, live.bounded, changes)
+    file = data_files.write(writer.storage, rows, writer.statistics_columns, changes)
     return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys, net.existed)
 
 
@@ -156,31 +158,31 @@ def _data_file(written: WrittenRows, now: int) -> DataFile:
     return DataFile(written.path, written.size, written.rows, written.statistics, now)
 
 
-def _write_gone(live: LiveTable, keys: pa.Table) -> tuple[str, int]:
-    """Deletes as change data: their keys, the other columns null."""
-    schema = arrow_schema(live.table)
+def _write_deletes(writer: TableWriter, keys: pa.Table) -> tuple[str, int]:
+    """Write deletes as change data: the keys, with nulls in other columns."""
+    schema = arrow_schema(writer.table)
     columns = [
         keys[field.name] if field.name in keys.column_names else pa.nulls(len(keys), field.type) for field in schema
     ]
     rows = pa.Table.from_arrays(columns, schema=schema)
     return data_files.write_changes(
-        live.storage, rows.append_column(data_files.CHANGE_TYPE, pa.repeat("delete", len(keys)))
+        writer.storage, rows.append_column(data_files.CHANGE_TYPE, pa.repeat("delete", len(keys)))
     )
 
 
-def _filled(live: LiveTable, net: NetChanges) -> pa.Table:
-    """The net effect's rows, whole: what was not sent comes from the rows that are in the table."""
+def _fill_unsent(writer: TableWriter, net: NetChanges) -> pa.Table:
+    """The effect's rows, with unsent values taken from the table's old rows."""
     lacking = np.flatnonzero(np.logical_or.reduce(list(net.unsent.values()))) if net.unsent else np.empty(0, np.int64)
     if not len(lacking):
         return net.rows
-    old = live.rows_of(net.base.take(lacking), list(net.unsent)) if net.has_base[lacking].all() else None
+    old = writer.read_rows(net.base.take(lacking), list(net.unsent)) if net.has_base[lacking].all() else None
     if old is None:
-        raise _no_former_row(live.table)
+        raise _missing_row_error(writer.table)
     rows = net.rows
     for name, mask in net.unsent.items():
         at = rows.schema.get_field_index(name)
-        # from the old rows, put behind the new ones: `lacking` ascends, and has each row once, however many of its
-        # columns lack. Not `replace_with_mask`, which knows no lists
+        # append the old rows and take from both: `lacking` is sorted and unique, however many columns a row lacks.
+        # `replace_with_mask` does not support lists
         places = np.arange(len(rows))
         places[mask] = len(rows) + np.searchsorted(lacking, np.flatnonzero(mask))
         both = pa.chunked_array([*rows[name].chunks, *old[name].chunks], rows.schema.field(at).type)
@@ -188,8 +190,8 @@ def _filled(live: LiveTable, net: NetChanges) -> pa.Table:
     return rows
 
 
-def _no_former_row(table: Table) -> DivergenceError:
+def _missing_row_error(table: Table) -> DivergenceError:
     return DivergenceError(
-        f"{table.name}: a changed row was sent in part, and the lake has no row that it was changed from",
+        f"{table.name}: an update left out values, and the lake has no previous row to take them from",
         "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
     )

@@ -1,8 +1,8 @@
-"""Keeps a table as quick to read as on its first day: small files together, dead rows out, the past forgotten in time.
+"""Keep a table fast to read: compact small files, drop dead rows, write checkpoints, vacuum the past.
 
-Small files are put together as an LSM tree does with its runs, so that a row is rewritten a handful of times however
-many batches there are: of too many, the smallest become one, each with those that are smaller and together as large
-(RocksDB's "universal compaction").
+Compaction works as in an LSM tree, so that a row is rewritten a handful of times, however many batches come. When there
+are too many small files, each is merged with those that are smaller and together as large (RocksDB's "universal
+compaction").
 """
 
 import time
@@ -10,69 +10,69 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from sinks.lake.delta.checkpoint import due_checkpoint, write_checkpoint
-from sinks.lake.delta.retention import Retention, forget, sweep
+from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
+from sinks.lake.delta.retention import Retention, delete_orphans, vacuum
 from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.table.compact import rewritten
-from sinks.lake.table.writer import LiveTable
+from sinks.lake.table.compact import compact_files
+from sinks.lake.table.writer import TableWriter
 
-KEPT: Final = 16
-"""So many small files are left alone."""
+MAX_SMALL_FILES: Final = 16
+"""Compaction begins above this many small files."""
 LARGEST_BYTES: Final = 32 * 1024 * 1024
-"""Files of this size and above stay as they are, but for their dead rows; a large table's copy has such."""
-MADE_BYTES: Final = 128 * 1024 * 1024
-"""What is put together becomes files of at most this size, as long as none was larger."""
-MOST_DEAD: Final = 0.25
-"""A file with a larger part of dead rows is written anew: until then they are read, and every commit that touches it
-writes its whole vector, which from a sixteenth on grows no further. At 500 random updates a second in a million rows,
-0.07 would write 4.2 times the updated rows by this alone, 0.25 writes 0.8 times."""
+"""Files of this size and above are compacted only for their dead rows; a large table's copy has such files."""
+MAX_COMPACTED_BYTES: Final = 128 * 1024 * 1024
+"""Largest compacted file, unless one of its sources was larger."""
+MAX_DEAD_SHARE: Final = 0.25
+"""A file with a larger share of dead rows is rewritten. Until then, reads include them, and every commit that touches
+the file writes its whole vector, which stops growing at a sixteenth. Measured at 500 random updates per second in a
+million rows: 0.07 writes 4.2 times the updated rows by rewrites alone, 0.25 writes 0.8 times."""
 TINY_BYTES: Final = 256 * 1024
-"""Dead rows in smaller files cost next to nothing: they go when the files are put together with others."""
+"""Dead rows in smaller files cost almost nothing and wait for the next compaction."""
 SWEEP_SECONDS: Final = 86_400.0
 
 
-def maintain(live: LiveTable, retention: Retention) -> None:
-    """Put files together, write a checkpoint, forget what is older than the retention, and save the index."""
-    for group in to_rewrite(list(live.state.files.values())):
-        rewritten(live, group)
-    with live.lock:
-        # a commit in between would be in one of the two only: the state, and what is no longer in it
-        due = due_checkpoint(live.log, retention.horizon_ms)
-    # in this order: commits go only where a checkpoint stands for them
+def maintain(writer: TableWriter, retention: Retention) -> None:
+    """Compact files, write a due checkpoint, vacuum beyond the retention, and save the index."""
+    for group in plan_compaction(list(writer.snapshot.files.values())):
+        compact_files(writer, group)
+    with writer.lock:
+        # under the lock: a commit in between would reach only one of snapshot and tombstones
+        due = take_due_checkpoint(writer.log, retention.horizon_ms)
+    # in this order: a checkpoint must cover the commits that are deleted
     if due is not None:
-        write_checkpoint(live.log, due)
-    forget(live.log, retention)
-    with live.lock:
-        live.save_index(everything=False)
-    if time.monotonic() - live.swept > SWEEP_SECONDS:
-        live.swept = time.monotonic()
-        sweep(live.log, retention)
+        write_checkpoint(writer.log, due)
+    vacuum(writer.log, retention)
+    with writer.lock:
+        writer.save_index(everything=False)
+    if time.monotonic() - writer.orphans_deleted_at > SWEEP_SECONDS:
+        writer.orphans_deleted_at = time.monotonic()
+        delete_orphans(writer.log, retention)
 
 
-def to_rewrite(files: Iterable[DataFile]) -> list[list[str]]:
-    """Groups of files that are to become one file each: those with many dead rows, and the smallest of too many."""
+def plan_compaction(files: Iterable[DataFile]) -> list[list[str]]:
+    """Groups of files to compact into one each: files with many dead rows, and the smallest of too many small ones."""
     dead, small = list[DataFile](), list[DataFile]()
     for file in files:
-        if file.size > TINY_BYTES and file.rows - file.live_rows > MOST_DEAD * file.rows:
+        if file.size > TINY_BYTES and file.rows - file.live_rows > MAX_DEAD_SHARE * file.rows:
             dead.append(file)
         elif file.size < LARGEST_BYTES:
             small.append(file)
-    together = _smallest(sorted(small, key=attrgetter("size"))) if len(small) > KEPT else []
+    together = _choose_small(sorted(small, key=attrgetter("size"))) if len(small) > MAX_SMALL_FILES else []
     return [[file.path for file in group] for group in (*([each] for each in dead), together) if group]
 
 
-def _smallest(small: Sequence[DataFile]) -> Sequence[DataFile]:
-    """Of too many files, in ascending order, those that become one: none that is larger than all others together.
+def _choose_small(small: Sequence[DataFile]) -> Sequence[DataFile]:
+    """Of small files in ascending order, a prefix in which no file is larger than all before it together.
 
-    So a row's file has doubled at least whenever the row is rewritten, and what is far larger waits for more.
+    So a row's file at least doubles with each rewrite, and a far larger file waits.
     """
     size, best = 0, small[:0]
     for count, file in enumerate(small, 1):
-        if size + file.size > MADE_BYTES:
+        if size + file.size > MAX_COMPACTED_BYTES:
             break
         if count > 1 and file.size <= size:
             best = small[:count]
-        elif best and len(small) - len(best) < KEPT:
+        elif best and len(small) - len(best) < MAX_SMALL_FILES:
             break
         size += file.size
     return best

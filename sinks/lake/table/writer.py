@@ -1,4 +1,4 @@
-"""One table of the lake as its writer knows it: the log's state, the deletion vectors, the index of keys."""
+"""The writer of one table: snapshot, deletion vectors and key index, kept consistent."""
 
 import errno
 import threading
@@ -21,75 +21,75 @@ from cdc.core.position import Lsn
 from cdc.core.table import Table
 from sinks.lake import layout
 from sinks.lake.delta import data_files, deletion_vectors, statistics
-from sinks.lake.delta.damage import files_of, why
-from sinks.lake.delta.log import Conflict, DeltaLog, LogDamagedError
-from sinks.lake.delta.snapshot import Action, DataFile, State, bounded_groups
-from sinks.lake.index.key_index import KeyIndex, Past
+from sinks.lake.delta.damage import loss_reason, reading
+from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
+from sinks.lake.delta.snapshot import Action, DataFile, Snapshot, group_by_weight
+from sinks.lake.index.key_index import KeyIndex, VersionId
 from sinks.lake.index.run_files import DamagedRunError
-from sinks.lake.index.sorted_runs import Hits, Places
-from sinks.lake.storage.base import Storage, at_once
+from sinks.lake.index.sorted_runs import IndexHits, Places
+from sinks.lake.storage.base import Storage, map_concurrently
 
-CONFLICTS: Final = 20
-"""How often a commit is tried again behind other writers, each time on the table as they left it."""
+MAX_CONFLICTS: Final = 20
+"""Tries of a commit after other writers' commits, each on the new state."""
 ROWS_READ_AT_ONCE: Final = 4_000_000
-"""Of so many the keys are held in memory, when an index is made anew."""
+"""Rows whose keys are in memory while an index is rebuilt."""
 
 
-class LiveTable:
-    """Where every live row of a table lies; whoever changes it holds `lock` from the look to the commit."""
+class TableWriter:
+    """Knows where every live row of a table is. A caller that changes the table holds `lock` from lookup to commit."""
 
     def __init__(self, table: Table, storage: Storage, log: DeltaLog, index_folder: Path) -> None:
         self.table = table
         self.storage = storage
         self.log = log
         self.lock = threading.RLock()
-        self.swept = float("-inf")
-        """When the folder was last looked through for files that no commit names."""
+        self.orphans_deleted_at = float("-inf")
+        """When the folder was last searched for files that no commit names."""
         self.vector_bytes = 0
-        """What the vectors of the last commit took."""
-        self.bounded = statistics.indexed(table.column_names, table.key)
+        """Size of the last commit's vectors."""
+        self.statistics_columns = statistics.choose_columns(table.column_names, table.key)
         self._vectors: dict[str, BitMap] = {}
         self._index_folder = index_folder
-        self._opened: KeyIndex | None = None
-        self.told: list[str] = []
-        """What there is to say of the index, once."""
+        self._open_index: KeyIndex | None = None
+        self.notes: list[str] = []
+        """Notes about the index, for the log, each given once."""
 
     @property
-    def state(self) -> State:
+    def snapshot(self) -> Snapshot:
         """The table as it was last read or written."""
-        return self.log.state
+        return self.log.snapshot
 
-    def refresh(self) -> State:
-        """The table as it stands now; raises as `check` does."""
+    def refresh(self) -> Snapshot:
+        """Read other writers' commits; raises as `check` does."""
         with self.lock:
             try:
                 found = self.log.refresh()
             except (LogDamagedError, PreconditionError) as error:
-                raise self._lost(error) from error
-            # a file gets a new vector by being removed and added
+                raise self._lost_error(error) from error
+            # a new vector arrives as `remove` and `add` of its file
             if any("remove" in action for actions in found for action in actions):
                 self._vectors = {}
             self.check()
-            return self.log.state
+            return self.log.snapshot
 
     def check(self) -> None:
-        """Raise TableLostError when others have changed rows, or have made a table of it that we cannot write."""
-        if self.log.forbidden:
-            raise self._lost(self.log.forbidden)
-        if self.log.changed_by:
-            raise TableLostError(self.table.name, self.log.changed_by)
+        """Raise TableLostError when others changed rows, or gave the table a feature that we cannot write."""
+        if self.log.write_blocker:
+            raise self._lost_error(self.log.write_blocker)
+        if self.log.row_change:
+            raise TableLostError(self.table.name, self.log.row_change)
 
-    def _lost(self, error: CdcError) -> TableLostError:
-        return TableLostError(self.table.name, why(error))
+    def _lost_error(self, error: CdcError) -> TableLostError:
+        return TableLostError(self.table.name, loss_reason(error))
 
     def commit(
         self, actions: Sequence[Action], operation: str, vectors: Mapping[str, BitMap], files: Mapping[str, KeyBits]
     ) -> int:
-        """Commit actions that give these files these vectors, and bring `files` with rows of these keys.
+        """Commit actions that set `vectors` and add `files`, the latter with their keys; returns the version.
 
-        Raises Conflict when another writer was there first, TableLostError when the table is gone or was put back.
+        Raises ConflictError when another writer was first, TableLostError when the table is gone or was put back.
         """
-        before = self.state.version
+        before = self.snapshot.version
         try:
             version = self.log.commit(actions, operation)
         except FileNotFoundError:
@@ -97,203 +97,203 @@ class LiveTable:
                 self.table.name, f"version {before} is gone from the lake: removed, or put back to an older state"
             ) from None
         self._vectors |= vectors
-        # behind the commit and the vectors: a merge drops what `live` calls dead, as rows of files in no table are.
-        # Killed before this, a process leaves an index without these files, which the next one reads
+        # after commit and vectors: a merge drops rows that `live_mask` calls dead, as it does those of uncommitted
+        # files. A kill before this leaves an index without these files, and the next process reads them
         try:
-            self._index.add(files, self.live)
+            self._index.add(files, self.live_mask)
         except (DamagedRunError, OSError) as error:
-            # the commit is made: whoever needs the index next reads it again
-            self._throw_away(error)
+            # the commit is made: the next lookup rebuilds the index
+            self._reset_index(error)
         return version
 
     def vector(self, path: str) -> BitMap:
-        """The rows of a file that are gone."""
+        """The deleted rows of a file."""
         if path not in self._vectors:
-            vector = self.state.files[path].vector
-            with files_of(self.table.name, vector.path if vector and vector.in_file else path):
+            vector = self.snapshot.files[path].vector
+            with reading(self.table.name, vector.path if vector and vector.in_file else path):
                 self._vectors[path] = deletion_vectors.read(vector, self.storage) if vector else BitMap()
         return self._vectors[path]
 
-    def marked(self, keys: KeyBits, new: Mask) -> dict[str, BitMap]:
-        """The vectors of the files in which live rows of these keys lie, with those rows in them.
+    def vectors_deleting_keys(self, keys: KeyBits, new: Mask) -> dict[str, BitMap]:
+        """The new vectors that delete the live rows of these keys, by file path.
 
-        Raises DivergenceError when a key that is `new` has a live row: Postgres inserts no key that it has.
+        Raises DivergenceError when a key that is `new` has a live row: Postgres never inserts an existing key.
         """
-        hits = self._found(keys)
-        there = hits.take(np.flatnonzero(new[hits.asked]))
-        if len(there.asked) and (count := int(self.live(there.places).sum())):
+        hits = self._find(keys)
+        there = hits.take(np.flatnonzero(new[hits.queries]))
+        if len(there.queries) and (count := int(self.live_mask(there.places).sum())):
             raise DivergenceError(
                 f"{self.table.name}: {format_count(count, 'row')} inserted whose key ({', '.join(self.table.key)})"
-                " the lake has already; it was another one for a while, or tells no rows apart, or something else has"
-                " written to the lake",
+                " the lake has already: another writer changed the lake, or the key was another one for a while or is"
+                " not unique",
                 "see `cdc verify`, then bootstrap the table again",
             )
         return self._vectors_with(hits)
 
-    def _vectors_with(self, hits: Hits) -> dict[str, BitMap]:
+    def _vectors_with(self, hits: IndexHits) -> dict[str, BitMap]:
         paths, found = self._index.paths(), dict[str, BitMap]()
         for number in np.unique(hits.files):
             path = paths.get(int(number))
-            # an entry of a file that is gone, which no merge has come by yet
-            if path is None or path not in self.state.files:
+            # an entry of a removed file, not yet dropped by a merge
+            if path is None or path not in self.snapshot.files:
                 continue
             was = self.vector(path)
             now = was | BitMap(hits.rows[hits.files == number].astype(np.uint32))
-            # else all that was found was dead before
+            # otherwise all found rows were dead before
             if len(now) > len(was):
                 found[path] = now
         return found
 
-    def taken(self, rows: KeyBits) -> dict[str, BitMap]:
-        """The vectors of the files of a table without a key, from which one live row is taken for each of these.
+    def vectors_deleting_rows(self, rows: KeyBits) -> dict[str, BitMap]:
+        """The new vectors that delete one live row per fingerprint, in a table without a key; by file path.
 
-        Raises DivergenceError when the table has fewer of them.
+        Raises DivergenceError when the table has too few of them.
         """
-        distinct, needed = _counted(rows)
-        hits = self._found(distinct)
-        hits = hits.take(self.live(hits.places))
-        hits = hits.take(np.lexsort((hits.places, hits.asked)))
-        firsts = np.searchsorted(hits.asked, np.arange(len(distinct)))
-        chosen = np.arange(len(hits.asked)) - firsts[hits.asked] < needed[hits.asked]
-        if int(chosen.sum()) < len(rows):
+        distinct, needed = _count_distinct(rows)
+        hits = self._find(distinct)
+        hits = hits.take(self.live_mask(hits.places))
+        hits = hits.take(np.lexsort((hits.places, hits.queries)))
+        firsts = np.searchsorted(hits.queries, np.arange(len(distinct)))
+        chosen = np.arange(len(hits.queries)) - firsts[hits.queries] < needed[hits.queries]
+        if short := len(rows) - int(chosen.sum()):
+            missing = format_count(short, "row")
             raise DivergenceError(
-                f"{self.table.name}: {format_count(len(rows) - int(chosen.sum()), 'row')} to go that the lake does not"
-                " have",
+                f"{self.table.name}: cannot delete {missing}: the lake does not have {'it' if short == 1 else 'them'}",
                 "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
             )
         return self._vectors_with(hits.take(np.flatnonzero(chosen)))
 
-    def rows_of(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
-        """These columns of the rows that keys have, in the order of the keys; None when one of them has no row."""
+    def read_rows(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
+        """Read columns of the rows with these keys, in key order; None when a key has no row."""
         schema = pa.schema([field for field in arrow_schema(self.table) if field.name in columns])
-        hits = self._found(keys)
-        hits = hits.take(self.live(hits.places))
-        paths, parts, asked = self._index.paths(), [], []
+        hits = self._find(keys)
+        hits = hits.take(self.live_mask(hits.places))
+        paths, parts, queries = self._index.paths(), [], []
         for number in np.unique(hits.files):
             here = hits.files == number
-            with files_of(self.table.name, paths[int(number)]):
+            with reading(self.table.name, paths[int(number)]):
                 found = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
             parts.append(conform(found, schema))
-            asked.append(hits.asked[here])
-        places = np.concatenate(asked) if asked else np.empty(0, np.int64)
-        # it sorts, which brings the rows into the order of the keys
+            queries.append(hits.queries[here])
+        places = np.concatenate(queries) if queries else np.empty(0, np.int64)
+        # np.unique sorts, which restores the order of the keys
         distinct, first = np.unique(places, return_index=True)
         return pa.concat_tables(parts).take(pa.array(first)) if len(distinct) == len(keys) > 0 else None
 
-    def live(self, places: Places) -> Mask:
-        """Which rows are still in the table."""
-        hits = Hits(np.empty(0, np.int64), places)
+    def live_mask(self, places: Places) -> Mask:
+        """Which of these places are live rows."""
+        hits = IndexHits(np.empty(0, np.int64), places)
         files, paths = hits.files, self._index.paths()
         alive = np.zeros(len(places), np.bool_)
         order = np.argsort(files, kind="stable")
         numbers, starts = np.unique(files[order], return_index=True)
         for number, here in zip(numbers, np.split(order, starts[1:]), strict=False):
             path = paths.get(int(number))
-            if path is not None and path in self.state.files:
-                alive[here] = ~contained(self.vector(path), hits.rows[here])
+            if path is not None and path in self.snapshot.files:
+                alive[here] = ~deleted_mask(self.vector(path), hits.rows[here])
         return alive
 
-    def _found(self, keys: KeyBits) -> Hits:
-        """All entries of these keys, dead rows among them; of an index that is damaged, the keys are read again."""
+    def _find(self, keys: KeyBits) -> IndexHits:
+        """Find all entries of these keys, dead rows included; rebuilds a damaged index."""
         try:
             return self._index.find(keys)
         except (DamagedRunError, OSError) as error:
-            self._throw_away(error)
-        self.take_in_files()
+            self._reset_index(error)
+        self.index_new_files()
         return self._index.find(keys)
 
-    def _throw_away(self, error: Exception) -> None:
-        """Have no index: what lies on the disk is not what was written there."""
+    def _reset_index(self, error: Exception) -> None:
+        """Start an empty index: the files on disk differ from what was written."""
         if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO, None):
             raise error
-        self._opened = KeyIndex(self._index_folder, self._index_id)
-        self._tell("was damaged")
+        self._open_index = KeyIndex(self._index_folder, self._index_id)
+        self._add_note("was damaged")
 
-    def _tell(self, why: str) -> None:
-        self.told.append(f"the index of {self.table.name} {why}: its keys are read again")
+    def _add_note(self, loss_reason: str) -> None:
+        self.notes.append(f"the index of {self.table.name} {loss_reason}: its keys are read again")
 
-    def take_in_files(self) -> None:
-        """Let the index know the files that came by other hands, or while it was not there."""
+    def index_new_files(self) -> None:
+        """Index files that other writers added, or that the index missed."""
         try:
-            self._take_in_files()
+            self._index_new_files()
         except (DamagedRunError, OSError) as error:
-            self._throw_away(error)
-            self._take_in_files()
+            self._reset_index(error)
+            self._index_new_files()
 
-    def _take_in_files(self) -> None:
-        files = self.state.files
+    def _index_new_files(self) -> None:
+        files = self.snapshot.files
         self._index.forget(set(self._index.files) - files.keys())
         self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
         missing = [file for path, file in files.items() if path not in self._index.files]
         if missing:
-            # at once, since a merge would ask for one after another
-            at_once(self.vector, [file.path for file in missing])
-            groups = bounded_groups(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
-            self._index.add_many(map(self._keys_of, groups), self.live)
+            # concurrently: a merge would load them one by one
+            map_concurrently(self.vector, [file.path for file in missing])
+            groups = group_by_weight(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
+            self._index.add_many(map(self._read_group, groups), self.live_mask)
 
-    def widen(self, table: Table, lsn: Lsn) -> None:
-        """Commit that the table has these columns, since a schema change at this LSN; rows from before lack them."""
+    def add_columns(self, table: Table, lsn: Lsn) -> None:
+        """Commit the table's new columns of a schema change at this LSN; existing rows lack them."""
         with self.lock:
-            self._describe(table, lsn)
+            self._commit_columns(table, lsn)
             self.table = table
-            self.bounded = statistics.indexed(table.column_names, table.key)
+            self.statistics_columns = statistics.choose_columns(table.column_names, table.key)
             if not table.key:
-                self._opened = None
+                self._open_index = None
 
-    def _describe(self, table: Table, lsn: Lsn) -> None:
-        for _ in range(CONFLICTS):
+    def _commit_columns(self, table: Table, lsn: Lsn) -> None:
+        for _ in range(MAX_CONFLICTS):
             try:
-                self.commit(layout.widened(self.state, table, lsn), "ADD COLUMNS", {}, {})
+                self.commit(layout.add_columns_actions(self.snapshot, table, lsn), "ADD COLUMNS", {}, {})
                 return
-            except Conflict:
+            except ConflictError:
                 self.refresh()
         raise RefusedError(f"other writers kept {table.name} busy", "stop what else writes to the lake")
 
     def save_index(self, *, everything: bool) -> None:
-        """Write the index down, so that the next process need not read the files again."""
+        """Save the index, so that the next process need not read the files again."""
         with self.lock:
-            # of a version without an id nobody could say whether it is still the same: such an index is read again
-            if self._opened is not None and self.state.commit is not None:
-                self._opened.save(Past(self.state.version, self.state.commit), everything=everything)
+            # a version without a commit id cannot be recognized later
+            if self._open_index is not None and self.snapshot.commit_id is not None:
+                self._open_index.save(VersionId(self.snapshot.version, self.snapshot.commit_id), everything=everything)
 
     @property
     def _index(self) -> KeyIndex:
-        """The index is opened by who writes; those that only ask do without."""
-        if self._opened is None:
-            self._opened = KeyIndex.open(self._index_folder, self._index_id, self._is_past)
-            if self._opened.lost:
-                self._tell(self._opened.lost)
-        return self._opened
+        """Opened on first use: only writers need it."""
+        if self._open_index is None:
+            self._open_index = KeyIndex.open(self._index_folder, self._index_id, self._is_past)
+            if self._open_index.discard_reason:
+                self._add_note(self._open_index.discard_reason)
+        return self._open_index
 
     @property
     def _index_id(self) -> str:
-        # without a key, rows are told apart by all of their columns: with another column, each has other bits
+        # without a key, all columns make a row's fingerprint: a new column changes every fingerprint
         columns = "" if self.table.key else f" with {len(self.table.columns)} columns"
-        return self.state.table_id + columns
+        return self.snapshot.table_id + columns
 
-    def _is_past(self, past: Past) -> bool:
-        """Did the table go through this very version?"""
-        return past.version <= self.state.version and self.log.commit_id(past.version) == past.commit
+    def _is_past(self, past: VersionId) -> bool:
+        """Whether this version is in the table's history."""
+        return past.version <= self.snapshot.version and self.log.commit_id(past.version) == past.commit
 
-    def _keys_of(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:
+    def _read_group(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:
         paths = [file.path for file in files]
-        return dict(zip(paths, at_once(self._keys, paths), strict=True))
+        return dict(zip(paths, map_concurrently(self._read_keys, paths), strict=True))
 
-    def _keys(self, path: str) -> KeyBits:
-        with files_of(self.table.name, path):
+    def _read_keys(self, path: str) -> KeyBits:
+        with reading(self.table.name, path):
             found = data_files.read(self.storage, path, identifying_columns(self.table))
         return row_bits(found if self.table.key else conform(found, arrow_schema(self.table)), self.table)
 
 
-def _counted(rows: KeyBits) -> tuple[KeyBits, Integers]:
-    """The different ones of some bits, in order, and how often each is there."""
+def _count_distinct(rows: KeyBits) -> tuple[KeyBits, Integers]:
+    """The distinct fingerprints in order, and how often each occurs."""
     ordered = rows.take(rows.order())
     starts = np.flatnonzero(ordered.begins())
     return ordered.take(starts), np.diff(np.append(starts, len(ordered)))
 
 
-def contained(vector: BitMap, rows: Integers) -> Mask:
-    """Which of these rows are in the vector."""
+def deleted_mask(vector: BitMap, rows: Integers) -> Mask:
+    """Which of these row numbers are in the vector."""
     if not vector:
         return np.zeros(len(rows), np.bool_)
     gone = np.asarray(vector.to_array(), np.int64)
