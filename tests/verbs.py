@@ -15,7 +15,7 @@ from cdc.run.copy.bootstrap import BootstrapResult, bootstrap
 from cdc.run.copy.recapture import RecaptureResult, recapture
 from cdc.run.follow.follow import follow
 from cdc.run.pipeline import fed_followers
-from cdc.run.status import StatusCollector
+from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify
 from tests.commands import LIMIT_SECONDS

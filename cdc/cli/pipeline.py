@@ -50,7 +50,7 @@ def bootstrap(
     if json:
         output.as_json(
             {
-                "changed": outcome.changed,
+                "changed": outcome.has_changed,
                 "tables": {
                     str(name): {"lsn": format_lsn(mark.lsn), "copied_rows": outcome.copied.get(name)}
                     for name, mark in outcome.bookmarks.items()
@@ -58,7 +58,7 @@ def bootstrap(
                 "loaded": {name: [str(table) for table in tables] for name, tables in outcome.loaded.items()},
             }
         )
-    elif not outcome.changed:
+    elif not outcome.has_changed:
         output.say("every table has its copy already; nothing was changed")
     else:
         rows = [(name, outcome.copied.get(name), format_lsn(mark.lsn)) for name, mark in outcome.bookmarks.items()]

@@ -10,7 +10,7 @@ from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
 if TYPE_CHECKING:
-    from cdc.run.status import FollowerState, Status
+    from cdc.run.status.status import FollowerState, Status
 
 NOT_COUNTED = "not counted"
 
@@ -34,7 +34,7 @@ def status(
     """
     settings = Invocation.of(context).settings
     from cdc.run.pipeline import fed_followers
-    from cdc.run.status import StatusCollector
+    from cdc.run.status.collector import StatusCollector
 
     found = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.position import Position
-from cdc.run.follow.follow import Say, follow, mark_source_end
+from cdc.run.follow.follow import follow, mark_source_end
+from cdc.run.follow.process_streams import Say
 from cdc.run.pipeline import delta_follower, fed_followers
 
 POLL_SECONDS = 0.2

@@ -27,7 +27,7 @@ class Lease:
     lock: Path
     identity: tuple[int, int]
 
-    def check(self) -> RefusedError | None:
+    def describe_loss(self) -> RefusedError | None:
         """What to tell when the lock's file is not the one that is held: whoever comes next would not be refused."""
         try:
             found = _file_identity(self.lock)
@@ -41,7 +41,7 @@ class Lease:
             "let only one run",
         )
 
-    def note(self, problem: CdcError | None) -> None:
+    def write_note(self, problem: CdcError | None) -> None:
         """Write down what keeps the follower from going on, for whoever asks how it stands; None when it is over."""
         told = (
             {"kind": _nearest_kind(problem).__name__, "what": problem.what, "remedy": problem.remedy}
@@ -68,7 +68,7 @@ def hold_lease(settings: PipelineSettings, follower: str) -> Iterator[Lease]:
         with FileLock(lock, timeout=LOOK_SECONDS):
             held = Lease(follower, lock, _file_identity(lock))
             # a killed holder leaves this note but not the lock, which is the kernel's
-            held.note(None)
+            held.write_note(None)
             yield held
     except Timeout:
         raise RefusedError(

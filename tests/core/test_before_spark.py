@@ -78,21 +78,21 @@ def test_a_holder_says_what_it_waits_for(settings: PipelineSettings) -> None:
     blocked = UnreachableError("the cluster is silent", "start it")
     with hold_lease(settings, "search") as held:
         assert read_problem(settings, "search") is None
-        held.note(blocked)
+        held.write_note(blocked)
         found = read_problem(settings, "search")
         assert (type(found), str(found)) == (UnreachableError, str(blocked))
-        held.note(None)
+        held.write_note(None)
         assert read_problem(settings, "search") is None
-        held.note(blocked)
+        held.write_note(blocked)
     # nobody waits any more
     assert read_problem(settings, "search") is None
 
 
 def test_a_lease_whose_file_is_another_is_lost(settings: PipelineSettings) -> None:
     with hold_lease(settings, "search") as held:
-        assert held.check() is None
+        assert held.describe_loss() is None
         held.lock.unlink()
-        assert "was removed" in str(held.check())
+        assert "was removed" in str(held.describe_loss())
         with hold_lease(settings, "search") as other:
-            assert other.check() is None
-            assert "the lease of follower search is lost" in str(held.check())
+            assert other.describe_loss() is None
+            assert "the lease of follower search is lost" in str(held.describe_loss())

@@ -17,10 +17,10 @@ def test_a_bar_never_goes_back_nor_beyond_its_end(base: int, counts: list[int], 
     steps: list[int] = []
     telling = _CountedBar(steps.append, rows, base)
     for count in counts:
-        telling.tell(count)
+        telling.update(count)
         assert all(step > 0 for step in steps)
         assert sum(steps) <= rows
-    telling.rest()
+    telling.finish()
     assert sum(steps) == rows
 
 
@@ -28,7 +28,7 @@ def test_what_was_there_before_is_not_counted() -> None:
     steps: list[int] = []
     telling = _CountedBar(steps.append, 10, 100)
     for count in (103, 0, 4):
-        telling.tell(count)
+        telling.update(count)
     assert steps == [3, 1]
 
 

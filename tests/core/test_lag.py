@@ -28,7 +28,7 @@ def ends(*counts: dict[str, int]) -> Ends:
 
 def lag(found: Ends, *, at: int, is_current: bool = True) -> Lag | None:
     position = Position(1, 2 * at + 1, Lsn(100 * (at + 1)), at)
-    return LagMeter([ORDERS], Lsn(900), NOW, found, is_current).lag(position)
+    return LagMeter([ORDERS], Lsn(900), NOW, found, is_current).measure(position)
 
 
 def test_who_lacks_only_heartbeats_is_caught_up() -> None:
@@ -48,8 +48,8 @@ def test_behind_a_log_that_stands_still_nobody_is_caught_up() -> None:
 
 
 def test_without_source_or_position_nothing_is_known() -> None:
-    assert LagMeter([ORDERS], None, NOW, ends(BEATS), is_log_current=True).lag(Position(1, 1, Lsn(1), 1)) is None
-    assert LagMeter([ORDERS], Lsn(1), NOW, ends(BEATS), is_log_current=True).lag(None) is None
+    assert LagMeter([ORDERS], None, NOW, ends(BEATS), is_log_current=True).measure(Position(1, 1, Lsn(1), 1)) is None
+    assert LagMeter([ORDERS], Lsn(1), NOW, ends(BEATS), is_log_current=True).measure(None) is None
 
 
 @pytest.mark.parametrize("found", [Lag(0, 0, 0.0, is_caught_up=True), Lag(1, 2, 0.12345, is_caught_up=False)])

@@ -20,8 +20,8 @@ from cdc.log.runs import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.transaction_reader import NewEnds
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
-from cdc.run.copy.resync import ResyncQueue
-from cdc.run.follow import lake_stream
+from cdc.run.copy.resync_queue import ResyncQueue
+from cdc.run.follow import lake_stream, table_joiner
 from cdc.run.follow.lake_stream import LakeStream, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.schema_changes import SchemaChanges
@@ -49,7 +49,7 @@ class NoChanges:
 
     table = "cdc.shapes"
 
-    def take_in(self, run: Ends, start: Offsets) -> None:
+    def apply_run(self, run: Ends, start: Offsets) -> None:
         raise AssertionError("no table was altered")
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
@@ -76,8 +76,9 @@ def between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlacedLake:
     monkeypatch.setattr(lake_stream, "Reader", nullcontext)
+    monkeypatch.setattr(table_joiner, "Reader", nullcontext)
     monkeypatch.setattr(lake_stream, "check_position", lambda *_: None)
-    monkeypatch.setattr(lake_stream, "ends_between", between)
+    monkeypatch.setattr(table_joiner, "ends_between", between)
     return in_folder(tmp_path)
 
 
@@ -126,7 +127,7 @@ class Stream(LakeStream):
     def follow(self, *transactions: int) -> None:
         """Apply these, a run each."""
         self._apply([ends(each) for each in transactions])
-        self._committed()
+        self._await_commit()
 
 
 def rows(lake: PlacedLake, of: Table) -> list[int]:
@@ -188,7 +189,7 @@ def test_several_catch_up_each_from_its_own_copy(lake: PlacedLake) -> None:
 
 def test_an_end_that_was_delivered_twice_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     again = to_columns([TransactionEnd(131, 130, Lsn(130), 0, {str(NEW.name): 1})])
-    monkeypatch.setattr(lake_stream, "ends_between", lambda *asked: concat_ends([between(*asked), again]))
+    monkeypatch.setattr(table_joiner, "ends_between", lambda *asked: concat_ends([between(*asked), again]))
     begun(lake)
     stream = Stream(lake)
     stream.follow(110, 120, 130)

@@ -23,24 +23,24 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 class Play:
     """A stream that meets these failures, one a try, and then ends as one does that is told to stop."""
 
-    def __init__(self, failures: Sequence[Exception], trouble: ProblemReporter | None = None) -> None:
+    def __init__(self, failures: Sequence[Exception], reporter: ProblemReporter | None = None) -> None:
         self._failures: Iterator[Exception] = iter(failures)
-        self._trouble = trouble
+        self._reporter = reporter
 
     def run(self, stopping: threading.Event) -> None:
         failure = next(self._failures, None)
         if failure is not None:
             raise failure
-        if self._trouble:
-            self._trouble.end()
+        if self._reporter:
+            self._reporter.clear()
 
 
 def played(*failures: Exception, waits: bool) -> tuple[CdcError | None, list[str], list[CdcError | None]]:
-    """How a runner ends, what it says, and what is told of its trouble."""
+    """How a runner ends, what it says, and what is told of its problem."""
     said, told = list[str](), list[CdcError | None]()
-    trouble = ProblemReporter(told.append) if waits else None
-    play = Play(failures, trouble)
-    ended = StreamRunner("search", lambda: play, threading.Event(), said.append, trouble).run()
+    reporter = ProblemReporter(told.append) if waits else None
+    play = Play(failures, reporter)
+    ended = StreamRunner("search", lambda: play, threading.Event(), said.append, reporter).run()
     return ended, said, told
 
 

@@ -42,7 +42,7 @@ def test_a_connector_that_gave_up_is_told_and_started_again(make_pipeline: MakeP
     with pytest.raises(PreconditionError, match=f"connector {settings.connect.connector} failed: .*`cdc bootstrap`"):
         caught_up(pipeline, spark)
     assert any(f"connector {settings.connect.connector} failed: " in problem for problem in problems(pipeline))
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
 

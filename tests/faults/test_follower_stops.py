@@ -14,7 +14,7 @@ from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import latest_topic
 from cdc.run.pipeline import fed_followers
-from cdc.run.status import StatusCollector
+from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from connect.source.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
@@ -97,7 +97,7 @@ def test_a_stop_outlasts_the_process_and_ends_by_leaving_out(make_pipeline: Make
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
     assert problems(pipeline) == []
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
 
 
 def test_what_no_index_can_hold_is_refused_before_anything_is_made(

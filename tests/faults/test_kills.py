@@ -63,4 +63,4 @@ def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline, 
     report = verified(pipeline, spark)
     assert report.equal, report
     _log.info("%s changes, %s times killed: %s", work.changes, KILLS, report.as_json())
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed

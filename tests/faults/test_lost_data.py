@@ -25,7 +25,7 @@ def test_what_was_lost_behind_the_lake_is_filled_again(make_pipeline: MakePipeli
     caught_up(pipeline, spark)
     delete_index(pipeline)
     assert list(booted(pipeline, spark).loaded) == ["search"]
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     delete_index(pipeline)
     pipeline.run("INSERT INTO things VALUES (3, 3.75)")
     caught_up(pipeline, spark)
@@ -47,7 +47,7 @@ def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
         with pytest.raises(Killed):
             booted(pipeline, spark)
     assert list(booted(pipeline, spark).loaded) == ["search", "latest"]
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     # the new lake begins before the position that the followers had at the old one
     pipeline.run("INSERT INTO things VALUES (1, 1), (10, 10)", "DELETE FROM things WHERE id = 6")
     caught_up(pipeline, spark)

@@ -165,7 +165,7 @@ def test_a_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) 
         pipeline.run("""UPDATE "Été" SET "où" = 'à' WHERE id = 1""", 'ALTER TABLE "Été" ADD "çà" text')
         pipeline.run("""INSERT INTO "Été" VALUES (3, 'þ', 'ð', '"÷"', '{}', 'Ý')""")
         assert verified(pipeline, spark).equal
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     pipeline.configure("public.Été", "public.表")
     assert refused(pipeline).endswith(
         ' has no equivalent in encoding "LATIN1" → correct the name in source.tables or source.keys'

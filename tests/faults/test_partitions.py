@@ -106,7 +106,7 @@ def test_whatever_happens_to_the_parts(make_pipeline: MakePipeline, spark: Spark
     pipeline.run(*(f"UPDATE {name} SET note = 'again' WHERE id % 3 = 0" for name in CASES))
     caught_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
 
 
 def test_a_part_that_is_emptied_beside_a_running_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:

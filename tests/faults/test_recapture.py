@@ -172,7 +172,7 @@ def test_lost_history_is_told_and_recaptured(pipeline: Pipeline, spark: SparkSes
     pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).equal
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     assert not problems(pipeline)
 
 
@@ -204,7 +204,7 @@ def test_wanted_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSes
             restart(pipeline, client)
     pipeline.run("DELETE FROM things WHERE id = 9")
     caught_up(pipeline, spark)
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     assert verified(pipeline, spark).equal
     assert not problems(pipeline)
 

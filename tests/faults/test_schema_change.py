@@ -78,7 +78,7 @@ def test_each_table_stops_alone_and_goes_on_as_it_is(make_pipeline: MakePipeline
     assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
     assert sum("is followed no further" in problem for problem in problems(pipeline)) == len(CHANGES)
     # nothing is done about it by itself
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     assert set(map(str, booted(pipeline, spark, *names).copied)) == set(names)
     pipeline.run(
         "INSERT INTO others VALUES (7)", *(f"UPDATE {name} SET id = id + 1000 WHERE id = 1" for name in CHANGES)

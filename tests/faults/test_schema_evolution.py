@@ -187,7 +187,7 @@ def test_whatever_changes_is_gone_along_with(make_pipeline: MakePipeline, spark:
     pipeline.run(*(f"UPDATE {name} SET id = id + 100 WHERE id = (SELECT max(id) FROM {name})" for name in CHANGES))
     caught_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
 
 
 def test_a_change_beside_a_running_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:

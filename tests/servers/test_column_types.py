@@ -95,7 +95,7 @@ def test_every_value_by_the_copy_and_by_the_log(make_pipeline: MakePipeline, spa
         pipeline.run("UPDATE times SET day = '-infinity', at = NULL WHERE day = '2024-02-29'")
         assert verified(pipeline, spark).equal
     is_as_written(pipeline, spark)
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
 
 
 def test_another_choice_has_the_table_copied_again(

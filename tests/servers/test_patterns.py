@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import IncompleteError
 from cdc.run.pipeline import delta_follower, fed_followers
-from cdc.run.status import StatusCollector
+from cdc.run.status.collector import StatusCollector
 from connect.source.catalog import TablesRefusedError
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, following, problems, verified
@@ -77,7 +77,7 @@ def test_what_cannot_be_followed_is_passed_over_at_first(
         running.wait_for("sales.documents is copied again")
         assert verified(pipeline, spark).equal
     assert followed(pipeline)["search"] == {"sales.documents", "sales.orders"}
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
     assert report.equal
@@ -130,7 +130,7 @@ def test_what_is_made_later_joins(make_pipeline: MakePipeline, spark: SparkSessi
         running.wait_for("sales.unfit joins: 1 row copied")
         pipeline.run("UPDATE sales.orders SET n = 2", "INSERT INTO sales.empty VALUES (7)", "DELETE FROM sales.unfit")
         assert verified(pipeline, spark).equal
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     assert "sales.part_1" not in names(pipeline)
 
 

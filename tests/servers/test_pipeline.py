@@ -16,7 +16,7 @@ from cdc.core.errors import PreconditionError, RefusedError
 from cdc.run.follow.follow import follow
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import fed_followers
-from cdc.run.status import StatusCollector
+from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.verify import verify
 from sinks.lake.delta.other_writers import ENGINE
 from tests.pipelines import MakePipeline, Pipeline
@@ -37,7 +37,7 @@ def test_every_kind_of_change_reaches_every_follower(
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     pipeline.configure("    path: lake\n", f"    path: lake\n    small_run_changes: {by_the_driver}\n")
     assert set(booted(pipeline, spark).copied.values()) == {2000, 1000}
-    assert not booted(pipeline, spark).changed
+    assert not booted(pipeline, spark).has_changed
     work = Workload(pipeline.connection, random.Random(7))
     with following(pipeline, spark):
         work.write(300)

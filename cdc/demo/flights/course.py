@@ -96,7 +96,7 @@ def _bootstrap(on: Stage, spark: SparkSession) -> dict[str, int]:
         outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, bars)
     for name, rows in outcome.copied.items():
         note(f"{name!s:<16} {rows:>9,} rows copied into the lake")
-    if not outcome.changed:
+    if not outcome.has_changed:
         note("every table has its copy already")
     return {str(name): rows for name, rows in outcome.copied.items()}
 

@@ -1,6 +1,6 @@
-"""Can the capture go on from what the lake has? What was lost between source and log is told before it is built upon.
+"""Checks that source and log still lead on from the lake's position, before anything is built upon it.
 
-The stream finds gaps by itself, in the log's own order (`heartbeat_chain.py`); here the parts are asked how they stand.
+The stream finds gaps by itself, in the log's order (`heartbeat_chain.py`). Here slot, publication and log are asked.
 """
 
 import time
@@ -21,13 +21,13 @@ from connect.capture.connector import sends_messages
 from connect.source import publication, registration, slot
 
 VISIBLE_SECONDS: Final = 10.0
-"""How long a commit in the log may take to be seen: its markers reach the partitions one by one (KIP-98)."""
+"""How long a commit in the log may take to become visible: its markers reach the partitions one by one (KIP-98)."""
 
 
 def check_continuity(settings: PipelineSettings, connection: Connection, position: Position) -> None:
-    """Raise HistoryLostError when source or log lack what leads on from the lake's position.
+    """Raise HistoryLostError when source or log lack changes behind the lake's position.
 
-    `connection` is one to the source. A log that does not answer is waited for later.
+    `connection` is to the source. A log that does not answer is no error here: the streams wait for it.
     """
     check_source(settings, connection)
     found = slot.state(connection, settings.source.slot)
@@ -39,7 +39,7 @@ def check_continuity(settings: PipelineSettings, connection: Connection, positio
 
 
 def check_source(settings: PipelineSettings, connection: Connection) -> None:
-    """Raise HistoryLostError when the source has lost what the capture goes on from: record, slot or publication."""
+    """Raise HistoryLostError when the source has lost the registration, the slot or the publication of the pipeline."""
     src, name = settings.source, settings.pipeline.name
     if registration.registered(connection, src, name) is None:
         raise HistoryLostError(
@@ -54,7 +54,7 @@ def check_source(settings: PipelineSettings, connection: Connection) -> None:
 
 
 def _check_confirmed(settings: PipelineSettings, confirmed: Lsn, position: Position) -> None:
-    """The slot keeps nothing below what was confirmed: the log has to have it."""
+    """Raise HistoryLostError when no commit in the log is at the slot's confirmed LSN: the slot keeps none below."""
     deadline, known = time.monotonic() + VISIBLE_SECONDS, ConfirmedLsns(settings.log, position.log_start)
     while not known.include(confirmed):
         if time.monotonic() > deadline:

@@ -1,7 +1,8 @@
-"""Is a commit missing between the source and the log? The chain of heartbeats says so, in the log's own order.
+"""Finds commits that are missing in the log, by the chain of heartbeats in the log's own order.
 
-A beat names the beat before it, and where the slot stood (`connect/source/heartbeat.py`). The log is whole up to a beat
-when the beat before it in the log is the one that it names, and when the slot stood where Debezium had confirmed it.
+A heartbeat names the one before it, and the slot's confirmed LSN (`connect/source/heartbeat.py`). The log is whole up
+to a heartbeat when two things hold: the one before it in the log is the one that it names, and the slot stood at an LSN
+that Debezium had confirmed, so at a commit in the log.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,21 +30,21 @@ NEVER: Final = Lsn(2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class CapturedBeat:
-    """A beat as the log has it: its text, and its commit."""
+    """A heartbeat in the log: its text, and the LSN of its commit."""
 
     text: str
     commit: Lsn
 
 
 IsConfirmed = Callable[[Lsn], bool]
-"""Can Debezium have confirmed this LSN, by what the log has?"""
+"""Is this the LSN of a commit in the log, which Debezium may therefore have confirmed?"""
 
 
 class HeartbeatChain:
     """Follows the heartbeats of one pipeline through the runs of one stream.
 
-    `verifiable_from`: beats that committed before this LSN are in the log no more, and are not asked for.
-    `is_confirmed` looks into the log for what this stream has not seen itself.
+    `verifiable_from`: heartbeats committed before this LSN have left the log, and are not checked. `is_confirmed` looks
+    into the log for commits that this stream has not seen itself.
     """
 
     def __init__(
@@ -59,28 +60,28 @@ class HeartbeatChain:
         self._pipeline = pipeline
         self._verifiable_from = verifiable_from
         self._is_confirmed = is_confirmed
-        # behind a stretch that the log has no more, the first beat is taken as it comes
-        self._is_taken_up = verifiable_from == 0
+        # the log may have lost older heartbeats: then the first one is accepted without a check
+        self._is_linked = verifiable_from == 0
         self._commits = np.empty(0, np.int64)
 
     def check(self, run: Ends, before: Position, start: Offsets) -> tuple[str | None, Offsets]:
-        """Check the beats of a run that follows on `before`.
+        """Check the heartbeats of a run that follows on `before`.
 
-        Gives the digest of the last beat, and the offsets where reading goes on.
-        Raises HistoryLostError when the log lacks commits.
+        Returns the digest of the last one, and the offsets where reading goes on. Raises HistoryLostError when the log
+        lacks commits.
         """
         self._commits = np.concatenate([self._commits, run.lsn])
         beating = run.touching(str(self._table.name))
         beating = beating[run.lsn[beating] >= self._verifiable_from]
         if not len(beating):
             return before.beat, start
-        chosen = np.zeros(len(run), np.bool_)
-        chosen[beating] = True
-        read = self._reader.read(run.where(chosen), [self._table], start)
-        found = read.batch.changes[self._table.name]
-        beats = _to_beats(found.changes, found.ranks, self._pipeline, run)
-        last = before.beat if self._is_taken_up else None
-        self._is_taken_up = True
+        has_beat = np.zeros(len(run), np.bool_)
+        has_beat[beating] = True
+        read = self._reader.read(run.where(has_beat), [self._table], start)
+        ranked = read.batch.changes[self._table.name]
+        beats = _to_beats(ranked.changes, ranked.ranks, self._pipeline, run)
+        last = before.beat if self._is_linked else None
+        self._is_linked = True
         digest = check_beats(beats, last, self._is_captured)
         self._forget_confirmed(beats)
         return digest, read.next_offsets
@@ -90,26 +91,26 @@ class HeartbeatChain:
         return (at < len(self._commits) and bool(self._commits[at] == lsn)) or self._is_confirmed(lsn)
 
     def _forget_confirmed(self, beats: Sequence[CapturedBeat]) -> None:
-        """Slots only move on: what lies before the last one's place is not asked for again."""
-        slots = [beat.slot_lsn or 0 for each in beats if (beat := read_beat(each.text))]
+        """Forget commits below the last slot LSN: a slot only moves forwards."""
+        slots = [beat.slot_lsn or 0 for captured in beats if (beat := read_beat(captured.text))]
         if slots:
             self._commits = self._commits[np.searchsorted(self._commits, max(slots)) :]
 
 
 def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_confirmed: IsConfirmed) -> str | None:
-    """The digest of the last of these beats; `last` is that of the beat before them, None where it is not known.
+    """Check heartbeats; returns the digest of the last one. `last`: the digest before them, None if unknown.
 
-    A slot that stood where Debezium has confirmed nothing was moved, or the log lost what it had. Raises
-    HistoryLostError where that was so, and where a beat is missing.
+    Raises HistoryLostError when a heartbeat is missing, or the slot stood at an LSN that is not confirmed: somebody
+    moved the slot, or the log lost its end.
     """
-    for each in beats:
-        if digest_of(each.text) == last:
+    for captured in beats:
+        if digest_of(captured.text) == last:
             # delivered twice
             continue
-        if beat := read_beat(each.text):
+        if beat := read_beat(captured.text):
             _check_slot(beat, is_confirmed)
-            _check_previous(beat, each.commit, last)
-        last = digest_of(each.text)
+            _check_previous(beat, captured.commit, last)
+        last = digest_of(captured.text)
     return last
 
 
@@ -137,21 +138,21 @@ def _check_previous(beat: Beat, commit: Lsn, last: str | None) -> None:
 
 
 def find_verifiable_lsn(reader: Reader, prefix: str, source: SourceSettings, position: Position) -> Lsn:
-    """From which commit on the log has every heartbeat behind this position; 0 where it has all of them."""
+    """The LSN from which on the log has every heartbeat; 0 when it has all of them behind `position`."""
     topic = change_topic(prefix, heartbeat_table(source).name)
     first = reader.beginning([topic])[topic].get(0, 0)
     if first <= position.next_offsets.get(topic, {}).get(0, 0):
         return Lsn(0)
     end = reader.end([topic])[topic].get(0, 0)
-    # retention has passed this position: the oldest beat that is left is where the chain can be taken up again
-    left = (record.value for record in reader.read(topic, 0, first, end) if record.value)
-    return next((Lsn(_decode_envelope(each).source.lsn) for each in left), NEVER)
+    # retention has deleted heartbeats behind this position: the chain starts again at the oldest remaining one
+    remaining = (record.value for record in reader.read(topic, 0, first, end) if record.value)
+    return next((Lsn(_decode_envelope(message).source.lsn) for message in remaining), NEVER)
 
 
 def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, position: Position) -> None:
-    """Follow the heartbeats that the log has behind a position, without what lies between them.
+    """Check the heartbeats that the log has behind a position, without reading the changes between them.
 
-    Raises HistoryLostError as `check_beats` does; of slots, only those are asked for with which a capture began.
+    Raises HistoryLostError as `check_beats` does. Slot LSNs are only checked for heartbeats that began a capture.
     """
     topic = change_topic(log.prefix, heartbeat_table(source).name)
     with Reader(log) as reader:
@@ -160,7 +161,8 @@ def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, positio
         records = [record.value for record in reader.read(topic, 0, max(first, known), end) if record.value]
     beats = [*_read_own_beats(records, pipeline, position.lsn)]
     check_beats(beats, position.beat if first <= known else None, lambda lsn: True)
-    starts = {beat.slot_lsn or 0 for each in beats if (beat := read_beat(each.text)) and beat.mark == START}
+    read = [beat for captured in beats if (beat := read_beat(captured.text))]
+    starts = {beat.slot_lsn or 0 for beat in read if beat.mark == START}
     confirmed = ConfirmedLsns(log, position.log_start)
     for lsn in sorted(starts):
         if not confirmed.include(Lsn(lsn)):
@@ -168,7 +170,7 @@ def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, positio
 
 
 class _Source(msgspec.Struct):
-    """Where a change lies: above all commits before it, below its own."""
+    """The LSN of a change: above all commits before it, below its own."""
 
     lsn: int
 
@@ -187,19 +189,21 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def _read_own_beats(messages: Iterable[bytes], pipeline: str, applied: Lsn) -> Iterator[CapturedBeat]:
-    """The beats of a pipeline among messages, without those that were delivered before."""
-    for each in map(_decode_envelope, messages):
-        if each.after is not None and each.after.pipeline == pipeline and each.source.lsn > applied:
-            applied = Lsn(each.source.lsn)
-            yield CapturedBeat(each.after.beat, applied)
+    """The heartbeats of a pipeline in these messages, without duplicates and those at or below `applied`."""
+    for message in map(_decode_envelope, messages):
+        if message.after is not None and message.after.pipeline == pipeline and message.source.lsn > applied:
+            applied = Lsn(message.source.lsn)
+            yield CapturedBeat(message.after.beat, applied)
 
 
 def _to_beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:
-    """The versions of the pipeline's row, in the order of their commits; `ends`: the END's offset of each change."""
+    """The versions of the pipeline's row, in commit order. `ends`: per change, the offset of its END."""
     order = np.lexsort((changes.total_order, ends))
     rows = changes.rows.take(order.tolist()).to_pylist()
     commits = run.lsn[np.searchsorted(run.offset, ends[order])].tolist()
-    told = zip(rows, changes.op[order].tolist(), commits, strict=True)
+    versions = zip(rows, changes.op[order].tolist(), commits, strict=True)
     return [
-        CapturedBeat(row["beat"], Lsn(lsn)) for row, op, lsn in told if op != Op.DELETE and row["pipeline"] == pipeline
+        CapturedBeat(row["beat"], Lsn(lsn))
+        for row, op, lsn in versions
+        if op != Op.DELETE and row["pipeline"] == pipeline
     ]

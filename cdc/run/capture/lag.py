@@ -1,4 +1,4 @@
-"""How far a follower is behind its source: counted by what it follows, not by heartbeats and other tables' changes."""
+"""Measures how far a follower is behind its source, by the tables that it follows: heartbeats do not count."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from cdc.core.table import TableName
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a follower is behind: changes in the log that it lacks, bytes of WAL, seconds since the oldest of these
-    changes was committed.
+    """How far a follower is behind its source.
 
-    Where it lacks none and the log is up to date, it is caught up, and all three are 0. Where the log is not, bytes and
-    seconds are those from its newest commit on: nobody knows what lies behind that.
+    `changes`: changes in the log that it lacks. `bytes`: of WAL between its position and the source's end. `seconds`:
+    since the oldest lacking change was committed. All are 0 when it is caught up: it lacks no change, and the log is up
+    to date. When the log is not, `bytes` and `seconds` count from the log's newest commit.
     """
 
     changes: int
@@ -34,8 +34,10 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class LagMeter:
-    """What a position is measured by: the tables that are followed, where the source stands, and when, by its own clock
-    (seconds since 1970); the log's ENDs from some position on; whether the log is up to date."""
+    """Measures positions against one look at source and log.
+
+    `lsn` and `now`: the source's end and clock (seconds since 1970). `ends`: the log's ENDs behind some position.
+    """
 
     tables: Sequence[TableName]
     lsn: Lsn | None
@@ -43,8 +45,8 @@ class LagMeter:
     ends: Ends
     is_log_current: bool
 
-    def lag(self, position: Position | None) -> Lag | None:
-        """How far this position is behind; None where position or source are not known."""
+    def measure(self, position: Position | None) -> Lag | None:
+        """The lag of this position; None when position or source are not known."""
         if self.lsn is None or position is None:
             return None
         tables = set(map(str, self.tables))
@@ -52,11 +54,11 @@ class LagMeter:
         changes = sum(unapplied.counts(tables).values())
         if not changes and self.is_log_current:
             return Lag(0, 0, 0.0, True)
-        # a position may be younger than the source's end was: no lag is below 0
+        # the follower may have passed the source's end since that was read: no lag is below 0
         return Lag(changes, max(self.lsn - position.lsn, 0), max(self._age(unapplied, tables), 0.0), False)
 
     def _age(self, unapplied: Ends, tables: set[str]) -> float:
-        """Seconds since the first commit that is lacking; since the newest in the log, where none is."""
-        lacking = next((end for end in unapplied.values() if tables & end.counts.keys()), None)
-        newest = lacking or (self.ends.last if len(self.ends) else None)
-        return self.now - newest.committed_ms / 1000 if newest else 0.0
+        """Seconds since the first lacking commit, or since the newest one in the log."""
+        first = next((end for end in unapplied.values() if tables & end.counts.keys()), None)
+        end = first or (self.ends.last if len(self.ends) else None)
+        return self.now - end.committed_ms / 1000 if end else 0.0

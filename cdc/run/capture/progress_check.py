@@ -1,4 +1,4 @@
-"""Does the capture run, for somebody who waits for what it brings? Asked now and then while that is waited for."""
+"""Checks that the capture runs, for a caller that waits for data: called now and then during the wait."""
 
 import time
 from contextlib import suppress
@@ -13,11 +13,11 @@ from connect.capture.connector_state import ConnectorState, look_up, trouble
 from connect.capture.observation import CaptureLook
 
 LOOK_SECONDS: Final = 3.0
-"""Between two looks: most waits are over before the first."""
+"""Pause between two checks; most waits end before the first one."""
 
 
 class CaptureCheck:
-    """Raises CaptureTrouble as soon as what is waited for will not come by itself; `connection` is to the source."""
+    """Raises CaptureTrouble as soon as the capture will not bring data by itself. `connection` is to the source."""
 
     def __init__(self, settings: PipelineSettings, connection: Connection) -> None:
         self._settings = settings
@@ -26,27 +26,27 @@ class CaptureCheck:
         self._next_look = time.monotonic() + LOOK_SECONDS
 
     def check_connector(self) -> None:
-        """Raise for a connector that failed, or that somebody paused, stopped or deleted.
+        """Raise CaptureTrouble for a connector that failed, or that somebody paused, stopped or deleted.
 
-        A Kafka Connect that does not answer may run it all the same.
+        Not for a Kafka Connect that does not answer: the connector may run all the same.
         """
-        found, _ = self._state()
-        if found and (failed := trouble(found)):
+        state, _ = self._read_connector()
+        if state and (failed := trouble(state)):
             raise self._look.since(self._connection, failed)
 
     def __call__(self) -> None:
-        """Look, if it is time to: at the connector, and at whether the capture moves."""
+        """Check the connector, and that data moves, if the last check is LOOK_SECONDS ago."""
         if time.monotonic() < self._next_look:
             return
         self.check_connector()
-        # a log that does not answer is told by who reads it
+        # the reader of the log reports one that does not answer
         with suppress(UnreachableError):
             if still := self._look.look(self._connection):
-                raise still.error(*self._state())
+                raise still.error(*self._read_connector())
         self._next_look = time.monotonic() + LOOK_SECONDS
 
-    def _state(self) -> tuple[ConnectorState | None, CdcError | None]:
-        """How the connector stands, or why that could not be asked."""
+    def _read_connector(self) -> tuple[ConnectorState | None, CdcError | None]:
+        """The connector's state, or why Kafka Connect did not tell it."""
         capture = self._settings.connect
         try:
             with ConnectClient(capture.url) as client:

@@ -1,4 +1,4 @@
-"""Fills followers behind the lake: all tables at first, later what they lack, and again what was stopped."""
+"""Copies tables from the lake into the followers behind it: all at first, later the missing and the stopped ones."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -12,12 +12,13 @@ from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.metadata.cuts import Cut
 
 RETRY_SECONDS = 30.0
-"""Until a table that a follower cannot hold is copied again: somebody may have mended the cause."""
-REST = 10
-"""So many times as long as a try took, if that is longer, is waited for the next: it may have filled a large index."""
+"""Least pause before a stopped table is copied again: somebody may have repaired the cause."""
+BACKOFF_FACTOR = 10
+"""The pause is this many times the duration of the last copy, which may have filled a large index."""
 LOOK_SECONDS = 30.0
-"""Between two looks at whether a follower still has all of its tables."""
-Watch = Callable[[TableName, int], AbstractContextManager[None]]
+"""Pause between two looks at whether a follower still has all of its tables."""
+OpenBar = Callable[[TableName, int], AbstractContextManager[None]]
+"""Opens a progress bar for a table of so many rows."""
 
 
 def _without_bar(name: TableName, rows: int) -> AbstractContextManager[None]:
@@ -25,10 +26,7 @@ def _without_bar(name: TableName, rows: int) -> AbstractContextManager[None]:
 
 
 class TableFiller:
-    """Copies tables from the lake into one follower, and says which are stopped in it, each once a reason.
-
-    `watch` is given every table with its rows, for as long as its copy takes.
-    """
+    """Copies tables from the lake into one follower, and says which are stopped in it: once per table and reason."""
 
     def __init__(
         self,
@@ -36,78 +34,77 @@ class TableFiller:
         follower: FedFollower,
         feed: LakeFeed,
         say: Callable[[str], None],
-        watch: Watch = _without_bar,
+        open_bar: OpenBar = _without_bar,
     ) -> None:
         self._name = name
         self._follower = follower
         self._feed = feed
         self._say = say
-        self._watch = watch
-        self._said: dict[TableName, TableStoppedError] = {}
-        self._rest_until: dict[TableName, float] = {}
+        self._open_bar = open_bar
+        self._reported: dict[TableName, TableStoppedError] = {}
+        self._paused_until: dict[TableName, float] = {}
         self._next_look = 0.0
 
     def resume(self) -> Cut:
-        """The cut that the follower stands at; what it lacks of that, it is given first: all, or later what was lost.
-        Tables that the lake has lost are not in the cut that this gives: a later one has them again.
+        """Copy the tables that the follower lacks at its position; returns the cut there.
 
-        Raises HistoryLostError where the lake has no such cut.
+        A new follower gets all tables of the newest cut. Tables that the lake has lost are left out of the returned
+        cut; a later one has them again. Raises HistoryLostError when the lake has no cut at the position.
         """
         position = self._follower.position()
         if position is None:
-            return self._first_load()
+            return self._load_all()
         cut = self._feed.require_cut(position)
         self._feed.admit([*self._follower.bookmarks(), *self._follower.stops()])
         tables, unread = self._feed.split_readable(cut, but=self._follower.bookmarks())
-        due = self._due([table.name for table, _ in tables])
-        self._load(cut, [each for each in tables if each[0].name in due])
+        due = self._select_due([table.name for table, _ in tables])
+        self._load(cut, [(table, bookmark) for table, bookmark in tables if table.name in due])
         return cut.without(unread)
 
-    def keep_whole(self, cut: Cut) -> None:
-        """Copy again, as at the cut where the follower stands, what it has lost, and what was stopped for a while."""
-        names = self._due(self._said)
+    def refill(self, cut: Cut) -> None:
+        """Copy lost tables again, and stopped ones whose pause is over, as of the follower's cut."""
+        names = self._select_due(self._reported)
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + LOOK_SECONDS
-            names |= self._due(find_missing_at(self._follower, self._feed, cut))
-        for name in names - self._said.keys():
+            names |= self._select_due(find_missing_at(self._follower, self._feed, cut))
+        for name in names - self._reported.keys():
             self._say(f"{self._name}: {name} is gone, and copied again from the lake")
         if names:
-            # also those that the cut has no more
-            self._rest_until |= dict.fromkeys(names, time.monotonic() + RETRY_SECONDS)
+            # also names that are no longer in the cut
+            self._paused_until |= dict.fromkeys(names, time.monotonic() + RETRY_SECONDS)
             self._load(cut, select_readable(self._feed, cut, names))
 
-    def tell(self, cut: Cut) -> None:
-        """Say which of a cut's tables were stopped since the last call, and which go on: after a batch, or a copy."""
+    def report_stops(self, cut: Cut) -> None:
+        """Say which tables of a cut were stopped since the last call, and which go on. Called after a batch or copy."""
         stopped = self._follower.stops()
         for name, stop in stopped.items():
-            # one that the lake has not now, or that is left out here, is nobody's matter
+            # not of tables that the lake does not have now, or that this follower leaves out
             if str(name) not in cut.versions or not self._feed.has_table(name):
                 continue
-            if name not in self._said or self._said[name].what != stop.what:
+            if name not in self._reported or self._reported[name].what != stop.what:
                 self._say(f"{self._name}: {stop.what}; its other tables go on → {stop.remedy}")
-                # what is lost is copied at once; what was tried a moment ago rests already
-                rested = max(time.monotonic() + RETRY_SECONDS, self._rest_until.get(name, 0.0))
-                self._rest_until[name] = 0.0 if stop.is_lost else rested
-                self._said[name] = stop
-        for name in self._said.keys() - stopped.keys():
+                # a lost table is copied at once; one that was just tried has its pause already
+                until = max(time.monotonic() + RETRY_SECONDS, self._paused_until.get(name, 0.0))
+                self._paused_until[name] = 0.0 if stop.is_lost else until
+                self._reported[name] = stop
+        for name in self._reported.keys() - stopped.keys():
             self._say(f"{self._name}: {name} goes on, copied again from the lake")
-            del self._said[name]
-            self._rest_until.pop(name, None)
+            del self._reported[name]
+            self._paused_until.pop(name, None)
 
-    def _due(self, names: Collection[TableName]) -> set[TableName]:
+    def _select_due(self, names: Collection[TableName]) -> set[TableName]:
         now = time.monotonic()
-        return {name for name in names if self._rest_until.get(name, 0.0) <= now}
+        return {name for name in names if self._paused_until.get(name, 0.0) <= now}
 
-    def _first_load(self) -> Cut:
-        """Fill the follower from the lake as it stands at its newest cut, and put it there.
+    def _load_all(self) -> Cut:
+        """Copy all tables of the newest cut, and set the follower's position to it.
 
-        Without a position every table is copied, also one that has been: it may have been at an older cut, before a
-        crash.
+        Also tables that it already has: a crash may have left those of an older cut.
         """
         cut = self._feed.last_cut()
         tables, unread = self._feed.split_readable(cut)
         self._load(cut, tables)
-        # a batch of nothing, for its position: without one, the next start fills everything again
+        # an empty batch sets the position; without one, the next start copies everything again
         self._follower.apply(FeedBatch({}), cut.position)
         return cut.without(unread)
 
@@ -115,15 +112,17 @@ class TableFiller:
         self._follower.prepare([table for table, _ in tables])
         for table, bookmark in tables:
             copy, began = self._feed.copy(table, cut), time.monotonic()
-            with self._watch(table.name, copy.row_count):
+            with self._open_bar(table.name, copy.row_count):
                 self._follower.load(table, copy, bookmark)
-            self._rest_until[table.name] = time.monotonic() + max(RETRY_SECONDS, REST * (time.monotonic() - began))
+            self._paused_until[table.name] = time.monotonic() + max(
+                RETRY_SECONDS, BACKOFF_FACTOR * (time.monotonic() - began)
+            )
         if tables:
-            self.tell(cut)
+            self.report_stops(cut)
 
 
 def find_missing_tables(follower: FedFollower, feed: LakeFeed) -> list[TableName]:
-    """The tables that a follower should have where it stands, or at first, and has not."""
+    """The tables that a follower should have at its position (a new one: at the newest cut), and lacks."""
     position = follower.position()
     cut = feed.find_cut(position) if position else None
     return (
@@ -134,19 +133,19 @@ def find_missing_tables(follower: FedFollower, feed: LakeFeed) -> list[TableName
 
 
 def find_missing_at(follower: FedFollower, feed: LakeFeed, cut: Cut) -> list[TableName]:
-    """The tables of a cut that a follower should have, and has not."""
+    """The tables of a cut that a follower should have, and lacks."""
     has = follower.bookmarks()
-    # by their names first: the lake is asked only where there is something to ask
+    # by name first: reading the lake is only worth it when something is missing
     names = {name for name in map(TableName.parse, cut.versions) if feed.has_table(name)} - has.keys()
     return [table.name for table, _ in select_readable(feed, cut, names)] if names else []
 
 
 def select_readable(feed: LakeFeed, cut: Cut, names: Collection[TableName]) -> list[tuple[Table, Bookmark]]:
-    """Those of a cut's tables that have these names, and can be read."""
+    """The tables of a cut with these names, without those that cannot be read; each with its bookmark."""
     return feed.split_readable(cut, but={*map(TableName.parse, cut.versions)} - set(names))[0]
 
 
 def has_followed_another_lake(follower: FedFollower, feed: LakeFeed) -> bool:
-    """Does it stand where this lake has no cut? Nothing says then what changed since."""
+    """Does this lake have no cut at the follower's position? Then no changes lead on from there."""
     position = follower.position()
     return position is not None and feed.find_cut(position) is None

@@ -1,10 +1,10 @@
-"""`cdc recapture`: the capture starts anew, under the same name, whatever was lost between the source and the log.
+"""`cdc recapture`: starts the capture anew, under the same name, after changes were lost between source and log.
 
-A new slot gives a new snapshot and a new place in the log. All tables are copied on that snapshot beside the old ones,
-and take their places when every copy is there: until then readers of the lake, and the followers behind it, have what
-they had. Positions go on counting (`cdc.core.position.LogStart`), also in topics that were made anew.
+A new slot gives a new snapshot and a new start in the log. All tables are copied on that snapshot, beside the old ones,
+and replace them once every copy is there. Until then readers of the lake, and the followers behind it, keep the old
+rows. Positions count on (`cdc.core.position.LogStart`), even in topics that were made anew.
 
-Killed at any moment, it is run again: from its first step on, the lake says that it was begun, and nobody follows it.
+After a kill at any moment, run it again. From its first step on, the lake is marked, and no `cdc follow` goes on.
 """
 
 import time
@@ -45,10 +45,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RecapturePlan:
-    """What a recapture will do: the tables that it copies, with their estimated rows, and what it makes anew."""
+    """The plan of a recapture: estimated rows by table to copy, tables that cannot be, and the parts to make anew."""
 
     tables: Mapping[TableName, int]
-    passed_over: Sequence[PreconditionError]
+    refused: Sequence[PreconditionError]
     slot: str
     connector: str
     topics: str
@@ -60,27 +60,25 @@ class RecapturePlan:
             f"slot {self.slot} is dropped and made anew; connector {self.connector} forgets how far it was",
             f"the topics {self.topics} go on, and are made where they are gone",
             f"copied again: {', '.join(map(str, self.tables))} (about {rows:,} rows)",
-            *(f"left as it is, and followed no more: {refusal}" for refusal in self.passed_over),
+            *(f"left as it is, and followed no more: {refusal}" for refusal in self.refused),
             "the lake, the indexes and the latest topics stay as they are until all copies are there",
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class RecaptureResult:
-    """The tables that were copied, with their rows, and the LSN at which the new capture begins."""
+    """Rows by copied table, and the LSN at which the new capture begins."""
 
     copied: Mapping[TableName, int]
     lsn: Lsn
 
 
 def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
-    """What `recapture` would do now. Raises CdcError with whatever keeps it from that; changes nothing."""
+    """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
     with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
-        tables, passed_over = _accept_tables(settings, connection, client)
+        tables, refused = _accept_tables(settings, connection, client)
         rows = {table.name: count for table, count in _estimate_rows(connection, tables)}
-    return RecapturePlan(
-        rows, passed_over, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*"
-    )
+    return RecapturePlan(rows, refused, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
 
 
 def recapture(
@@ -88,8 +86,8 @@ def recapture(
 ) -> RecaptureResult:
     """Start the capture anew, and copy all tables again.
 
-    Raises CdcError with whatever keeps it from that, before anything is given up where that can be known, and
-    RefusedError while somebody follows the lake on this machine.
+    Raises CdcError when it is not possible, as far as can be known before anything is dropped. Raises RefusedError
+    while somebody follows the lake on this machine.
     """
     with (
         hold_lease(settings, settings.delta[0]),
@@ -102,24 +100,26 @@ def recapture(
             raise HistoryLostError("the lake has no copy yet", "run `cdc bootstrap`")
         tables, _ = _accept_tables(settings, connection, client)
         spark = start_spark()
-        # from here on nobody goes on from the old position, whatever happens to this process
+        # from here on nobody follows on from the old position, even if this process is killed
         number = follower.begin_capture()
         _drop_old_capture(settings, connection, client, say)
         _remake_ordering_topics(settings, say)
-        stands = prepare_capture(settings, connection, tables, say, is_ours=True)
+        registered = prepare_capture(settings, connection, tables, say, is_ours=True)
         start = _read_log_ends(settings, tables)
-        work = CopyContext(settings, connection, client, spark, [table.name for table in tables], stands, say, bars)
-        held = _PendingCopies()
-        copied = copies.copy_with_restarts(work, copies.copy_on_pipeline_slot, held, work.captured)
-        return _swap_copies(follower, held, copied, start, number)
+        context = CopyContext(
+            settings, connection, client, spark, [table.name for table in tables], registered, say, bars
+        )
+        pending = _PendingCopies()
+        copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)
+        return _swap_copies(follower, pending, copied, start, number)
 
 
 def _accept_tables(
     settings: PipelineSettings, connection: Connection, client: ConnectClient
 ) -> tuple[list[Table], Sequence[PreconditionError]]:
-    """The tables that can be captured, and why others cannot; raises TablesRefusedError when none can."""
+    """The tables that can be captured, and the reasons against others. Raises TablesRefusedError when none can."""
     names = find_selected(connection, settings)
-    tables, refused = run_preflight(settings, connection, client, names, needless=set(names))
+    tables, refused = run_preflight(settings, connection, client, names, optional=set(names))
     refusals = [merge_refusals(found) for found in refused.values()]
     if not tables:
         raise TablesRefusedError(refusals)
@@ -127,22 +127,22 @@ def _accept_tables(
 
 
 def _estimate_rows(connection: Connection, tables: Sequence[Table]) -> Sequence[tuple[Table, int]]:
-    """Tables with their rows, as the planner estimates them."""
+    """Tables, each with the planner's estimate of its rows."""
     query = (
         "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s OR c.oid IN (SELECT relid FROM"
         " pg_partition_tree(to_regclass(format('%%I.%%I', %s::text, %s::text))) WHERE isleaf)"
     )
-    found = []
+    estimates = []
     for table in tables:
         name = (table.name.schema, table.name.table)
         row = connection.execute(query, (*name, *name)).fetchone()
-        found.append((table, int(row[0]) if row else 0))
-    return found
+        estimates.append((table, int(row[0]) if row else 0))
+    return estimates
 
 
 def _drop_old_capture(settings: PipelineSettings, connection: Connection, client: ConnectClient, say: Say) -> None:
-    """Stop the connector, then take its slot away: a connector that still ran would fail at once, and say so."""
+    """Stop the connector, then drop its slot. In the other order the connector would fail, and report that."""
     name = settings.connect.connector
     connector.halt(client, name)
     slot.drop(connection, settings.source.slot)
@@ -150,21 +150,21 @@ def _drop_old_capture(settings: PipelineSettings, connection: Connection, client
 
 
 def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
-    """Make the topics anew whose one partition is the order of what they hold, where somebody has added another."""
+    """Make topics anew that must have one partition, for their order, and to which somebody has added more."""
     src, log = settings.source, settings.log
-    wanted = topics.wanted(log, [], heartbeat_table(src).name, history_of(src).name)
+    ordering = topics.wanted(log, [], heartbeat_table(src).name, history_of(src).name)
     with Admin(log) as admin:
-        found = admin.topics([topic.name for topic in wanted])
-        split = [topic.name for topic in wanted if topic.name in found and found[topic.name].partitions > 1]
+        found = admin.topics([topic.name for topic in ordering])
+        split = [topic.name for topic in ordering if topic.name in found and found[topic.name].partitions > 1]
         admin.delete_wholly(split)
     if split:
         say(f"made anew, since they have more than one partition: {', '.join(split)}")
 
 
 def _read_log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int, Offsets]:
-    """Where the transaction topic and the tables' topics end: the new capture writes behind that."""
+    """The ends of the transaction topic and of the tables' topics: the new capture writes behind these."""
     order, changes = transaction_topic(settings.log.prefix), [change_topic(settings.log.prefix, t.name) for t in tables]
-    # not only what is committed: what an old task has left open is ended by the new one, and lies before its own
+    # including uncommitted messages: the new task ends the old one's open transaction, and writes behind it
     with Reader(settings.log, committed=False) as reader:
         ends = reader.end([order, *changes])
     return ends[order].get(0, 0), {topic: ends[topic] for topic in changes}
@@ -172,27 +172,29 @@ def _read_log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _PendingCopies:
-    """Copies that are written, and wait for the others before they take the places of the old ones."""
+    """Finished copies that wait for the others, before all of them replace the old tables."""
 
-    found: dict[TableName, tuple[Table, CopiedFiles, Bookmark]] = field(default_factory=dict)
+    copies: dict[TableName, tuple[Table, CopiedFiles, Bookmark]] = field(default_factory=dict)
 
     def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None:
-        self.found[table.name] = (table, copy, bookmark)
+        self.copies[table.name] = (table, copy, bookmark)
 
 
 def _swap_copies(
-    follower: DeltaFollower, held: _PendingCopies, copied: CopyResult, start: tuple[int, Offsets], number: int
+    follower: DeltaFollower, pending: _PendingCopies, copied: CopyResult, start: tuple[int, Offsets], number: int
 ) -> RecaptureResult:
-    """Put the copies into their places, and the lake at the beginning of the new capture."""
-    if not held.found:
-        raise TablesRefusedError(copied.unfit.values())
-    lsn = Lsn(min(bookmark.lsn for _, _, bookmark in held.found.values()))
-    stopped = {name: "the capture started anew without it" for name in follower.bookmarks() if name not in held.found}
-    stopped |= {name: unfit.what for name, unfit in copied.unfit.items() if name in stopped}
+    """Replace the tables by their copies, and set the lake's position to the start of the new capture."""
+    if not pending.copies:
+        raise TablesRefusedError(copied.refused.values())
+    lsn = Lsn(min(bookmark.lsn for _, _, bookmark in pending.copies.values()))
+    stopped = {
+        name: "the capture started anew without it" for name in follower.bookmarks() if name not in pending.copies
+    }
+    stopped |= {name: refusal.what for name, refusal in copied.refused.items() if name in stopped}
     follower.stop(stopped, copy=list(stopped))
-    follower.prepare([table for table, _, _ in held.found.values()])
-    # all files are there: these are commits of some milliseconds each, and the cut that names them all comes last
-    for table, files, bookmark in held.found.values():
+    follower.prepare([table for table, _, _ in pending.copies.values()])
+    # all files are written, so each commit takes milliseconds; the cut that names all of them comes last
+    for table, files, bookmark in pending.copies.values():
         follower.load(table, files, bookmark, anew=True)
     topic_offset, offsets = start
     follower.start_over(partial(LogStart, topic_offset, number=number, lsn=lsn), lsn, offsets, int(time.time() * 1000))

@@ -1,4 +1,4 @@
-"""Copies of tables, each on a slot's exported snapshot, while capture goes on beside them."""
+"""Copies tables, each on the exported snapshot of a replication slot, while capture goes on."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +18,7 @@ from cdc.run.pipeline import lake_of
 from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
-from connect.capture import connector
-from connect.capture import probe as marker
+from connect.capture import connector, probe
 from connect.capture.connect_client import ConnectClient
 from connect.source import catalog, slot
 from connect.source import connection as source
@@ -29,12 +28,12 @@ from snapshots.copy import SnapshotSource, copy_table
 from snapshots.shared_snapshot import Kept, files, kept
 
 STARTS = 5
-"""How often a copy starts over when a table is rewritten under it."""
+"""How often a copy starts over after a table was rewritten under it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyContext:
-    """What every step needs; `captured`: all tables that the connector is to send."""
+    """The connections and settings of one copy. `captured`: all tables that the connector is to send."""
 
     settings: PipelineSettings
     connection: Connection
@@ -48,81 +47,85 @@ class CopyContext:
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """The tables that were copied, with their rows, and those that have a value which followers cannot hold."""
+    """The rows copied per table, and why other tables were refused: they have a value that no follower can hold."""
 
     rows: dict[TableName, int]
-    unfit: dict[TableName, PreconditionError]
+    refused: dict[TableName, PreconditionError]
 
-    def left_of(self, names: Sequence[TableName]) -> list[TableName]:
-        return [name for name in names if name not in self.rows and name not in self.unfit]
+    def remaining(self, names: Sequence[TableName]) -> list[TableName]:
+        return [name for name in names if name not in self.rows and name not in self.refused]
 
 
 NOTHING_COPIED: Final = CopyResult({}, {})
 
 
 class CopyReceiver(Protocol):
-    """Who is given a table's copy once it is written whole."""
+    """Takes a table's copy once all its files are written."""
 
     def load(self, table: Table, copy: CopiedFiles, bookmark: Bookmark) -> None: ...
 
 
 CopyStep = Callable[[CopyContext, CopyReceiver, Sequence[Table], CopyResult], None]
-"""Copies tables one by one, each noted as soon as it was taken in."""
+"""Copies tables one by one, and adds each to the result as soon as the follower has it."""
 
 
 def copy_with_restarts(
-    work: CopyContext, copy: CopyStep, follower: CopyReceiver, names: Sequence[TableName]
+    context: CopyContext, copy: CopyStep, follower: CopyReceiver, names: Sequence[TableName]
 ) -> CopyResult:
-    """Copy tables as they are now, anew those whose schema changes before their copy is taken in."""
+    """Copy tables as they are now; start over for those that are rewritten or altered during their copy.
+
+    Raises TableRewrittenError when that happens STARTS times.
+    """
     copied = CopyResult({}, {})
-    for left in reversed(range(STARTS)):
-        # not those that a try before took in: somebody follows them by now, beyond the next try's snapshot
-        wanted = copied.left_of(names)
+    for tries_left in reversed(range(STARTS)):
+        # without the tables of earlier tries: a stream may have followed them beyond the next snapshot already
+        names_left = copied.remaining(names)
         try:
-            copy(work, follower, catalog.describe(work.connection, wanted, work.settings.source.choices), copied)
+            tables = catalog.describe(context.connection, names_left, context.settings.source.choices)
+            copy(context, follower, tables, copied)
             return copied
         except TableRewrittenError as rewritten:
-            if not left:
+            if not tries_left:
                 raise
-            work.say(f"{rewritten}")
-            # a first copy that was broken off leaves its slot behind, which nobody drains yet
-            start_capture(work)
+            context.say(f"{rewritten}")
+            # a first copy that was cut off leaves its slot behind, and nobody reads that yet
+            start_capture(context)
     raise AssertionError("unreachable")
 
 
 def copy_on_pipeline_slot(
-    work: CopyContext, follower: CopyReceiver, missing: Sequence[Table], copied: CopyResult
+    context: CopyContext, follower: CopyReceiver, missing: Sequence[Table], copied: CopyResult
 ) -> None:
-    """Copy on the snapshot of the pipeline's own slot, which is made for it."""
-    # a second try: the slot of the first one is there, but its snapshot went with its connection
-    if slot.state(work.connection, work.registration.slot) is not None:
-        copy_on_temporary_slot(work, follower, missing, copied)
+    """Create the pipeline's slot, and copy on its snapshot."""
+    # a second try: the slot is there already, but its snapshot went with the connection that made it
+    if slot.state(context.connection, context.registration.slot) is not None:
+        copy_on_temporary_slot(context, follower, missing, copied)
         return
-    with _open_snapshot(work, missing, work.registration.slot, temporary=False) as (keeper, bookmark):
-        work.say(f"slot {work.registration.slot} at {format_lsn(bookmark.lsn)}")
-        # the slot drains while the tables are copied: WAL would else pile up for as long as that takes
-        start_capture(work, anew=True)
-        _copy_tables(work, follower, missing, Snapshot(keeper, bookmark), copied)
+    with _open_snapshot(context, missing, context.registration.slot, temporary=False) as (keeper, bookmark):
+        context.say(f"slot {context.registration.slot} at {format_lsn(bookmark.lsn)}")
+        # before the copy: somebody has to read the slot meanwhile, or WAL piles up
+        start_capture(context, anew=True)
+        _copy_tables(context, follower, missing, Snapshot(keeper, bookmark), copied)
 
 
 def copy_on_temporary_slot(
-    work: CopyContext, follower: CopyReceiver, missing: Sequence[Table], copied: CopyResult
+    context: CopyContext, follower: CopyReceiver, missing: Sequence[Table], copied: CopyResult
 ) -> None:
-    """Copy on a temporary slot's snapshot, once capture is proven with these tables.
+    """Copy on the snapshot of a temporary slot, once a change has gone through the capture with these tables.
 
-    Not at once when they are published: a transaction that began before would lose its first rows, which neither the
-    copy nor the log has (seen).
+    A copy right after publishing loses rows (seen): those that a transaction wrote before the publication, and
+    committed after the snapshot, are neither in the log nor in the copy.
     """
-    # 50 + 6 and a pid fit the 63 bytes of a name; no two sessions that live have the same pid
-    name = f"{work.registration.slot[:50]}_copy_{work.connection.info.backend_pid}"
-    with _open_snapshot(work, missing, name, temporary=True) as (keeper, bookmark):
-        work.say(f"copy of {format_count(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
-        _copy_tables(work, follower, missing, Snapshot(keeper, bookmark), copied)
+    # 50 + 6 and a pid fit the 63 bytes of a name; no two live sessions share a pid
+    name = f"{context.registration.slot[:50]}_copy_{context.connection.info.backend_pid}"
+    with _open_snapshot(context, missing, name, temporary=True) as (keeper, bookmark):
+        context.say(f"copy of {format_count(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
+        _copy_tables(context, follower, missing, Snapshot(keeper, bookmark), copied)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What any session can read while `keeper` lives, and its place in the log."""
+    """A snapshot that any session can read while `keeper` lives, and its place in the log."""
 
     keeper: Kept
     bookmark: Bookmark
@@ -130,66 +133,67 @@ class Snapshot:
 
 @contextmanager
 def _open_snapshot(
-    work: CopyContext, tables: Sequence[Table], slot_name: str, *, temporary: bool
+    context: CopyContext, tables: Sequence[Table], slot_name: str, *, temporary: bool
 ) -> Iterator[tuple[Kept, Bookmark]]:
-    """A slot's snapshot, readable by any session for as long as the context lasts, and its bookmark.
+    """Create a slot and hold its snapshot, readable by any session, as long as the context lasts.
 
-    At the end the keeper's session goes first, then the slot's connection, and a temporary slot with it.
+    At the end the keeper's session closes first, then the slot's connection, and a temporary slot with it. Raises
+    TableRewrittenError when a table changed since `tables` were described.
     """
     names = [table.name for table in tables]
-    # before the slot: a table that is rewritten in between has another file than the snapshot knows
-    before = files(work.connection, names)
-    src = work.settings.source
+    # before the slot: a rewrite in between changes the file, and the snapshot would show an empty table
+    before = files(context.connection, names)
+    src = context.settings.source
     with (
         slot.created(src, slot_name, temporary=temporary) as snapshot,
         source.connected(src, autocommit=False) as keeping,
         kept(keeping, snapshot.name, names, before) as keeper,
     ):
-        # the history tells of changes behind the snapshot only
+        # the schema history holds changes after the snapshot only
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
             raise TableRewrittenError("a table's columns changed while its copy began", "start again")
         yield keeper, snapshot.bookmark
 
 
-def start_capture(work: CopyContext, *, anew: bool = False) -> None:
-    """Start the connector, or give it the new list of tables, and see a row go through it.
+def start_capture(context: CopyContext, *, anew: bool = False) -> None:
+    """Start the connector, or give it the new list of tables; wait until a row has gone through it.
 
-    `anew`: from the beginning of a slot that was made this moment, whatever a connector of this name has read before.
+    `anew`: forget the offsets of an earlier connector of this name, since the slot was just created.
     """
-    s = work.settings
-    keys = catalog.other_keys(work.connection, work.captured, s.source.named_keys)
-    texts = {name: types for name, types in s.source.choices.texts.items() if name in work.captured}
-    captured = connector.Captured(work.captured, keys, texts, s.log.max_row_bytes, work.client.extensions())
-    config = connector.configuration(work.connection, s.source, s.connect, work.registration, captured)
+    s = context.settings
+    keys = catalog.other_keys(context.connection, context.captured, s.source.named_keys)
+    texts = {name: types for name, types in s.source.choices.texts.items() if name in context.captured}
+    captured = connector.Captured(context.captured, keys, texts, s.log.max_row_bytes, context.client.extensions())
+    config = connector.configuration(context.connection, s.source, s.connect, context.registration, captured)
     if anew:
-        connector.start_anew(work.client, s.connect.connector, config)
-    done = "started" if anew else connector.start(work.client, s.connect.connector, config)
+        connector.start_anew(context.client, s.connect.connector, config)
+    done = "started" if anew else connector.start(context.client, s.connect.connector, config)
     if done:
-        work.say(f"connector {s.connect.connector} {done}")
-    proof = marker.Capture(s.source, s.log, work.client, s.connect.connector, s.pipeline.name)
-    if done := marker.prove(work.connection, proof):
-        work.say(done)
+        context.say(f"connector {s.connect.connector} {done}")
+    proof = probe.Capture(s.source, s.log, context.client, s.connect.connector, s.pipeline.name)
+    if done := probe.prove(context.connection, proof):
+        context.say(done)
 
 
 def _copy_tables(
-    work: CopyContext, follower: CopyReceiver, tables: Sequence[Table], snapshot: Snapshot, copied: CopyResult
+    context: CopyContext, follower: CopyReceiver, tables: Sequence[Table], snapshot: Snapshot, copied: CopyResult
 ) -> None:
     keeper = snapshot.keeper
     readers = SnapshotSource(
-        source.conninfo(work.settings.source, work.connection.info.server_version), keeper.snapshot
+        source.conninfo(context.settings.source, context.connection.info.server_version), keeper.snapshot
     )
-    spark, rows, lake = require_spark(work.spark), keeper.estimated_rows, lake_of(work.settings)
+    spark, rows, lake = require_spark(context.spark), keeper.estimated_rows, lake_of(context.settings)
     for table in tables:
         try:
             storage = prepare_folder(lake, table.name)
-            with work.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
+            with context.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)
-            # one commit a table, its bookmark in it: whoever is killed copies only what has none the next time
+            # one commit with the bookmark in it: after a kill, only tables without a bookmark are copied
             follower.load(table, files, snapshot.bookmark)
-        except PreconditionError as unfit:
-            # the others are copied no less
-            copied.unfit[table.name] = unfit
+        except PreconditionError as refusal:
+            # the other tables are copied all the same
+            copied.refused[table.name] = refusal
             continue
         copied.rows[table.name] = sum(file.rows for file in files)

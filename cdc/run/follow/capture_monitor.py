@@ -1,6 +1,6 @@
-"""Looks at the capture beside the followers, which would wait in silence for what does not come.
+"""Checks the capture while followers run; without a running capture they would wait in silence.
 
-It fails, somebody pauses, stops or deletes the connector, or it stands still while all that is asked says that it runs.
+The capture may fail; somebody may pause, stop or delete its connector; or no data moves though everything says it runs.
 """
 
 import time
@@ -19,7 +19,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.capture.continuity import check_source
-from cdc.run.copy.resync import ResyncQueue
+from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.lease import is_lease_held
 from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
@@ -32,13 +32,14 @@ from connect.source import connection as source
 from connect.source import publication
 
 REPAIR_SECONDS: Final = 60.0
-"""How long whoever follows the lake in another process may take to begin a copy that starts the capture again."""
+"""How long another process that follows the lake may take to begin a copy, which starts the capture again."""
 
 
 class CaptureMonitor:
-    """Says when the capture fails or stands still, since when, and when it runs again.
+    """Reports when the capture fails or stands still, since when, and when it runs again.
 
-    With a `target`, the LSN that somebody waits for, it also tells whether that will ever come.
+    `target`: the LSN that somebody waits for, if anybody does. The monitor also requests stops and new copies of tables
+    that have changed in the source without a message in the log.
     """
 
     def __init__(
@@ -47,102 +48,102 @@ class CaptureMonitor:
         target: Lsn | None,
         say: Callable[[str], None],
         stops: StopRequests,
-        renewal: ResyncQueue,
+        resyncs: ResyncQueue,
     ) -> None:
         self._settings = settings
         self._stops = stops
-        self._renewal = renewal
+        self._resyncs = resyncs
         self._target = target
         self._say = say
         self._look = CaptureLook(settings.source, settings.log, settings.pipeline.name)
-        self._said: str | None = None
-        self._idle: str | None = None
+        self._last_kind: str | None = None
+        self._last_idle: str | None = None
         self._failing_since: float | None = None
         self._silent_since: float | None = None
 
-    def hopeless(self) -> CdcError | None:
-        """Look once; the failure that followers must not, or need not, go on with, if there is one."""
-        failed = self._asked(self._check_schema) or self._asked(self._check_capture)
-        self._tell(failed)
+    def find_fatal(self) -> CdcError | None:
+        """Check once; returns the failure that keeps `target` from ever being reached, or None."""
+        failed = self._run_check(self._check_schema) or self._run_check(self._check_capture)
+        self._report(failed)
         silent = isinstance(failed, UnreachableError)
         self._silent_since = (self._silent_since or time.monotonic()) if silent else None
         if failed is None or not self._is_final(failed):
             self._failing_since = None
             return None
-        # without a capture, or a source that lets us in, the log can still be followed as far as it goes
-        if self._target is None or self._reached(self._target):
+        # without a capture or a source, followers still have the rest of the log to read
+        if self._target is None or self._has_reached(self._target):
             return None
-        # what is copied again starts it, too
-        is_mended = self._renewal.is_pending or is_lease_held(self._settings, "bootstrap")
-        return None if is_mended or self._may_be_mended_elsewhere(failed) else failed
+        # a new copy of a table starts the capture, too
+        is_repaired = self._resyncs.is_pending or is_lease_held(self._settings, "bootstrap")
+        return None if is_repaired or self._may_be_repaired_elsewhere(failed) else failed
 
     def _is_final(self, failed: CdcError) -> bool:
-        """Does nothing say that this passes by itself?"""
+        """Will this failure not pass by itself, as far as can be known?"""
         if self._silent_since is not None:
             return time.monotonic() - self._silent_since > SILENT_SECONDS
         return not isinstance(failed, CaptureTrouble) or failed.is_final
 
-    def _may_be_mended_elsewhere(self, failed: CdcError) -> bool:
-        """May another process, which follows the lake, find out that it has to copy tables again, and begin to?"""
+    def _may_be_repaired_elsewhere(self, failed: CdcError) -> bool:
+        """May another process, which follows the lake, still find the failure and begin to copy its tables again?"""
         self._failing_since = self._failing_since or time.monotonic()
         is_early = time.monotonic() - self._failing_since < REPAIR_SECONDS
         is_lost = isinstance(failed, HistoryLostError)
-        elsewhere = not self._renewal.here and not is_lost and is_early
-        return elsewhere and is_lease_held(self._settings, self._settings.delta[0])
+        may_be = not self._resyncs.is_here and not is_lost and is_early
+        return may_be and is_lease_held(self._settings, self._settings.delta[0])
 
     def _check_schema(self) -> None:
-        """Have tables stopped that have changed, and those copied that came."""
+        """Request stops of changed tables, and copies of new ones."""
         self._stop(find_unlogged_changes(self._settings))
-        self._renewal.want(find_new_tables(self._settings))
+        self._resyncs.request(find_new_tables(self._settings))
 
-    def _stop(self, found: Mapping[TableName, CdcError]) -> None:
-        self._stops.put({name: failure.what for name, failure in found.items()})
+    def _stop(self, failures: Mapping[TableName, CdcError]) -> None:
+        self._stops.request({name: failure.what for name, failure in failures.items()})
 
     def _check_capture(self) -> None:
         src = self._settings.source
         with source.connected(src) as connection:
             check_source(self._settings, connection)
             publication.check_whole(connection, src.publication)
-            still = self._standstill(connection)
+            still = self._find_standstill(connection)
             try:
-                found = self._connector()
+                state = self._read_connector()
             except UnreachableError as silent:
                 raise still.error(silent) if still else silent from None
-            self._check_connector(connection, found)
+            self._check_connector(connection, state)
         if still:
-            raise still.error(found)
+            raise still.error(state)
 
-    def _standstill(self, connection: Connection) -> Standstill | None:
-        # a log that does not answer is told by who follows it
+    def _find_standstill(self, connection: Connection) -> Standstill | None:
+        # the streams report a log that does not answer
         with suppress(UnreachableError):
             return self._look.glance(connection)
         return None
 
-    def _connector(self) -> ConnectorState:
+    def _read_connector(self) -> ConnectorState:
         capture = self._settings.connect
         with ConnectClient(capture.url) as client:
             return look_up(client, capture.connector)
 
-    def _check_connector(self, connection: Connection, found: ConnectorState) -> None:
-        failed, before = trouble(found), self._idle
-        self._idle = str(failed) if failed and found.failure is None else None
+    def _check_connector(self, connection: Connection, state: ConnectorState) -> None:
+        failed, before = trouble(state), self._last_idle
+        self._last_idle = str(failed) if failed and state.failure is None else None
         if failed is None:
             return
-        if found.failure is not None:
-            # Debezium reads a row by the types that its table has now, and fails at one from before another type: the
-            # tables that have changed are copied again, and the capture starts without their rows until then
-            self._stop(find_changed_tables(self._settings, also_widened=False) or self._told_of(failed))
-        # a bootstrap stops the connector for a moment: what two looks find lasts
-        if found.failure is not None or before == self._idle:
+        if state.failure is not None:
+            # Debezium decodes every row by the table's current types, and fails at rows written before a type changed.
+            # So the changed tables are copied again; the capture starts behind their old rows.
+            self._stop(find_changed_tables(self._settings, also_widened=False) or self._find_named(failed))
+        # a bootstrap stops the connector for a moment: only a state that two checks see is an error
+        if state.failure is not None or before == self._last_idle:
             raise self._look.since(connection, failed)
 
-    def _told_of(self, failed: CdcError) -> dict[TableName, CdcError]:
-        """The tables that a failure names: the capture may have met what has been undone since."""
+    def _find_named(self, failed: CdcError) -> dict[TableName, CdcError]:
+        """The tables named in a failure. The capture may have read a schema change that was undone since."""
         names = [table.name for table in read_followed_tables(self._settings) if f"{table.name}'" in failed.what]
         return {name: CdcError(f"the capture failed at it ({failed.what})") for name in names}
 
     @staticmethod
-    def _asked(check: Callable[[], None]) -> CdcError | None:
+    def _run_check(check: Callable[[], None]) -> CdcError | None:
         try:
             check()
         except CdcError as error:
@@ -151,8 +152,8 @@ class CaptureMonitor:
             return UnreachableError(str(error).strip().partition("\n")[0], "see `cdc status`")
         return None
 
-    def _reached(self, target: Lsn) -> bool:
-        """A log that does not answer may have: whoever waits for it says so."""
+    def _has_reached(self, target: Lsn) -> bool:
+        """Does the log hold this LSN? True for a log that does not answer: the streams report that."""
         try:
             with Reader(self._settings.log) as reader:
                 end = last_end(reader, transaction_topic(self._settings.log.prefix))
@@ -160,8 +161,8 @@ class CaptureMonitor:
             return True
         return end is not None and end.lsn >= target
 
-    def _tell(self, trouble: CdcError | None) -> None:
-        kind = trouble.kind if isinstance(trouble, CaptureTrouble) else str(trouble) if trouble else None
-        if kind != self._said:
-            self._say(f"capture: {str(trouble).removeprefix('capture ') if trouble else 'runs again'}")
-        self._said = kind
+    def _report(self, failed: CdcError | None) -> None:
+        kind = failed.kind if isinstance(failed, CaptureTrouble) else str(failed) if failed else None
+        if kind != self._last_kind:
+            self._say(f"capture: {str(failed).removeprefix('capture ') if failed else 'runs again'}")
+        self._last_kind = kind

@@ -1,4 +1,4 @@
-"""The stream that keeps a follower behind the lake in sync: cuts come in, what their commits changed is applied."""
+"""The stream that keeps a follower behind the lake in sync: reads new cuts, applies the changes between them."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -9,31 +9,32 @@ from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.copy.fill import TableFiller
-from cdc.run.follow.lake_stream import BatchProgress
+from cdc.run.follow.streams import BatchProgress
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.metadata.cuts import Cut
 
 CUTS_A_BATCH = 100
-"""So many cuts are applied as one, where what they changed is small."""
+"""At most this many cuts with small changes are applied as one batch."""
 TOGETHER_BYTES = 64 * 1024 * 1024
-"""Changes of one table up to this size, as the lake packs them, are small."""
+"""Changes of one table are small up to this size of their files in the lake."""
 POLL_SECONDS, RING_SECONDS = 0.2, 1.0
-"""How often the lake is asked for cuts: where another process writes it, and where this one does, and rings."""
+"""Pause between two looks for new cuts: when another process writes the lake; when this one does, and rings."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedStreamHooks:
-    """Who hears of a stream: `reached` of every batch, and answers whether to go on; `well` as long as all is well."""
+    """The stream's callbacks: `reached` hears of every batch and returns whether to go on; `works` of every success."""
 
     reached: Callable[[BatchProgress], bool]
-    well: Callable[[], None]
+    works: Callable[[], None]
 
 
 class FeedStream:
-    """Applies cut by cut to one follower behind the lake, which is asked for cuts every `poll_seconds`.
+    """Applies the lake's changes to one follower, cut by cut.
 
-    `recent` rings when this process makes one.
+    Looks for new cuts every `poll_seconds`, and at once when `recent` rings: the stream of the lake, in this process,
+    has then written one.
     """
 
     def __init__(
@@ -42,84 +43,85 @@ class FeedStream:
         feed: LakeFeed,
         filler: TableFiller,
         recent: ChangeCache,
-        heard: FeedStreamHooks,
+        hooks: FeedStreamHooks,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._follower = follower
         self._feed = feed
         self._filler = filler
         self._recent = recent
-        self._heard = heard
+        self._hooks = hooks
         self._poll_seconds = poll_seconds
         self._cut = filler.resume()
 
     def run(self, stopping: threading.Event) -> None:
-        """Go on from cut to cut until `stopping` is set, or somebody has seen enough; raises what ends it."""
-        heard = 0
+        """Go from cut to cut until `stopping` is set or `reached` says to end. Raises the failure that ends it."""
+        rings = 0
         while not stopping.is_set():
             cuts = self._feed.cuts_after(self._cut, CUTS_A_BATCH)
             if not cuts:
-                self._filler.keep_whole(self._cut)
-                self._heard.well()
-                # the bell is counted: a cut that came after the question does not wait for the next one
-                heard = self._recent.wait_for_cut(heard, self._poll_seconds)
-            elif not self._go_on(cuts):
+                self._filler.refill(self._cut)
+                self._hooks.works()
+                # rings are counted: one since the look above ends the wait at once
+                rings = self._recent.wait_for_cut(rings, self._poll_seconds)
+            elif not self._apply_next(cuts):
                 return
 
-    def _go_on(self, cuts: Sequence[Cut]) -> bool:
-        """Apply the next cut that can be read: what the lake has lost of a table is in its copy as of a later one.
+    def _apply_next(self, cuts: Sequence[Cut]) -> bool:
+        """Apply the next cut that can be read.
 
-        Raises UnreachableError where not even the newest can be: the lake may be about to copy such a table again.
+        If the lake has lost some changes of a table, a later cut has them in the table's new copy. Raises
+        UnreachableError when not even the newest cut can be read: the lake may be about to copy the table again.
         """
-        nexts: Sequence[Callable[[], Cut]] = (lambda: self._far_enough(cuts), lambda: cuts[-1], self._feed.last_cut)
-        for number, choose in enumerate(nexts, 1):
+        choices: Sequence[Callable[[], Cut]] = (lambda: self._choose_small(cuts), lambda: cuts[-1], self._feed.last_cut)
+        for number, choose in enumerate(choices, 1):
             try:
-                return self._apply(choose(), anew=number == len(nexts))
+                return self._apply(choose(), anew=number == len(choices))
             except HistoryLostError as error:
                 lost = error
                 self._feed.forget()
         raise UnreachableError(lost.what, lost.remedy)
 
-    def _far_enough(self, cuts: Sequence[Cut]) -> Cut:
-        """The furthest of these cuts up to which the changes are small; the first, where not even those are."""
-        # those of the first cut stand for all: of a table that joins later, a copy is loaded, and no change read
+    def _choose_small(self, cuts: Sequence[Cut]) -> Cut:
+        """The furthest of these cuts up to which the changes are small; the first one if none is."""
+        # the first cut's tables are enough: of one that joins later, a copy is loaded and no change is read
         tables = [table for table, _ in self._feed.tables(cuts[0])]
         while len(cuts) > 1 and self._feed.change_bytes(tables, self._cut, cuts[-1]) > TOGETHER_BYTES:
             cuts = cuts[: len(cuts) // 2]
         return cuts[-1]
 
     def _apply(self, until: Cut, *, anew: bool) -> bool:
-        """Bring the follower to this cut; `anew`: tables whose changes cannot be read are given their copies again."""
+        """Bring the follower to this cut. `anew`: copy tables again whose changes cannot be read."""
         if until.ids != self._cut.ids:
-            # a table was made anew under its name: its log is another one
+            # a table was made anew under its name, and has another log
             self._feed.forget()
         tables = self._feed.tables(until)
         self._follower.prepare([table for table, _ in tables])
         changes, fresh = dict[TableName, Iterable[FeedRows]](), list[tuple[Table, Bookmark]]()
         for table, bookmark in tables:
-            found = self._changes(table, until, anew=anew)
-            if found is None:
+            table_changes = self._read_changes(table, until, anew=anew)
+            if table_changes is None:
                 fresh.append((table, bookmark))
-            elif found:
-                changes[table.name] = found
-        # before the position moves: whoever is killed here stands where it was, and is given the copy again
+            elif table_changes:
+                changes[table.name] = table_changes
+        # before the position moves: after a kill here, the old position stands and the copy is loaded again
         for table, bookmark in fresh:
             self._follower.load(table, self._feed.copy(table, until), bookmark)
         stopped = self._follower.stops()
-        going = {name: found for name, found in changes.items() if name not in stopped}
-        self._follower.apply(FeedBatch(going), until.position)
+        followed = {name: rows for name, rows in changes.items() if name not in stopped}
+        self._follower.apply(FeedBatch(followed), until.position)
         self._cut = until
-        self._filler.tell(until)
-        # before it is told: who waits for a position waits for all tables that can be there
-        self._filler.keep_whole(until)
-        self._heard.well()
-        return self._heard.reached(BatchProgress(until.position, 0))
+        self._filler.report_stops(until)
+        # before `reached`: whoever waits for a position expects all tables that can be there
+        self._filler.refill(until)
+        self._hooks.works()
+        return self._hooks.reached(BatchProgress(until.position, 0))
 
-    def _changes(self, table: Table, until: Cut, *, anew: bool) -> Iterable[FeedRows] | None:
-        """What changed in a table; None where it is not the one that the follower has, and has to be copied."""
+    def _read_changes(self, table: Table, until: Cut, *, anew: bool) -> Iterable[FeedRows] | None:
+        """The changes of a table up to this cut; None when it has to be copied: the follower has another table."""
         name = str(table.name)
         before = self._cut.versions.get(name)
-        # versions only grow: a lower one is another table as well, where the cuts have no ids to tell by
+        # old cuts have no table ids; but versions only grow, so a lower one means another table as well
         if before is None or not until.has_same_table(name, self._cut) or before > until.versions[name]:
             return None
         try:

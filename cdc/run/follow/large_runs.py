@@ -1,4 +1,4 @@
-"""Reads and folds a large run by one Spark job for all tables; what a task cannot do alone, the driver does."""
+"""Reads and nets a large run by one Spark job for all tables; the driver reads tables that need older rows."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class MixedBatch:
-    """A `ChangeBatch` of tables whose rows are in files already, and of others that the driver has read."""
+    """A `ChangeBatch` of two kinds of tables: some have their rows in files already, the driver has read the others."""
 
     large: LargeBatch
     small: DecodedBatch
@@ -48,14 +48,14 @@ class MixedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ReadLargeRun:
-    """A run's effect, and where reading goes on behind it."""
+    """A run's batch, and the offsets where reading goes on."""
 
     batch: MixedBatch
     next_offsets: Offsets
 
 
 class LargeRunReader:
-    """Reads large runs for one follower; `small` reads what is left to the driver."""
+    """Reads large runs for one follower; `small` reads the tables that are left to the driver."""
 
     def __init__(self, spark: SparkSession, log: LogSettings, placeholder: str, small: RunReader) -> None:
         self._spark = spark
@@ -64,69 +64,66 @@ class LargeRunReader:
         self._small = small
 
     def read(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets) -> ReadLargeRun:
-        """Read what the run has of these tables; the rows that need no other are written to their folders.
+        """Read the run's changes of these tables. Tasks write rows that need no earlier row to the tables' folders.
 
-        Reading begins at the offsets of `start`, at a topic's beginning where it has none. Raises as `RunReader.read`
-        does.
+        A topic is read from its offsets in `start`, or from its beginning without any. Raises as `RunReader.read` does.
         """
-        found = self._complete(run, wanted, start)
-        alone = {
-            each.table.name: found[each.topic] for each in wanted if all(part.is_complete for part in found[each.topic])
-        }
-        others = [each for each in wanted if each.table.name not in alone]
-        # what tasks wrote of a table that they could not do alone is a part only: the driver does all of it again
-        for each in others:
-            _delete_parts(each, found[each.topic])
-        applied = {each.table.name: each.after for each in others}
-        small = self._small.read(run, [each.table for each in others], start, applied)
-        # a partition in which the run has nothing stays where it was
+        parts_of = self._read_parts(run, wanted, start)
+        alone = {w.table.name: parts_of[w.topic] for w in wanted if all(part.is_complete for part in parts_of[w.topic])}
+        others = [w for w in wanted if w.table.name not in alone]
+        # tasks may have written some files of these tables: incomplete, since the driver reads all of it again
+        for table in others:
+            _delete_parts(table, parts_of[table.topic])
+        applied = {w.table.name: w.after for w in others}
+        small = self._small.read(run, [w.table for w in others], start, applied)
+        # a partition without changes of the run keeps its offset
         moved = {
-            each.topic: {**start.get(each.topic, {}), **_next_offsets(found[each.topic])}
-            for each in wanted
-            if each.table.name in alone
+            w.topic: {**start.get(w.topic, {}), **_next_offsets(parts_of[w.topic])}
+            for w in wanted
+            if w.table.name in alone
         }
         return ReadLargeRun(MixedBatch(LargeBatch(run, alone), small.batch), {**small.next_offsets, **moved})
 
-    def _complete(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets) -> dict[str, list[TaskResult]]:
-        """What the tasks made of every topic, once all of the run's changes are there."""
-        found: dict[str, list[TaskResult]] = {}
-        # the first look leaves a partition where nothing of the run comes; what that missed, or was not to be seen yet
-        # (commit markers reach partitions one by one), the next one finds, which reads to the end
+    def _read_parts(self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets) -> dict[str, list[TaskResult]]:
+        """The tasks' results by topic, once every counted change of the run was read. Raises TopicLostError."""
+        complete: dict[str, list[TaskResult]] = {}
+        # The first job leaves a partition early when no change of the run comes. Later jobs read to the end: they find
+        # changes behind that, and those not visible yet (commit markers reach partitions one by one).
         deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
-        while missing := [each for each in wanted if each.topic not in found]:
+        while missing := [w for w in wanted if w.topic not in complete]:
             is_last = patient and time.monotonic() > deadline
-            by_topic = self._parts(run, missing, start, patient=patient)
-            for each in missing:
-                own = by_topic.get(each.topic, [])
-                counted = sum(part.count for part in own)
-                if counted >= each.count:
-                    found[each.topic] = own
+            by_topic = self._run_job(run, missing, start, patient=patient)
+            for table in missing:
+                own = by_topic.get(table.topic, [])
+                count = sum(part.count for part in own)
+                if count >= table.count:
+                    complete[table.topic] = own
                     continue
-                _delete_parts(each, own)
+                _delete_parts(table, own)
                 if is_last:
-                    raise lost(each.topic, counted, each.count)
+                    raise lost(table.topic, count, table.count)
             patient = True
-            if len(found) < len(wanted):
+            if len(complete) < len(wanted):
                 time.sleep(POLL_SECONDS)
-        return found
+        return complete
 
-    def _parts(
+    def _run_job(
         self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets, *, patient: bool
     ) -> dict[str, list[TaskResult]]:
-        topics = [each.topic for each in wanted]
+        topics = [w.topic for w in wanted]
         with Reader(self._log) as reader:
             first, end = reader.beginning(topics), reader.end(topics)
-        # what retention has taken is not asked for: it is missed in the count, and told with its topic
-        plan = TaskPlan(Ranks.of(run), {each.topic: each for each in wanted}, self._placeholder, patient)
+        # offsets that retention has deleted are not read: their changes are then missing in the count
+        plan = TaskPlan(Ranks.of(run), {w.topic: w for w in wanted}, self._placeholder, patient)
         by_topic: dict[str, list[TaskResult]] = {}
         for part in run_tasks(self._spark, stretches(start, first, end), MessageSource(self._log), plan):
             by_topic.setdefault(part.topic, []).append(part)
         return by_topic
 
 
-def _next_offsets(found: Sequence[TaskResult]) -> Mapping[int, int]:
-    return {part.partition: part.until for part in found if part.until is not None}
+def _next_offsets(read: Sequence[TaskResult]) -> Mapping[int, int]:
+    return {part.partition: part.until for part in read if part.until is not None}
 
 
-def _delete_parts(wanted: MissingChanges, found: Sequence[TaskResult]) -> None:
-    wanted.storage.delete(each.path for part in found for each in part.written)
+def _delete_parts(table: MissingChanges, read: Sequence[TaskResult]) -> None:
+    table.storage.delete(file.path for part in read for file in part.written)

@@ -1,4 +1,4 @@
-"""Keeps the lake in shape beside the stream that writes it."""
+"""Compacts and vacuums the lake, in a thread beside the stream that writes it."""
 
 import threading
 import time
@@ -14,42 +14,42 @@ from cdc.run.spark.errors import to_cdc_error
 from sinks.lake.follower import DeltaFollower
 
 EVERY_SECONDS = 5.0
-GIVEN_BACK_SECONDS = 15.0
-"""How often memory is given back that nobody uses."""
-NEEDS_SECONDS = 60.0
-"""How often the followers behind the lake are asked where they stand."""
+RELEASE_SECONDS = 15.0
+"""Pause between two releases of unused memory."""
+POSITIONS_SECONDS = 60.0
+"""Pause between two looks at the positions of the followers behind the lake."""
 
 ReadPositions = Callable[[], Sequence[Position] | None]
-"""Where the followers behind the lake stand; None while one does not answer."""
+"""Reads the positions of the followers behind the lake; None while one does not answer."""
 
 
 def run_maintenance(
-    follower: DeltaFollower, needs: ReadPositions, say: Callable[[str], None]
+    follower: DeltaFollower, read_positions: ReadPositions, say: Callable[[str], None]
 ) -> AbstractContextManager[None]:
-    """The lake is put in order now and then for as long as the context lasts."""
-    # a round at hand comes to its end: whoever leaves closes the tables that it works on
-    return run_in_background(partial(_maintain, follower, needs, say), "upkeep")
+    """Maintain the lake every EVERY_SECONDS, as long as the context lasts."""
+    # leaving waits for the current round: the caller then closes the tables that the round works on
+    return run_in_background(partial(_maintain, follower, read_positions, say), "maintenance")
 
 
 def _maintain(
-    follower: DeltaFollower, needs: ReadPositions, say: Callable[[str], None], ended: threading.Event
+    follower: DeltaFollower, read_positions: ReadPositions, say: Callable[[str], None], ended: threading.Event
 ) -> None:
-    asked, stand, gave_back = float("-inf"), None, time.monotonic()
-    told: str | None = None
+    read_at, positions, released_at = float("-inf"), None, time.monotonic()
+    last_problem: str | None = None
     while not ended.wait(EVERY_SECONDS):
         try:
-            if time.monotonic() - asked > NEEDS_SECONDS:
-                asked, stand = time.monotonic(), needs()
-            if stand is not None:
-                follower.maintain(stand)
-            trouble = None
-            # behind a round, which holds most of all that the driver holds
-            if time.monotonic() - gave_back > GIVEN_BACK_SECONDS:
-                gave_back = time.monotonic()
+            if time.monotonic() - read_at > POSITIONS_SECONDS:
+                read_at, positions = time.monotonic(), read_positions()
+            if positions is not None:
+                follower.maintain(positions)
+            problem = None
+            # after a round: it holds more memory than anything else in the driver
+            if time.monotonic() - released_at > RELEASE_SECONDS:
+                released_at = time.monotonic()
                 release_memory()
-        # the stream is right without its upkeep, only slower: trouble is said once, and tried again
+        # without maintenance the stream is slower but right: the problem is said once, and the round tried again
         except (CdcError, OSError) as error:
-            trouble = str(error if isinstance(error, CdcError) else to_cdc_error("the lake's upkeep", error))
-        if trouble and trouble != told:
-            say(f"upkeep: {trouble}")
-        told = trouble
+            problem = str(error if isinstance(error, CdcError) else to_cdc_error("the lake's maintenance", error))
+        if problem and problem != last_problem:
+            say(f"maintenance: {problem}")
+        last_problem = problem

@@ -1,4 +1,4 @@
-"""Schema changes as the lake's stream meets them: what one means is settled before what came behind it is applied."""
+"""Schema changes in the lake's stream: each is classified and applied before the changes of rows behind it."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,20 +29,24 @@ from connect.source.schema_history import history_of
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 
-GONE = "it was dropped or renamed"
+DROPPED = "it was dropped or renamed"
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """What a transaction wrote of a table: its shape, None where only its rows changed; `gone`, and then no shape."""
+    """One entry of the schema history, by one transaction, for one table.
+
+    `shape`: the table as altered, None when only its rows were. `is_dropped`: the table is gone, and has no shape.
+    `is_rewritten`: the transaction changed rows without a message for each.
+    """
 
     shape: Shape | None
-    gone: bool
-    rewritten: bool
+    is_dropped: bool
+    is_rewritten: bool
 
 
 class SchemaChanges:
-    """Reads the schema history for one lake, and has its follower go along as the policy says."""
+    """Reads the schema history for one lake, and changes or stops its tables as their policies say."""
 
     def __init__(self, follower: DeltaFollower, reader: RunReader, source: SourceSettings) -> None:
         self._follower = follower
@@ -52,110 +56,113 @@ class SchemaChanges:
 
     @property
     def table(self) -> str:
-        """The table of the source that the history is in: a transaction that changes it is a run by itself."""
+        """The source table that holds the history. A transaction that changes it is a run of its own."""
         return str(self._history.name)
 
-    def take_in(self, run: Ends, start: Offsets) -> tuple[list[StoppedTable], Offsets]:
-        """Go along with what a run of one transaction changed; gives the tables that this has stopped, and where
-        reading goes on behind it."""
+    def apply_run(self, run: Ends, start: Offsets) -> tuple[list[StoppedTable], Offsets]:
+        """Apply the schema changes of a run of one transaction.
+
+        Returns the tables that this has stopped, and the offsets where reading goes on.
+        """
         end = run.last
         read = self._reader.read(run, [self._history], start)
-        noted = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
-        found = {
-            table.name: classify_change(table, noted[table.name], self._source)
+        entries = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
+        changes = {
+            table.name: classify_change(table, entries[table.name], self._source)
             for table in self._follower.find_outdated(end.lsn)
-            if table.name in noted
+            if table.name in entries
         }
-        return self._gone_along(found, end.lsn), read.next_offsets
+        return self._apply_changes(changes, end.lsn), read.next_offsets
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
-        """Stop tables whose schema has changed, to be copied again where their policy is to go along."""
+        """Stop tables whose schema has changed; those with policy `evolve` are to be copied again."""
         copied = [name for name in reasons if self._source.policy(name) is Policy.EVOLVE]
         return self._follower.stop(reasons, copy=copied)
 
-    def _gone_along(self, found: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[StoppedTable]:
+    def _apply_changes(self, changes: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[StoppedTable]:
         reasons: dict[TableName, str] = {}
-        going = {table.name for table in self._follower.tables()}
-        for name, change in found.items():
+        followed = {table.name for table in self._follower.tables()}
+        for name, change in changes.items():
             match change:
-                case Widened(table, told):
+                case Widened(table, difference):
                     if self._source.policy(name) is Policy.STOP:
-                        reasons[name] = told
-                    elif name in going:
-                        reasons |= self._widened(table, lsn, told)
+                        reasons[name] = difference
+                    elif name in followed:
+                        reasons |= self._widen(table, lsn, difference)
                     else:
-                        # it stopped at a message, which the capture may have read by this later schema
-                        reasons[name] = told
-                case Altered(told):
-                    reasons[name] = told
+                        # it stopped at a message that the capture may have decoded by this later schema
+                        reasons[name] = difference
+                case Altered(difference):
+                    reasons[name] = difference
                 case SameShape():
                     pass
-        return self.stop({name: f"its schema has changed: {told}" for name, told in reasons.items()})
+        return self.stop({name: f"its schema has changed: {reason}" for name, reason in reasons.items()})
 
-    def _widened(self, table: Table, lsn: Lsn, told: str) -> dict[TableName, str]:
-        """Widen a table; gives the reason to stop it where it cannot be written to any more."""
+    def _widen(self, table: Table, lsn: Lsn, difference: str) -> dict[TableName, str]:
+        """Add columns to a table; returns the reason to stop it when the lake has lost the table."""
         try:
             self._follower.add_columns(table, lsn)
         except TableLostError as lost:
-            return {table.name: f"{told}; {lost.why}"}
+            return {table.name: f"{difference}; {lost.why}"}
         return {}
 
 
 def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
-    """What a transaction's changes of the history say of each table, in their order."""
-    found = defaultdict[TableName, list[HistoryEntry]](list)
+    """The history's entries that this transaction wrote, per table, in their order."""
+    entries = defaultdict[TableName, list[HistoryEntry]](list)
     for at in np.argsort(changes.total_order, kind="stable").tolist():
-        gone = bool(changes.op[at] == Op.DELETE)
-        row = (changes.key_columns if gone else changes.rows).slice(at, 1).to_pylist()[0]
-        shape = None if gone or not row["shape"] else read(row["shape"])
-        found[TableName(row["schema"], row["table"])].append(
-            HistoryEntry(shape, gone, not gone and row["rewritten_by"] == tx_id)
+        is_dropped = bool(changes.op[at] == Op.DELETE)
+        row = (changes.key_columns if is_dropped else changes.rows).slice(at, 1).to_pylist()[0]
+        shape = None if is_dropped or not row["shape"] else read(row["shape"])
+        entries[TableName(row["schema"], row["table"])].append(
+            HistoryEntry(shape, is_dropped, not is_dropped and row["rewritten_by"] == tx_id)
         )
-    return dict(found)
+    return dict(entries)
 
 
-def classify_change(followed: Table, noted: Sequence[HistoryEntry], source: SourceSettings) -> SchemaChange:
-    """What it means for who follows the table.
+def classify_change(followed: Table, entries: Sequence[HistoryEntry], source: SourceSettings) -> SchemaChange:
+    """Classify a transaction's schema changes of one table: none, further columns, or a table to be copied again.
 
-    Every shape counts, the last one and those before it in the transaction: rows may have been changed in between,
-    under names and types that they do not have any more.
+    Every shape in the transaction counts, not only the last: rows may have been written in between, with names and
+    types that are gone at its end.
     """
-    table, told = followed, list[str]()
-    for each in noted:
-        match _classify_entry(table, each, source):
+    table, added = followed, list[str]()
+    for entry in entries:
+        match _classify_entry(table, entry, source):
             case Altered(why):
-                # what is noted of rows comes before what is noted of columns, which says more
-                return Altered((why == REWRITTEN and ", ".join(_describe_differences(followed, noted, source))) or why)
-            case Widened(wider, came):
+                # the entry of a rewrite comes before the one of its columns, and that one says more
+                columns_differ = _describe_differences(followed, entries, source) if why == REWRITTEN else ()
+                return Altered(", ".join(columns_differ) or why)
+            case Widened(wider, columns):
                 table = wider
-                told.append(came)
+                added.append(columns)
             case SameShape():
                 pass
-    return Widened(table, ", ".join(told)) if told else SameShape()
+    return Widened(table, ", ".join(added)) if added else SameShape()
 
 
-def _describe_differences(followed: Table, noted: Sequence[HistoryEntry], source: SourceSettings) -> Sequence[str]:
-    """How the table differs by the last shape that was noted of it."""
-    shapes = [each.shape for each in noted if each.shape]
+def _describe_differences(followed: Table, entries: Sequence[HistoryEntry], source: SourceSettings) -> Sequence[str]:
+    """The differences between the followed table and its last shape in the history."""
+    shapes = [entry.shape for entry in entries if entry.shape]
     now = _to_table(followed.name, shapes[-1], source) if shapes else followed
     return describe_differences(followed, now) if isinstance(now, Table) else ()
 
 
-def _classify_entry(followed: Table, noted: HistoryEntry, source: SourceSettings) -> SchemaChange:
-    if noted.gone:
-        return Altered(GONE)
-    if noted.shape is None:
-        return Altered(REWRITTEN) if noted.rewritten else SameShape()
-    now = _to_table(followed.name, noted.shape, source)
+def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings) -> SchemaChange:
+    if entry.is_dropped:
+        return Altered(DROPPED)
+    if entry.shape is None:
+        return Altered(REWRITTEN) if entry.is_rewritten else SameShape()
+    now = _to_table(followed.name, entry.shape, source)
     if not isinstance(now, Table):
         return Altered(now[0].what)
-    taken_out = noted.shape.publications is not None and source.publication not in noted.shape.publications
-    if noted.rewritten and taken_out:
+    is_unpublished = entry.shape.publications is not None and source.publication not in entry.shape.publications
+    if entry.is_rewritten and is_unpublished:
         return Altered(f"publication {source.publication} does not send all of its changes")
-    if noted.rewritten and (noted.shape.leaves or noted.shape.within) and not describe_differences(followed, now):
+    if entry.is_rewritten and (entry.shape.leaves or entry.shape.within) and not describe_differences(followed, now):
         return Altered("a partition with rows came or went, or was emptied or rewritten")
-    filled = [column.name for column in noted.shape.columns if column.fills_old_rows]
-    return diff_tables(followed, now, filled=filled, rewritten=noted.rewritten)
+    filled = [column.name for column in entry.shape.columns if column.fills_old_rows]
+    return diff_tables(followed, now, filled=filled, rewritten=entry.is_rewritten)
 
 
 def _to_table(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:

@@ -1,4 +1,4 @@
-"""Tables that are to be stopped: what one thread finds out, the stream's follower does, who writes the lake."""
+"""Requests to stop tables: any thread makes them; the stream of the lake, its only writer, carries them out."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -6,25 +6,25 @@ from collections.abc import Callable, Mapping
 from cdc.core.table import TableName
 
 StopTables = Callable[[Mapping[TableName, str]], None]
-"""Stops tables, each for a reason."""
+"""Stops tables; the mapping has the reason of each."""
 
 
 class StopRequests:
-    """Reasons to follow tables no further, by table; they wait until there is a stream."""
+    """Requests wait here until a stream is connected; from then on they are carried out at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reasons: dict[TableName, str] = {}
         self._stop: StopTables | None = None
 
-    def serve(self, stop: StopTables) -> None:
-        """Have tables stopped by this from now on, those that wait at once."""
+    def connect(self, stop: StopTables) -> None:
+        """Stop tables by `stop` from now on; waiting requests are carried out at once."""
         with self._lock:
             self._stop, waiting, self._reasons = stop, self._reasons, {}
             stop(waiting)
 
-    def put(self, reasons: Mapping[TableName, str]) -> None:
-        """Have these tables stopped, beside whatever is being applied."""
+    def request(self, reasons: Mapping[TableName, str]) -> None:
+        """Stop these tables, while batches may be applied."""
         with self._lock:
             if self._stop is None:
                 self._reasons.update(reasons)

@@ -1,4 +1,4 @@
-"""Runs streams, one a follower, each at its own pace; stops them cleanly, and starts a stumbled one again."""
+"""Runs streams, one per follower, each at its own pace: starts one again that failed, and stops all of them cleanly."""
 
 import shutil
 import tempfile
@@ -14,100 +14,110 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.core.errors import CdcError, ConfigurationError, HistoryLostError, RefusedError, UnreachableError
+from cdc.core.position import Position
 from cdc.run.spark.errors import SparkEndedError, to_cdc_error
 
 RETRIES_SECONDS = 600.0
-"""How long a stream is tried again that stumbles each time within LONGEST_WAIT_SECONDS."""
+"""How long a stream is retried whose every try fails within LONGEST_WAIT_SECONDS."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 30.0
 FINAL = (RefusedError, HistoryLostError, ConfigurationError, SparkEndedError)
-"""What no waiting mends: another writer has taken over, what was to be read is gone, this process lacks its Spark."""
+"""Failures that no waiting repairs: another writer took over, changes are gone, settings are wrong, Spark ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One batch of a stream: the position it has reached, and how many changes it had (0 where nobody counts)."""
+
+    position: Position
+    changes: int
 
 
 class Stream(Protocol):
     """One follower's stream, from its position on."""
 
     def run(self, stopping: threading.Event) -> None:
-        """Follow until `stopping` is set; a batch at hand is brought to its end. Raises what ends it."""
+        """Follow until `stopping` is set, then finish the current batch. Raises the failure that ends it."""
 
 
 class MicroBatches(Protocol):
-    """A streaming source, and what to do with each of its micro-batches."""
+    """A streaming source, and a call for each of its micro-batches."""
 
     def source(self, spark: SparkSession) -> DataFrame: ...
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Take a micro-batch in; what it is to cause may go on when this returns, and is over when `settle` does."""
+        """Take a micro-batch; its work may go on after this returns, until `settle` does."""
 
     def settle(self) -> None:
-        """Wait for what goes on; raises what ended it."""
+        """Wait for work that still goes on. Raises its failure."""
 
 
 class ProblemReporter:
-    """What keeps a stream from going on now; `tell` hears of it when it begins, and of None when it is over."""
+    """Keeps the current problem of one stream. `tell` hears each new one once, and None when it is over."""
 
     def __init__(self, tell: Callable[[CdcError | None], None] = lambda _: None) -> None:
         self._tell = tell
-        self._met: CdcError | None = None
+        self._current: CdcError | None = None
 
-    def meet(self, failure: CdcError) -> bool:
-        """Take note of a failure; says whether it is another one than before."""
-        is_new = str(failure) != str(self._met)
-        self._met = failure
+    def report(self, failure: CdcError) -> bool:
+        """Note a failure; returns whether it differs from the one before."""
+        is_new = str(failure) != str(self._current)
+        self._current = failure
         if is_new:
             self._tell(failure)
         return is_new
 
-    def end(self) -> None:
-        """All is well again."""
-        if self._met is not None:
-            self._met = None
+    def clear(self) -> None:
+        """The stream goes on."""
+        if self._current is not None:
+            self._current = None
             self._tell(None)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRunner:
-    """Keeps one stream going until `stopping` is set.
+    """Runs one stream, and again after a failure, until `stopping` is set.
 
-    `start` builds the stream anew from the follower's position; `say` is told when the stream stumbles. With a
-    `trouble` it waits for whatever somebody may undo, however long that takes, and says each reason once.
+    `start` builds the stream anew from the follower's position. Without a `reporter`, only UnreachableError is
+    retried, for RETRIES_SECONDS. With one, every failure that somebody may repair is retried for ever, and each
+    reason is said once. The pause doubles from FIRST_WAIT_SECONDS to LONGEST_WAIT_SECONDS.
     """
 
     name: str
     start: Callable[[], Stream]
     stopping: threading.Event
     say: Callable[[str], None]
-    trouble: ProblemReporter | None = None
+    reporter: ProblemReporter | None = None
 
     def run(self) -> CdcError | None:
-        """Run until stopped (None), or until a failure that trying again does not mend (the failure)."""
+        """Run until stopped; returns None then, or the failure that ended it."""
         wait, since = FIRST_WAIT_SECONDS, time.monotonic()
         while not self.stopping.is_set():
             began = time.monotonic()
-            failure = self._once()
-            if failure is None or not self._may_pass(failure):
+            failure = self._run_once()
+            if failure is None or not self._is_retryable(failure):
                 return failure
-            # it has run for a while: this is another trouble, with all its tries before it
+            # it has run for a while: this is a new problem, and gets all its tries
             if time.monotonic() - began > LONGEST_WAIT_SECONDS:
                 wait, since = FIRST_WAIT_SECONDS, time.monotonic()
-            if self.trouble is None and time.monotonic() - since > RETRIES_SECONDS:
+            if self.reporter is None and time.monotonic() - since > RETRIES_SECONDS:
                 return failure
-            self._tell(failure, wait)
+            self._say_retry(failure, wait)
             self.stopping.wait(wait)
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
         return None
 
-    def _may_pass(self, failure: CdcError) -> bool:
-        if self.trouble is None:
+    def _is_retryable(self, failure: CdcError) -> bool:
+        if self.reporter is None:
             return isinstance(failure, UnreachableError)
         return not isinstance(failure, FINAL)
 
-    def _tell(self, failure: CdcError, wait: float) -> None:
-        if self.trouble is None:
+    def _say_retry(self, failure: CdcError, wait: float) -> None:
+        if self.reporter is None:
             self.say(f"{self.name}: {failure}; trying again in {wait:.0f} s")
-        elif self.trouble.meet(failure):
+        elif self.reporter.report(failure):
             self.say(f"{self.name}: {failure}; trying again until it goes")
 
-    def _once(self) -> CdcError | None:
+    def _run_once(self) -> CdcError | None:
         try:
             self.start().run(self.stopping)
         except CdcError as error:
@@ -119,9 +129,11 @@ class StreamRunner:
 
 @dataclass(frozen=True, slots=True)
 class SparkStream:
-    """A `Stream` that Spark's Structured Streaming drives, looking for messages every so many seconds.
+    """A `Stream` driven by Spark's Structured Streaming, which looks for messages every `trigger_seconds`.
 
-    Its checkpoint lies in the folder `scratch` for as long as it runs.
+    Spark is the clock only: it starts a micro-batch when the transaction topic has messages, and the batch reads
+    them by itself. The checkpoint in the folder `scratch` is deleted at the end, since the follower's position
+    decides where to go on.
     """
 
     spark: SparkSession
@@ -134,13 +146,13 @@ class SparkStream:
         checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-", dir=self.scratch)
         guarded = _BatchGuard(self.name, self.batches, stopping)
         try:
-            self._watch(guarded, self._started(guarded, checkpoint), stopping)
+            self._watch(guarded, self._start_query(guarded, checkpoint), stopping)
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
-            # last, since it may raise; and no batch comes any more that could add to what goes on
+            # last, since it may raise; and no more batches come that could add work
             self.batches.settle()
 
-    def _started(self, guarded: "_BatchGuard", checkpoint: str) -> StreamingQuery:
+    def _start_query(self, guarded: "_BatchGuard", checkpoint: str) -> StreamingQuery:
         writer = self.batches.source(self.spark).writeStream.queryName(self.name).foreachBatch(guarded)
         timed = writer.trigger(processingTime=f"{round(self.trigger_seconds * 1000)} milliseconds")
         return timed.option("checkpointLocation", checkpoint).start()
@@ -148,10 +160,10 @@ class SparkStream:
     def _watch(self, guarded: "_BatchGuard", query: StreamingQuery, stopping: threading.Event) -> None:
         error: Exception | None
         try:
-            # not awaitTermination, which would hear of no `stopping`
+            # not awaitTermination, which would not notice `stopping`
             while query.isActive and not stopping.wait(0.2):
                 pass
-            # stop() interrupts the query's thread and cancels its jobs: so not before the batch at hand has ended
+            # stop() interrupts the query's thread and cancels its jobs: so only after the current batch
             guarded.idle.wait()
             query.stop()
             error = query.exception()
@@ -162,7 +174,7 @@ class SparkStream:
 
 
 class _BatchGuard:
-    """Keeps what a micro-batch raised: Spark hands on only its text."""
+    """Keeps the exception of a micro-batch: Spark hands on only its text. `idle` is set while no batch runs."""
 
     def __init__(self, name: str, batches: MicroBatches, stopping: threading.Event) -> None:
         self._name = name
@@ -173,10 +185,10 @@ class _BatchGuard:
         self.idle.set()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        # before the question: whoever stops the query in between would interrupt this batch
+        # before `stopping` is read: whoever stops the query in between would interrupt this batch
         self.idle.clear()
         try:
-            # Spark may begin another batch before it is stopped: that is left alone, and is new again at the next start
+            # Spark may begin one more batch before it is stopped: its messages are read again at the next start
             if not self._stopping.is_set():
                 self._batches(frame, batch_id)
         except CdcError as error:

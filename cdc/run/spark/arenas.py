@@ -1,8 +1,8 @@
-"""Memory given back to the system: what allocators keep for later would count for this process for hours.
+"""Returns unused memory to the system, which allocators would keep for hours.
 
-Measured on a table of a million rows with 500 updates a second: glibc's arenas hold 100 MiB that nobody uses, since
-each of a handful of threads has its own; Arrow's own pool, mimalloc, leaves a piece with each thread that ends, another
-100 MiB in a thousand commits. So Arrow takes its memory from glibc, too (`cdc/__main__.py`).
+Measured with a table of a million rows and 500 updates a second: glibc's arenas hold 100 MiB of free memory, since each
+of a handful of threads has its own. Arrow's pool, mimalloc, leaves a piece with each thread that ends, another 100 MiB
+in a thousand commits. So Arrow takes its memory from glibc, too (`cdc/__main__.py`).
 """
 
 import ctypes
@@ -14,17 +14,17 @@ import pyarrow as pa
 
 ARENAS: Final = 2
 _M_ARENA_MAX: Final = -8
-"""As <malloc.h> has it."""
+"""From <malloc.h>."""
 
 
 def limit_arenas() -> None:
-    """Let all threads share so many of glibc's arenas; with another C library, nothing."""
+    """Limit glibc to ARENAS arenas for all threads. Does nothing with another C library."""
     _call("mallopt", _M_ARENA_MAX, ARENAS)
 
 
 def release_memory() -> None:
-    """Return what is free: some milliseconds, while which other threads may wait for memory."""
-    # cycles, too, which `collector.seldom` leaves for hours; what was there at the start is not looked at again
+    """Return free memory. Takes some milliseconds, in which other threads may wait for memory."""
+    # reference cycles first, which `relax_gc` leaves for hours; objects frozen at the start are not scanned
     gc.collect()
     pa.default_memory_pool().release_unused()
     _call("malloc_trim", 0)

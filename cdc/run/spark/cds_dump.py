@@ -1,7 +1,7 @@
-"""Has the Java of a running session write down what classes it has loaded, for the next one's start.
+"""Dumps the classes that a session's Java has loaded into a CDS archive, which makes the next start quicker.
 
-On demand, as `jcmd PID VM.cds dynamic_dump` does (JDK-8259070), and not when Java ends: that of a killed driver
-would go on for ten seconds, a whole core taken, for an archive that nobody keeps.
+On demand, as `jcmd PID VM.cds dynamic_dump` does (JDK-8259070), and not when Java ends. The Java of a killed driver
+would go on for ten seconds, using a whole core, for an archive that nobody keeps.
 """
 
 from contextlib import suppress
@@ -13,11 +13,11 @@ from py4j.protocol import Py4JError
 
 _BEAN, _COMMAND = "com.sun.management:type=DiagnosticCommand", "vmCds"
 _INVOKED: Final = ("javax.management.ObjectName", "java.lang.String", "[Ljava.lang.Object;", "[Ljava.lang.String;")
-"""What `MBeanServerConnection.invoke` is given."""
+"""The parameter types of `MBeanServerConnection.invoke`."""
 
 
 def dump_classes(gateway: JavaGateway, path: Path) -> None:
-    """Write the archive to `path`; a Java that has no such command leaves nothing there."""
+    """Write the archive to `path`. A Java without this command writes nothing."""
     with suppress(Py4JError):
         _run_diagnostic(gateway, ["dynamic_dump", str(path)])
 
@@ -25,19 +25,19 @@ def dump_classes(gateway: JavaGateway, path: Path) -> None:
 def _run_diagnostic(gateway: JavaGateway, words: list[str]) -> None:
     java = gateway.jvm
     classes, text = java.java.lang.Class, java.java.lang.String
-    # it says where it has written to, and stdout is the user's
+    # the command prints the path of the archive, and stdout belongs to the user
     java.java.lang.System.setOut(java.java.io.PrintStream(java.java.io.OutputStream.nullOutputStream()))
     server = java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
     types = _to_array(gateway, classes, [classes.forName(name) for name in _INVOKED])
-    # by the interface: py4j finds no method of a class that its module keeps for itself
+    # by the interface: py4j finds no methods of a class that its module does not export
     invoke = classes.forName("javax.management.MBeanServerConnection").getMethod("invoke", types)
-    asked = _to_array(gateway, java.java.lang.Object, [_to_array(gateway, text, words)])
+    arguments = _to_array(gateway, java.java.lang.Object, [_to_array(gateway, text, words)])
     bean, signature = java.javax.management.ObjectName(_BEAN), _to_array(gateway, text, ["[Ljava.lang.String;"])
-    invoke.invoke(server, _to_array(gateway, java.java.lang.Object, [bean, _COMMAND, asked, signature]))
+    invoke.invoke(server, _to_array(gateway, java.java.lang.Object, [bean, _COMMAND, arguments, signature]))
 
 
 def _to_array(gateway: JavaGateway, of: Any, values: list[Any]) -> Any:
-    made = gateway.new_array(of, len(values))
-    for place, value in enumerate(values):
-        made[place] = value
-    return made
+    array = gateway.new_array(of, len(values))
+    for index, value in enumerate(values):
+        array[index] = value
+    return array

@@ -1,4 +1,4 @@
-"""What Spark, Delta and the system raise, as one line of ours."""
+"""Translates failures of Spark, Delta and the system into one-line errors of the toolkit."""
 
 import re
 from collections.abc import Iterator
@@ -16,34 +16,34 @@ from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 LONGEST_LINE = 300
 PYTHON_ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception)\b.*:")
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
-"""What Spark's Kafka source says, in the text of its failure, when the brokers do not answer."""
+"""Signs, in the text of a failure of Spark's Kafka source, that the brokers do not answer."""
 CDC_ERROR = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
-"""How a failure of ours ends the traceback of a task."""
+"""The last line of a task's traceback when the task raised a CdcError."""
 LOG = re.compile(r"-Dcdc\.spark\.log=(\S+)")
-"""Where a session of ours writes its log, among the options of its Java."""
+"""The option of a session's Java that names its log file."""
 FULL = ("No space left on device", "Disk quota exceeded")
 
 
 class SparkEndedError(PreconditionError):
-    """The Java of this process's Spark has ended: killed, perhaps by the kernel, for want of memory."""
+    """The Java of this process's Spark has ended; the kernel may have killed it for lack of memory."""
 
 
 def check_spark() -> SparkEndedError | None:
-    """What to tell when the Java that this process has started has ended; None while it lives, or there is none."""
-    # of a session under spark-submit, it is Java that has started us
+    """The error when the Java that this process started has ended; None while it runs, or when there is none."""
+    # under spark-submit, Java has started this process, and there is nothing to poll
     java = getattr(SparkContext._gateway, "proc", None)
     if java is None or java.poll() is None:
         return None
     how = f"by signal {-java.returncode}" if java.returncode < 0 else f"with exit code {java.returncode}"
-    found = LOG.search(" ".join(java.args))
-    return SparkEndedError(f"Spark's Java ended {how}{f' (see {found[1]})' if found else ''}", "start the same again")
+    log = LOG.search(" ".join(java.args))
+    return SparkEndedError(f"Spark's Java ended {how}{f' (see {log[1]})' if log else ''}", "start the same again")
 
 
 @contextmanager
 def translate_errors(what: str) -> Iterator[None]:
-    """Raise what comes from Spark, Delta or the system as a CdcError that says what stopped.
+    """Raise errors of Spark, Delta, asyncpg and the system as a CdcError. `what`: the work that stops, for its text.
 
-    That whoever reads our output has gone is no failure of what is done: it stays a BrokenPipeError.
+    A BrokenPipeError stays one: it says that the reader of our output has gone, and nothing of the work.
     """
     try:
         yield
@@ -54,13 +54,13 @@ def translate_errors(what: str) -> Iterator[None]:
 
 
 def to_cdc_error(what: str, error: Exception) -> CdcError:
-    """One line for a failure of `what`, by the text that came with it: Spark hands on no more than that."""
+    """Translate a failure of `what` by its text, since Spark hands on no more than that."""
     if ended := check_spark():
         return ended
     text = str(error)
-    if found := CDC_ERROR.search(text):
-        kind: type[CdcError] = getattr(errors, found[1], CdcError)
-        return kind(found[2], found[3] or "")
+    if ours := CDC_ERROR.search(text):
+        kind: type[CdcError] = getattr(errors, ours[1], CdcError)
+        return kind(ours[2], ours[3] or "")
     line = _pick_line([line.strip() for line in text.splitlines() if line.strip()]) or type(error).__name__
     full = next((sign for sign in FULL if sign in text), None)
     if full:
@@ -74,7 +74,7 @@ def to_cdc_error(what: str, error: Exception) -> CdcError:
 
 
 def _pick_line(lines: list[str]) -> str:
-    """The line of a failure that says most: the innermost cause, the end of a Python traceback, or the first line."""
+    """Pick the most telling line: the innermost cause, the end of a Python traceback, or the first line."""
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
         return causes[-1].removeprefix("Caused by: ")[:LONGEST_LINE]

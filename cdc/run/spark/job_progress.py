@@ -1,4 +1,4 @@
-"""How far long work is, told while it runs."""
+"""Advances progress bars while a Spark job or another long task runs."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ LOOK_SECONDS, COUNT_SECONDS = 0.5, 2.0
 
 
 def track_job(spark: SparkSession, advance: Advance, rows: int) -> Watch:
-    """Runs a job of many tasks and advances a bar of about `rows` rows by the share of tasks that are done."""
+    """Returns a runner of jobs that advances a bar of about `rows` rows by the share of finished tasks."""
 
     def watch(job: Job) -> list[Row]:
         group = f"cdc-{uuid4()}"
         with ThreadPoolExecutor(1) as threads:
             running = threads.submit(_in_group(spark, group, job))
-            _look(spark, group, running, advance, rows)
+            _follow_job(spark, group, running, advance, rows)
             return running.result()
 
     return watch
@@ -31,67 +31,67 @@ def track_job(spark: SparkSession, advance: Advance, rows: int) -> Watch:
 
 def _in_group(spark: SparkSession, group: str, job: Job) -> Job:
     def run() -> list[Row]:
-        # a job group belongs to a thread: it is set in the one that runs the job
+        # a job group belongs to a thread, so it is set in the one that runs the job
         spark.sparkContext.setJobGroup(group, group, interruptOnCancel=True)
         return job()
 
     return run
 
 
-def _look(
+def _follow_job(
     spark: SparkSession, group: str, running: "Future[list[Row]]", advance: Callable[[int], None], rows: int
 ) -> None:
-    told = 0
+    shown = 0
     while wait([running], timeout=LOOK_SECONDS).not_done:
         done = round(rows * _share_done(spark, group))
-        if done > told:
-            advance(done - told)
-            told = done
-    # `rows` is the planner's estimate: the bar ends with what was really copied, forwards or back
-    if not running.exception() and (rest := sum(row["rows"] for row in running.result()) - told):
+        if done > shown:
+            advance(done - shown)
+            shown = done
+    # `rows` is the planner's estimate: at the end the bar jumps to the rows copied, forwards or back
+    if not running.exception() and (rest := sum(row["rows"] for row in running.result()) - shown):
         advance(rest)
 
 
 @contextmanager
 def track_count(count: Callable[[], int], advance: Advance, rows: int) -> Iterator[None]:
-    """Advances a bar of `rows` rows by what `count` grows meanwhile; a count that fails is left out."""
-    telling, ended = _CountedBar(advance, rows, count()), threading.Event()
+    """Advance a bar of `rows` rows by the growth of `count`, as long as the context lasts. Skips failed counts."""
+    bar, ended = _CountedBar(advance, rows, count()), threading.Event()
     with ThreadPoolExecutor(1) as threads:
-        threads.submit(_tell, count, telling, ended)
+        threads.submit(_count_on, count, bar, ended)
         try:
             yield
         finally:
             ended.set()
-    telling.rest()
+    bar.finish()
 
 
 @dataclass(slots=True)
 class _CountedBar:
-    """Advances a bar from a count that began at `base`, never back and never beyond its end."""
+    """A bar of a count that began at `base`; it moves neither back nor beyond its end."""
 
     advance: Advance
     rows: int
     base: int
-    told: int = 0
+    shown: int = 0
 
-    def tell(self, count: int) -> None:
-        # an index that is filled is made anew first, and what it had counted is gone
+    def update(self, count: int) -> None:
+        # filling an index starts with making it anew, which sets its count back to 0
         self.base = min(self.base, count)
-        self._reach(min(count - self.base, self.rows))
+        self._advance_to(min(count - self.base, self.rows))
 
-    def rest(self) -> None:
-        self._reach(self.rows)
+    def finish(self) -> None:
+        self._advance_to(self.rows)
 
-    def _reach(self, done: int) -> None:
-        if done > self.told:
-            self.advance(done - self.told)
-            self.told = done
+    def _advance_to(self, done: int) -> None:
+        if done > self.shown:
+            self.advance(done - self.shown)
+            self.shown = done
 
 
-def _tell(count: Callable[[], int], telling: _CountedBar, ended: threading.Event) -> None:
+def _count_on(count: Callable[[], int], bar: _CountedBar, ended: threading.Event) -> None:
     while not ended.wait(COUNT_SECONDS):
         with suppress(CdcError):
-            telling.tell(count())
+            bar.update(count())
 
 
 def _share_done(spark: SparkSession, group: str) -> float:

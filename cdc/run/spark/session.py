@@ -1,4 +1,4 @@
-"""The one place where a Spark session is made."""
+"""Builds Spark sessions; no other module does."""
 
 import atexit
 import logging
@@ -29,15 +29,15 @@ FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # Delta's default is 50 tasks for the log of a table, however small it is
+    # Delta's default is 50 tasks to read the log of any table, even a small one
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
-    # Spark's default is to wait for ever for a query's thread
+    # Spark's default is to wait for ever for the thread of a query that is to stop
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What the toolkit relies on, whatever the rest is."""
+"""Settings that the toolkit relies on; the user's cannot override them."""
 
 _LOGGING = Path(__file__).with_name("spark-log4j2.properties").as_uri()
 LOCAL = {
@@ -46,16 +46,15 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.python.daemon.module": "cdc.run.spark.worker_daemon",
 }
-"""Of a session on this machine alone, whose workers find our packages where we did."""
+"""Settings of a session on this machine alone, whose workers import our packages from the same place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a session of our own is started: `jars` are files; Spark's log goes to the file `log`, and what it needs only
-    while it runs into the folder `scratch`, or where the system has such.
+    """How to start a session. `jars`: files. `log`: the file of Spark's log. `scratch`: a folder for temporary files.
 
-    A `brief` one leaves out the second of Java's compilers, which pays off only after minutes: on two cores it takes
-    the work's own time (the race's last step: 29 s with it, 20 s without).
+    `brief` leaves out the second of Java's compilers, which pays off only after minutes: on two cores it takes time
+    from the work itself (the last step of `cdc demo race`: 29 s with it, 20 s without).
     """
 
     master: str
@@ -67,21 +66,21 @@ class Launch:
 
 
 def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
-    """A session with Delta and the Kafka source on its class path; a local master listens on loopback only.
+    """Build a session with Delta and the Kafka source on its class path; a local master listens on loopback only.
 
-    Raises PreconditionError when its Java machine does not start.
+    Raises PreconditionError when its Java does not start.
     """
     java = find_java()
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     archive = _class_archive(java, launch.jars) if launch.master.startswith("local") else None
     options = [*_java_options(launch), *(archive.options_on_demand() if archive else ())]
     own = {"spark.driver.memory": launch.driver_memory, "spark.driver.extraJavaOptions": " ".join(options)}
-    # on this machine alone, the one Java has the jars from the beginning: what is loaded from there can be archived
+    # on this machine alone, the jars are on the class path from the start: only such classes can be archived
     jars = {"spark.driver.extraClassPath": ":".join(launch.jars)} if archive else {"spark.jars": ",".join(launch.jars)}
-    # PySpark's default is whatever `python3` PATH has, perhaps another version without our packages
+    # PySpark's default is the first `python3` in PATH: perhaps another version, without our packages
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(launch.master)
-    # settings of the user win over ours, but not over what the toolkit relies on
+    # the user's settings override ours, except FIXED
     for key, value in {**(_local(launch) if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     _silence_py4j()
@@ -96,14 +95,17 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _start(builder: SparkSession.Builder, launch: Launch, before: Sequence[psutil.Process]) -> SparkSession:
-    """The session, made in a thread of its own: in the main one, PySpark puts a handler of SIGINT in the place of ours,
-    which asks Java to cancel its jobs, in the middle of whatever it is asked then."""
+    """Start the session in a thread of its own.
+
+    In the main thread PySpark would replace our handler of SIGINT by one that asks Java to cancel its jobs, even in
+    the middle of another call to Java.
+    """
     with _temporary_files_in(launch.scratch), ThreadPoolExecutor(1, "spark") as thread:
         starting = thread.submit(builder.getOrCreate)
         try:
             return starting.result()
         except KeyboardInterrupt:
-            # PySpark starts Java with SIGINT ignored, and before it is up nobody holds anything to end it by
+            # PySpark starts Java with SIGINT ignored, and until it answers nobody has a handle to end it
             for child in psutil.Process().children(recursive=True):
                 if child not in before:
                     child.kill()
@@ -111,11 +113,11 @@ def _start(builder: SparkSession.Builder, launch: Launch, before: Sequence[psuti
 
 
 def _silence_py4j() -> None:
-    """Keep py4j from printing tracebacks of what it raises anyway: some by its own loggers, others by the root."""
+    """Keep py4j from printing tracebacks of errors that it raises anyway, by its own loggers and by the root logger."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     root = logging.getLogger()
     if not root.handlers:
-        # what Python has where nobody has chosen one
+        # like Python's handler of last resort, but with a filter
         handler = logging.StreamHandler()
         handler.setLevel(logging.WARNING)
         handler.addFilter(lambda record: f"{os.sep}py4j{os.sep}" not in record.pathname)
@@ -123,13 +125,13 @@ def _silence_py4j() -> None:
 
 
 def _local(launch: Launch) -> dict[str, str]:
-    """What a session on this machine alone has beside what every session has."""
+    """The settings of a session on this machine alone."""
     return LOCAL if launch.scratch is None else {**LOCAL, "spark.local.dir": str(launch.scratch)}
 
 
 @contextmanager
 def _temporary_files_in(folder: Path | None) -> Iterator[None]:
-    """Where PySpark waits for its Java's first word: whoever is killed meanwhile leaves the file there."""
+    """Set the folder where PySpark waits for Java's first answer: a process killed meanwhile leaves a file there."""
     before = tempfile.tempdir
     tempfile.tempdir = str(folder) if folder else before
     try:
@@ -139,19 +141,19 @@ def _temporary_files_in(folder: Path | None) -> Iterator[None]:
 
 
 def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
-    """The archive of a session of this machine alone."""
+    """The CDS archive for this Java and these jars."""
     files = class_path(Path(_find_spark_home()), jars)
     return ClassArchive.of(java.program, files, open_folder(cache_folder() / FOLDER))
 
 
 def _keep_archive(archive: ClassArchive) -> None:
-    """At the end of this process: the session's Java, which ends with it, writes what it has loaded."""
+    """At the end of this process: dump the classes that the session's Java has loaded."""
     gateway = SparkContext._gateway
-    # another process may have been quicker; one that was killed has nothing more to say
+    # another process may have written it already; a Java that was killed cannot
     if gateway is None or archive.is_there or check_spark():
         return
     if SparkContext._active_spark_context is not None:
-        # what it is still doing takes the core that this needs
+        # jobs that still run would take the core that the dump needs
         with suppress(Py4JError):
             SparkContext._active_spark_context.stop()
     dump_classes(gateway, archive.own)
@@ -173,7 +175,7 @@ def _first_line(error: Exception) -> str:
 
 
 def build_submitted(name: str, conf: Mapping[str, str]) -> SparkSession:
-    """The session of a driver under `spark-submit`, which has said the master, the memory and the class path."""
+    """The session of a driver under `spark-submit`, which has set the master, the memory and the class path."""
     builder = SparkSession.builder.appName(name)
     for key, value in {**conf, **FIXED}.items():
         builder = builder.config(key, value)

@@ -1,13 +1,13 @@
-"""Where Spark's Python workers come from: a process that has imported what their work needs, and forks.
+"""The daemon that forks Spark's Python workers, after it has imported the modules that they need.
 
-A worker of Spark's own daemon imports it anew, for seconds of processor time; and one is lost whenever a task ends
-before its input does, as those of large runs do.
+A worker of Spark's own daemon imports them anew, for seconds of processor time. And a worker ends whenever a task stops
+before the end of its input, as tasks of large runs do.
 """
 # ruff: noqa: E402
 
 import sys
 
-# Spark puts archives of its Python code in front, of which nothing is kept compiled: the same code is installed here
+# Spark puts zips of its Python code in front, whose modules are compiled anew each time; the same code is installed
 sys.path[:] = [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]
 
 import pandas

@@ -1,4 +1,4 @@
-"""Has the lake a copy to go on from, and is it the past of the source and the log that the configuration names?"""
+"""Checks that the lake has a copy, and that source and log are the ones it was copied and followed from."""
 
 from contextlib import suppress
 
@@ -14,7 +14,7 @@ from connect.source import connection as source
 
 
 def require_position(settings: PipelineSettings) -> Position:
-    """The lake's position; raises HistoryLostError when it has none, since nothing was ever copied."""
+    """The lake's position. Raises HistoryLostError when it has none, since nothing was ever copied."""
     position = delta_follower(settings).position()
     if position is None:
         raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
@@ -24,7 +24,7 @@ def require_position(settings: PipelineSettings) -> Position:
 def check_log(settings: PipelineSettings) -> None:
     """Raise HistoryLostError when there is no copy, or when the log no longer holds the lake's position.
 
-    A log that does not answer is waited for later.
+    A log that does not answer is no error here: the streams wait for it.
     """
     position = require_position(settings)
     delta_follower(settings).check_capture()
@@ -33,10 +33,9 @@ def check_log(settings: PipelineSettings) -> None:
 
 
 def check_history(settings: PipelineSettings) -> None:
-    """Raise HistoryLostError when the source is another cluster, or was set back behind what the lake holds, and where
-    the capture cannot go on from there.
+    """Raise HistoryLostError when the source is another cluster, was set back, or cannot be captured further.
 
-    Only a copy knows its timeline; the position's is not kept, so it is measured by the source's end alone.
+    A bookmark knows its timeline. The position does not, so it is only compared with the source's end.
     """
     lake = delta_follower(settings)
     bookmarks, position = lake.bookmarks(), lake.position()

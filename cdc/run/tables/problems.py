@@ -1,4 +1,4 @@
-"""Tables that are followed no further, or not at all though they are named: what to tell of each, and what to do."""
+"""One line for each table that is stopped, not copied yet, or has held keys: the reason, and the remedy."""
 
 from collections.abc import Sequence
 
@@ -20,21 +20,21 @@ from sinks.lake.metadata.stopped_tables import StoppedTable
 
 
 def describe_stop(stop: StoppedTable, now: Examined) -> PreconditionError:
-    """What to tell of a stopped table; what to do may be more than to have it copied again."""
+    """Describe a stopped table. A new copy may not be enough as remedy: the table may be refused as it is `now`."""
     if stop.name not in now.refusals:
         return PreconditionError(str(stop), stop.remedy)
-    unfit = merge_refusals(now.refusals[stop.name])
-    return PreconditionError(f"{stop}; as it is now it cannot be copied: {unfit.what}", unfit.remedy)
+    refusal = merge_refusals(now.refusals[stop.name])
+    return PreconditionError(f"{stop}; as it is now it cannot be copied: {refusal.what}", refusal.remedy)
 
 
 def describe_held_keys(table: TableName, keys: int, letters: int) -> PreconditionError:
-    """What to tell of a table that has dead letters: so many, of so many keys."""
-    told = f"{table}: {format_count(keys, 'key')} held, {format_count(letters, 'message')} not applied"
-    return PreconditionError(told, "`cdc dead-letters list`")
+    """Describe a table with so many dead letters, of so many keys."""
+    what = f"{table}: {format_count(keys, 'key')} held, {format_count(letters, 'message')} not applied"
+    return PreconditionError(what, "`cdc dead-letters list`")
 
 
 def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
-    """What to tell of the lake's stopped tables, by how the source has them, where it answers."""
+    """Describe the lake's stopped tables; with the tables of the source as they are now, if it answers."""
     stops = lake.stops()
     if not stops:
         return []
@@ -48,7 +48,7 @@ def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[Prec
 
 
 def describe_stops_in(settings: PipelineSettings, name: str, follower: FedFollower) -> list[PreconditionError]:
-    """What to tell of the tables that are stopped in one follower behind the lake, of those that it is to hold."""
+    """Describe the tables that are stopped in one follower behind the lake, except those that it is not to hold."""
     followed = set(list_followed(settings, delta_follower(settings)))
     stops = {table: stop for table, stop in follower.stops().items() if table in followed}
     return [
@@ -59,16 +59,16 @@ def describe_stops_in(settings: PipelineSettings, name: str, follower: FedFollow
 
 
 def describe_uncopied(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
-    """What to tell of tables that came under a pattern, and cannot be copied or have nobody who does it."""
+    """Describe new tables of a pattern that cannot be copied, or that nobody copies since no `cdc follow` runs."""
     if not settings.selection.has_patterns or lake.position() is None:
         return []
     with source.connected(settings.source) as connection:
         now = examine_tables(connection, settings, sorted(find_uncopied(connection, settings, lake)))
-    fit: Sequence[PreconditionError] = [describe_missing_copy(table.name, "run `cdc follow`") for table in now.fit]
-    copied = is_lease_held(settings, settings.delta[0])
-    return [*map(merge_refusals, now.refusals.values()), *([] if copied else fit)]
+    ready: Sequence[PreconditionError] = [describe_missing_copy(table.name, "run `cdc follow`") for table in now.fit]
+    is_followed = is_lease_held(settings, settings.delta[0])
+    return [*map(merge_refusals, now.refusals.values()), *([] if is_followed else ready)]
 
 
 def describe_missing_copy(name: TableName, remedy: str) -> PreconditionError:
-    """A table that could be followed and has no copy."""
+    """Describe a table that could be followed and has no copy."""
     return PreconditionError(f"{name} is not copied yet", remedy)

@@ -1,4 +1,4 @@
-"""Are the tables of the source still those that the lake follows?"""
+"""Compares the source's tables with those that the lake follows."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,58 +13,57 @@ from sinks.lake.metadata.stopped_tables import recopy_remedy
 
 
 def read_followed_tables(settings: PipelineSettings) -> list[Table]:
-    """The tables that the lake has, of those that are named."""
+    """The tables that the lake follows and the configuration names, as the lake has them."""
     return [table for table in delta_follower(settings).tables() if table.name in settings.selection]
 
 
 def find_different(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableName, PreconditionError]:
-    """Which of these tables of the source the lake has otherwise."""
+    """Of these tables of the source, those that the lake has with another schema; with the difference."""
     now = {table.name: table for table in tables}
-    each = {
+    differences_of = {
         was.name: describe_difference(was, now[was.name]) for was in read_followed_tables(settings) if was.name in now
     }
-    return {name: found for name, found in each.items() if found}
+    return {name: error for name, error in differences_of.items() if error}
 
 
 def find_changed_choices(settings: PipelineSettings) -> dict[TableName, str]:
-    """The tables that are followed, or stopped, with other types than `source.column_types` says now, and how: rows and
-    messages of both would be mixed."""
+    """The copied tables whose `source.column_types` have changed since, and how: their rows would have mixed types."""
     choices = settings.source.choices
-    found: dict[TableName, str] = {}
+    changes: dict[TableName, str] = {}
     for table in delta_follower(settings).all_tables():
         chosen = choices.types_of(table.name)
-        told = [
+        columns = [
             f"{column.name} as {chosen.get(column.name, 'it is')}"
             for column in table.columns
             if column.chosen != chosen.get(column.name, "")
         ]
-        if told and table.name in settings.selection:
-            found[table.name] = f"source.column_types has changed: {', '.join(told)}"
-    return found
+        if columns and table.name in settings.selection:
+            changes[table.name] = f"source.column_types has changed: {', '.join(columns)}"
+    return changes
 
 
 def find_unlogged_changes(settings: PipelineSettings) -> dict[TableName, CdcError]:
-    """What `changed` finds where no event triggers keep the history, which else tells it in its place.
+    """The changed tables (`find_changed_tables`) of which the schema history in the log says nothing.
 
-    What they do not hear of is written into it before.
+    Empty if the source has the event triggers that write the history. First writes the changes of partitions into the
+    history, which no event trigger reports.
     """
     with source.connected(settings.source) as connection:
         schema_history.note_partitions(connection, settings.source)
-        kept = schema_history.is_kept(connection, settings.source)
-        told = set() if kept else schema_history.told_of(connection, settings.source)
-    found = {} if kept else find_changed_tables(settings)
-    # what a migration has told comes by the log; that a table is sent no more does not
-    return {name: error for name, error in found.items() if name not in told or isinstance(error, HistoryLostError)}
+        has_triggers = schema_history.is_kept(connection, settings.source)
+        logged = set() if has_triggers else schema_history.told_of(connection, settings.source)
+    changed = {} if has_triggers else find_changed_tables(settings)
+    # a migration may have logged its changes; that a table has left the publication is never logged
+    return {name: error for name, error in changed.items() if name not in logged or isinstance(error, HistoryLostError)}
 
 
 def find_changed_tables(settings: PipelineSettings, *, also_widened: bool = True) -> dict[TableName, CdcError]:
-    """Which of the tables that are followed have other columns, or another key, in the source now, or are not sent.
+    """The followed tables with other columns or another key in the source now, or outside the publication.
 
-    `also_widened`: those, too, that only have further columns.
-
-    Messages show columns that came and went, but not that a type changed: only the catalog does.
+    `also_widened`: including those that only have further columns. Messages show added and dropped columns, but not
+    a changed type: only the catalog has that.
     """
-    # as they are followed now: some may have gone along since the last look
+    # read anew: the stream may have added columns since the last look
     tables = read_followed_tables(settings)
     if not tables:
         return {}
@@ -72,18 +71,18 @@ def find_changed_tables(settings: PipelineSettings, *, also_widened: bool = True
         sent = publication.published(connection, settings.source.publication) or set()
         examined = catalog.examine(connection, [table.name for table in tables], settings.source.choices)
     now = {table.name: table for table in examined.tables}
-    found = {
+    changes = {
         was.name: _check_published(was.name, sent) or describe_difference(was, now[was.name])
         if was.name in now
         else examined.refusals[was.name][0]
         for was in tables
     }
     wider = {was.name for was in tables if was.name in now and has_more_columns(was, now[was.name])}
-    return {name: error for name, error in found.items() if error and (also_widened or name not in wider)}
+    return {name: error for name, error in changes.items() if error and (also_widened or name not in wider)}
 
 
 def _check_published(name: TableName, sent: Collection[TableName]) -> CdcError | None:
-    """A dropped table leaves its publications, and one that is made again under its name is in none of them."""
+    """A dropped table leaves its publications, and a new one of its name is in none of them."""
     if name in sent:
         return None
     return HistoryLostError(
@@ -93,8 +92,10 @@ def _check_published(name: TableName, sent: Collection[TableName]) -> CdcError |
 
 
 def describe_difference(before: Table, now: Table) -> PreconditionError | None:
-    """What differs, where these are not the same table."""
-    found = describe_differences(before, now)
-    if not found:
+    """The error for a changed table; None when nothing differs."""
+    columns = describe_differences(before, now)
+    if not columns:
         return None
-    return PreconditionError(f"{now.name} has changed since it was copied: {', '.join(found)}", recopy_remedy(now.name))
+    return PreconditionError(
+        f"{now.name} has changed since it was copied: {', '.join(columns)}", recopy_remedy(now.name)
+    )

@@ -1,4 +1,4 @@
-"""The tables that the settings name: those of the source, and those that are followed already."""
+"""Finds the tables that the settings name: in the source, or among those that are followed already."""
 
 from collections.abc import Collection, Sequence
 
@@ -14,25 +14,25 @@ from sinks.lake.follower import DeltaFollower
 
 
 def find_selected(connection: Connection, settings: PipelineSettings) -> Sequence[TableName]:
-    """All tables that are to be followed; patterns are looked up in the source. Raises PreconditionError for none."""
+    """All tables to follow; patterns are matched against the source. Raises PreconditionError when there are none."""
     selection = settings.selection
     there = catalog.tables_of(connection, settings.source.heartbeat_schema) if selection.has_patterns else ()
-    found = selection.select_from(there)
-    if not found:
+    names = selection.select_from(there)
+    if not names:
         raise PreconditionError(
             f"no table of the source is named by {', '.join(selection.entries)}", "correct source.tables"
         )
-    return found
+    return names
 
 
 def list_followed(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[TableName]:
-    """The tables that the lake follows or is to follow, as far as that can be known without the source."""
+    """The tables that the lake follows or is to follow, without asking the source for new tables of a pattern."""
     selection = settings.selection
     return selection.select_from(lake.bookmarks() if selection.has_patterns else ())
 
 
 def list_held_by(settings: PipelineSettings, lake: DeltaFollower, followers: Collection[str]) -> set[TableName]:
-    """The tables that some of these followers hold, or are to hold, as far as that can be known without the source."""
+    """The tables that one of these followers holds or is to hold, without asking the source."""
     copied = {table.name: table for table in lake.all_tables()}
     return {
         name
@@ -43,7 +43,7 @@ def list_held_by(settings: PipelineSettings, lake: DeltaFollower, followers: Col
 
 
 def find_new_tables(settings: PipelineSettings) -> set[TableName]:
-    """Asks the source for tables that patterns name and that were made since."""
+    """Ask the source for new tables that a pattern names."""
     if not settings.selection.has_patterns:
         return set()
     with source.connected(settings.source) as connection:
@@ -51,7 +51,7 @@ def find_new_tables(settings: PipelineSettings) -> set[TableName]:
 
 
 def find_uncopied(connection: Connection, settings: PipelineSettings, lake: DeltaFollower) -> set[TableName]:
-    """The tables that patterns name and that nobody has copied yet: they were made since."""
+    """The tables that a pattern names and that have no copy yet."""
     if not settings.selection.has_patterns:
         return set()
     return set(find_selected(connection, settings)) - set(settings.selection.names) - lake.bookmarks().keys()

@@ -56,7 +56,7 @@ class FollowerReader:
     position: Callable[[], Position | None]
     rows: Callable[[Table], DataFrame]
     digest: Callable[[Table], Digest]
-    stopped: Callable[[], Mapping[TableName, TableStoppedError]] = dict
+    stops: Callable[[], Mapping[TableName, TableStoppedError]] = dict
 
 
 Followers = Mapping[str, FollowerReader]
@@ -140,7 +140,7 @@ def _select_own(
     settings: PipelineSettings, name: str, follower: FollowerReader, tables: Sequence[Table]
 ) -> list[Table]:
     """The follower's own of these tables, also those that it had and cannot hold any more."""
-    stopped = follower.stopped()
+    stopped = follower.stops()
     return [
         table
         for table in tables
@@ -205,7 +205,7 @@ class _SourceSnapshot:
     def verdicts(
         self, follower: FollowerReader, position: Position, tables: Sequence[Table]
     ) -> dict[TableName, Verdict]:
-        stops = {name: PreconditionError(stop.what, stop.remedy) for name, stop in follower.stopped().items()}
+        stops = {name: PreconditionError(stop.what, stop.remedy) for name, stop in follower.stops().items()}
         comparable = [table for table in tables if table.name not in self.incomparable and table.name not in stops]
         with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
             found = threads.map(lambda table: self._verdict_if_held(follower, position, table), comparable)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from cdc.run.copy.resync import ResyncQueue, ResyncResult, backoff_seconds
+from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult, backoff_seconds
 from tests.waiting import until
 
 UNFIT, SOUND = TableName("public", "unfit"), TableName("public", "sound")
@@ -14,9 +14,9 @@ INFINITE = PreconditionError("public.unfit: infinity", "update it")
 
 
 @contextmanager
-def running(renewal: ResyncQueue, copy: Callable[[Collection[TableName]], ResyncResult]) -> Iterator[None]:
+def running(queue: ResyncQueue, copy: Callable[[Collection[TableName]], ResyncResult]) -> Iterator[None]:
     done = threading.Event()
-    thread = threading.Thread(target=renewal.run, args=(copy, lambda text: None, done))
+    thread = threading.Thread(target=queue.run, args=(copy, lambda text: None, done))
     thread.start()
     try:
         yield
@@ -26,41 +26,41 @@ def running(renewal: ResyncQueue, copy: Callable[[Collection[TableName]], Resync
 
 
 def test_what_was_copied_is_copied_again_while_another_rests() -> None:
-    renewal, tries = ResyncQueue(), list[Collection[TableName]]()
+    queue, tries = ResyncQueue(), list[Collection[TableName]]()
 
     def copy(names: Collection[TableName]) -> ResyncResult:
         tries.append(names)
         return ResyncResult(frozenset(names) - {UNFIT}, frozenset(), INFINITE if UNFIT in names else None)
 
-    renewal.want([UNFIT, SOUND])
-    with running(renewal, copy):
-        until(lambda: renewal.copied() == {SOUND}, "the sound one is copied")
-        renewal.taken_in([SOUND], renewal.joined)
-        assert not renewal.is_pending
-        renewal.want([SOUND])
+    queue.request([UNFIT, SOUND])
+    with running(queue, copy):
+        until(lambda: queue.list_copied() == {SOUND}, "the sound one is copied")
+        queue.mark_joined([SOUND], queue.joined_lsn)
+        assert not queue.is_pending
+        queue.request([SOUND])
         until(lambda: len(tries) > 1, "it is copied again")
     assert [set(names) for names in tries[:2]] == [{UNFIT, SOUND}, {SOUND}]
 
 
 def test_what_is_wanted_again_during_a_try_is_copied_again() -> None:
-    renewal, tries = ResyncQueue(), list[Collection[TableName]]()
+    queue, tries = ResyncQueue(), list[Collection[TableName]]()
 
     def copy(names: Collection[TableName]) -> ResyncResult:
         tries.append(names)
         if len(tries) == 1:
-            renewal.want([SOUND])
+            queue.request([SOUND])
         return ResyncResult(frozenset(names), frozenset(), None)
 
-    renewal.want([SOUND])
-    with running(renewal, copy):
+    queue.request([SOUND])
+    with running(queue, copy):
         until(lambda: len(tries) > 1, "it is copied again")
     assert [set(names) for names in tries[:2]] == [{SOUND}, {SOUND}]
 
 
 def test_what_is_copied_elsewhere_is_never_pending() -> None:
-    renewal = ResyncQueue(here=False)
-    renewal.want([SOUND])
-    assert not renewal.is_pending
+    queue = ResyncQueue(is_here=False)
+    queue.request([SOUND])
+    assert not queue.is_pending
 
 
 def test_a_try_that_took_long_is_waited_for_long() -> None:

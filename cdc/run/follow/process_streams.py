@@ -1,0 +1,183 @@
+"""The streams of one process: builds each from the settings, keeps it going, and reports its problems and progress."""
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import CdcError, HistoryLostError, RefusedError
+from cdc.core.plural import format_count
+from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.table import TableName
+from cdc.log.clients.reader import Reader
+from cdc.log.clients.standing_consumer import StandingConsumer
+from cdc.log.confirmed import ConfirmedLsns
+from cdc.log.runs import RunReader
+from cdc.log.transaction_reader import NewEnds
+from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
+from cdc.run.copy.fill import TableFiller
+from cdc.run.copy.resync import resync_tables
+from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
+from cdc.run.follow.feed_stream import POLL_SECONDS, RING_SECONDS, FeedStream, FeedStreamHooks
+from cdc.run.follow.lake_stream import LakeStream, LakeStreamHooks, Readers
+from cdc.run.follow.large_runs import LargeRunReader
+from cdc.run.follow.maintenance import run_maintenance
+from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
+from cdc.run.lease import Lease
+from cdc.run.pipeline import delta_follower, fed_followers, feed_of
+from cdc.run.progress import LineBars
+from cdc.run.scratch import open_scratch
+from cdc.run.shutdown import StopEvent
+from cdc.run.spark.errors import SparkEndedError
+from connect.capture.connector import placeholder
+from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.feed.feed import LakeFeed
+from sinks.lake.follower import DeltaFollower
+
+Say = Callable[[str], None]
+ENDING = (RefusedError, SparkEndedError)
+"""Failures that end the whole process: another process has taken over a follower, or this one has lost its Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowContext:
+    """State shared by the streams of one process.
+
+    `target`: the LSN at which each stream ends; None to follow until stopped. `leases`: by follower; a stream's
+    problem is noted in its lease, where `cdc status` reads it.
+    """
+
+    target: Lsn | None
+    say: Say
+    stops: StopRequests
+    resyncs: ResyncQueue
+    leases: Mapping[str, Lease]
+
+
+class ProcessStreams:
+    """Builds and runs one stream per follower; `run` is called in a thread of its own for each."""
+
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        names: Sequence[str],
+        spark: SparkSession,
+        stopping: threading.Event,
+        context: FollowContext,
+    ) -> None:
+        self._settings = settings
+        self._lake = settings.delta[0]
+        self._poll_seconds = RING_SECONDS if self._lake in names else POLL_SECONDS
+        self.spark = spark
+        self._stopping = stopping
+        self._context, self._say = context, context.say
+        self._fed = fed_followers(spark, settings)
+        # without a stream behind the lake in this process, recent changes would be kept for nobody
+        self._recent = ChangeCache() if set(names) - {self._lake} else ChangeCache(0)
+
+    @property
+    def resync(self) -> Callable[[Collection[TableName]], ResyncResult]:
+        """Copies tables beside the streams."""
+        return partial(resync_tables, self._settings, self.spark, self._say, LineBars(self._say))
+
+    def run(self, name: str) -> CdcError | None:
+        """Run one follower's stream until it ends; returns its failure. One that ends the process sets `stopping`."""
+        done, reporter = StopEvent(self._stopping), self._reporter(name)
+        is_lake = name == self._lake
+        # The lake does not wait for a repair, since all others depend on it; nor does a stream with a target, which
+        # somebody is waiting for.
+        waits = None if is_lake or self._context.target is not None else reporter
+        with ExitStack() as held:
+            start = self._lake_starter(done, held) if is_lake else self._fed_starter(name, done, reporter, held)
+            failure = StreamRunner(name, start, done, self._say, waits).run()
+        if failure:
+            reporter.report(failure)
+        if failure and not isinstance(failure, ENDING):
+            self._say(f"{name} stopped: {failure}")
+        if failure and (is_lake or isinstance(failure, ENDING)):
+            self._stopping.set()
+        return failure
+
+    def _reporter(self, name: str) -> ProblemReporter:
+        def tell(failure: CdcError | None) -> None:
+            self._context.leases[name].write_note(failure)
+            if failure is None:
+                self._say(f"{name}: goes on")
+
+        return ProblemReporter(tell)
+
+    def _lake_starter(self, done: StopEvent, held: ExitStack) -> Callable[[], Stream]:
+        return lambda: self._lake_stream(partial(self._report_progress, self._lake, done), done, held)
+
+    def _fed_starter(
+        self, name: str, done: StopEvent, reporter: ProblemReporter, held: ExitStack
+    ) -> Callable[[], Stream]:
+        follower, feed = self._fed[name], self._feed(name)
+        held.callback(follower.close)
+        # one filler for all tries: it remembers which copies have just failed
+        filler = TableFiller(name, follower, feed, self._say)
+        hooks = FeedStreamHooks(partial(self._report_progress, name, done), reporter.clear)
+        return lambda: FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
+
+    def _feed(self, name: str) -> LakeFeed:
+        return feed_of(self._settings, name, self.spark, self._recent)
+
+    def _lake_stream(self, reached: Callable[[BatchProgress], bool], done: StopEvent, held: ExitStack) -> SparkStream:
+        s = self._settings
+        # closes the last try's parts in this order: maintenance, the follower whose tables it works on, the consumers
+        held.close()
+        unsent = placeholder(s.pipeline.name)
+        small = RunReader(held.enter_context(closing(StandingConsumer(s.log))), s.log.prefix, unsent)
+        large = LargeRunReader(self.spark, s.log, unsent, small)
+        # ENDs and runs are read at the same time: each needs its own consumer
+        ends = NewEnds(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
+        follower = delta_follower(s, self._recent)
+        held.callback(follower.close)
+        readers = Readers(small, large, ends, self._chain(follower, small))
+        # no source table: this adds columns that a newer version of the toolkit has in the lake's own tables
+        follower.prepare([])
+        held.enter_context(run_maintenance(follower, self._read_positions, self._say))
+        schema = SchemaChanges(follower, small, s.source)
+        hooks = LakeStreamHooks(reached, self._say, self._context.stops, self._context.resyncs, done.wait)
+        stream = LakeStream(follower, readers, schema, s.log, s.delta[1], hooks)
+        scratch = open_scratch(Path(s.pipeline.state))
+        return SparkStream(self.spark, s.delta[0], s.follow.trigger_seconds, stream, scratch)
+
+    def _chain(self, follower: DeltaFollower, reader: RunReader) -> HeartbeatChain:
+        """The check of the heartbeats behind the lake's position."""
+        s, position = self._settings, follower.position()
+        if position is None:
+            raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
+        with Reader(s.log) as log:
+            since = find_verifiable_lsn(log, s.log.prefix, s.source, position)
+        confirmed = ConfirmedLsns(s.log, position.log_start)
+        return HeartbeatChain(reader, s.source, s.pipeline.name, since, confirmed.include)
+
+    def _read_positions(self) -> list[Position] | None:
+        """The positions of the followers behind the lake; None while one does not answer, since it may need any cut.
+
+        Called in the thread of the maintenance, so with clients of its own.
+        """
+        try:
+            positions = [follower.position() for follower in fed_followers(None, self._settings).values()]
+        except CdcError:
+            return None
+        return [position for position in positions if position is not None]
+
+    def _report_progress(self, name: str, done: StopEvent, progress: BatchProgress) -> bool:
+        """Print the progress of a batch; returns whether its stream is to go on."""
+        if progress.changes:
+            self._say(f"{name}: {format_count(progress.changes, 'change')}, at {format_lsn(progress.position.lsn)}")
+        target, resyncs = self._context.target, self._context.resyncs
+        # a table that is being copied again has not caught up: its copy has to join first, and be reached
+        if target is not None and not resyncs.is_pending and progress.position.lsn >= max(target, resyncs.joined_lsn):
+            self._say(f"{name}: caught up, at {format_lsn(progress.position.lsn)}")
+            done.set()
+        return not done.is_set()

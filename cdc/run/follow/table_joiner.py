@@ -1,0 +1,109 @@
+"""Joins tables to the lake's stream that were copied while it was running: none of their changes is lost or doubled."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
+from cdc.core.position import Bookmark, Lsn, Offsets, Position
+from cdc.core.table import TableName
+from cdc.log.clients.reader import Reader
+from cdc.log.names import change_topic, transaction_topic
+from cdc.log.runs import RunReader
+from cdc.log.settings import LogSettings
+from cdc.log.transactions import ends_between
+from cdc.run.copy.resync_queue import ResyncQueue
+from sinks.lake.follower import DeltaFollower
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSteps:
+    """The two steps of the stream that a joining table needs.
+
+    `await_commit` returns once no commit is under way. `apply_schema_changes` applies those of a run and returns where
+    reading goes on. A run of `schema_table` holds one transaction only.
+    """
+
+    await_commit: Callable[[], None]
+    apply_schema_changes: Callable[[Ends, Offsets], Offsets]
+    schema_table: str
+
+
+class TableJoiner:
+    """Brings the copies of one stream's tables to the stream's position, then adds them to its cuts.
+
+    The picture: a table's copy holds every commit up to its bookmark C. The stream stands at position P::
+
+        commit LSN ──────────── C ──────────────── P ──────────────▶
+        table's copy  (holds it)│
+        join()                  │──1 replay C..P──▶│
+        the next cut                               │ 2 names the table
+        the stream                                 │──3 reads the table with all others──▶
+
+    A cut that named the table before step 1 would show it without the changes between C and P. A bookmark above P
+    needs no replay: the follower skips what the copy already holds.
+    """
+
+    def __init__(
+        self, follower: DeltaFollower, reader: RunReader, log: LogSettings, budget: int, resyncs: ResyncQueue
+    ) -> None:
+        self._follower = follower
+        self._reader = reader
+        self._log = log
+        self._budget = budget
+        self._resyncs = resyncs
+
+    def join(self, position: Position, steps: StreamSteps) -> Position:
+        """Add the tables that have a new copy; returns `position` with the offsets that their replay has reached."""
+        # asked once: a copy that is finished from here on joins with the next call
+        resynced = self._resyncs.list_copied()
+        if resynced:
+            # the commit thread uses the same open tables that `reopen` replaces
+            steps.await_commit()
+            # another follower object has written the copy; this one looks for new copies of running tables only
+            self._follower.reload_tables(resynced)
+        if self._follower.joining():
+            # the last cut decides which tables still join: the one of `position` has to be committed
+            steps.await_commit()
+            # asked again: a table may have been stopped or copied during that commit
+            joining = self._follower.joining()
+            late = {name: mark for name, mark in joining.items() if not mark.covers(position.lsn)}
+            if late:
+                position = self._replay(late, position, steps)
+            self._follower.adopt(joining)
+        if resynced:
+            marks = self._follower.bookmarks()
+            copied_at = [marks[name].lsn for name in resynced if name in marks]
+            # +1: the cut at `position` was written without these tables, only a later one has them
+            self._resyncs.mark_joined(resynced, Lsn(max([*copied_at, position.lsn + 1])))
+        return position
+
+    def _replay(self, late: Mapping[TableName, Bookmark], position: Position, steps: StreamSteps) -> Position:
+        """Apply to each of these tables the changes between its bookmark and `position`."""
+        since = min(mark.lsn for mark in late.values())
+        with Reader(self._log) as reader:
+            # without duplicates: an END that was delivered twice would promise twice as many changes
+            ends = drop_applied(ends_between(reader, transaction_topic(self._log.prefix), since, position), None)
+        # a stopped table was read no further since, and its new copy is younger; a topic without an offset is unread
+        topics = {change_topic(self._log.prefix, name) for name in late}
+        offsets: Offsets = {topic: at for topic, at in position.next_offsets.items() if topic in topics}
+        for stretch, names in _split_at_bookmarks(ends, late):
+            for run in cut_runs(stretch, self._budget, alone=steps.schema_table):
+                offsets = steps.apply_schema_changes(run, offsets)
+                tables = [table for table in self._follower.tables() if table.name in names]
+                read = self._reader.read(run, tables, offsets)
+                offsets = read.next_offsets
+                self._follower.catch_up(read.batch)
+        replayed = {topic: at for topic, at in offsets.items() if topic in topics}
+        return replace(position, next_offsets={**position.next_offsets, **replayed})
+
+
+def _split_at_bookmarks(ends: Ends, bookmarks: Mapping[TableName, Bookmark]) -> Iterator[tuple[Ends, set[TableName]]]:
+    """Split ENDs at the bookmarks; yields each part with the tables whose copies lie before it.
+
+    A part before a table's own bookmark is read without it: the counts of the ENDs would ask for changes that its
+    topic may already have been read beyond.
+    """
+    marks = sorted({mark.lsn for mark in bookmarks.values()})
+    for start, stop in zip(marks, [*marks[1:], None], strict=True):
+        inside = ends.lsn > start if stop is None else (ends.lsn > start) & (ends.lsn <= stop)
+        yield ends.where(inside), {name for name, mark in bookmarks.items() if mark.lsn <= start}

@@ -1,0 +1,204 @@
+"""`cdc status`: asks source, log, connector and followers for their state, without Spark."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from cdc.columns.feed import FedFollower
+from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import CdcError, UnreachableError
+from cdc.core.position import FIRST_LOG, Lsn, Position
+from cdc.core.table import TableName
+from cdc.log.clients.reader import Reader
+from cdc.log.names import transaction_topic
+from cdc.log.transactions import LAST_MESSAGES, ends_in, log_bounds
+from cdc.run.capture.continuity import check_continuity
+from cdc.run.capture.lag import LagMeter
+from cdc.run.lease import read_problem
+from cdc.run.pipeline import delta_follower, lake_of
+from cdc.run.status.row_counts import count_lake_rows, count_source_rows
+from cdc.run.status.status import FollowerState, Status
+from cdc.run.tables import problems
+from cdc.run.tables.selection import list_followed, list_held_by
+from connect.capture.connect_client import ConnectClient
+from connect.capture.connector_state import look_up, trouble
+from connect.capture.observation import CaptureLook, observed
+from connect.capture.progress import Standstill, quiet_seconds, told_since
+from connect.source import connection as source
+from connect.source import preflight, slot
+from connect.source.relation import shapes
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.metadata.cuts import Cut, Cuts
+from sinks.latest.settings import LatestSettings
+
+T = TypeVar("T")
+
+
+class StatusCollector:
+    """Asks every part once; a part that does not answer becomes a problem of the status.
+
+    `fed` opens the followers behind the lake. `exact` also counts rows where that takes long: in large source tables
+    and in latest logs.
+    """
+
+    def __init__(
+        self, settings: PipelineSettings, fed: Callable[[], Mapping[str, FedFollower]], *, exact: bool = False
+    ) -> None:
+        self._settings = settings
+        self._exact = exact
+        self._fed = fed
+        self._problems: list[CdcError] = []
+        self._problem_of: dict[str, str] = {}
+        self._tables: Sequence[TableName] = ()
+        self._lsn: Lsn | None = None
+        self._now = 0.0
+        self._lake = delta_follower(settings)
+
+    def collect(self) -> Status:
+        """Ask all parts; returns their state now."""
+        lake = self._lake
+        self._tables = self._ask(partial(list_followed, self._settings, lake)) or self._settings.selection.names
+        cut = self._ask(Cuts(lake_of(self._settings)).last)
+        self._lsn, rows, state = self._ask(partial(self._read_source, cut)) or (None, {}, None)
+        fed = self._ask(self._fed) or {}
+        positions = {self._settings.delta[0]: cut.position if cut else None}
+        positions |= {name: self._read_position(name, follower) for name, follower in fed.items()}
+        ends = self._ask(partial(self._read_recent_ends, positions.values())) or to_columns([])
+        last = ends.last if len(ends) else None
+        newest_at = last.committed_ms / 1000 if last else None
+        connector = self._ask(partial(self._read_connector, newest_at))
+        counts = {name: self._count_rows(name, follower) for name, follower in fed.items()}
+        counts |= {self._settings.delta[0]: self._count_lake(cut)}
+        self._add_table_problems(lake, fed)
+        self._add_stream_problems(positions)
+        meter = LagMeter(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
+        followers = {
+            name: FollowerState(
+                at,
+                counts[name],
+                meter.measure(at),
+                self._problem_of.get(name),
+                self._list_not_counted(name, counts[name]),
+            )
+            for name, at in positions.items()
+        }
+        age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
+        price = self._ask(lake.write_rate)
+        writes = price.as_json(requests=self._settings.delta[1].access is not None) if price else None
+        return Status(self._lsn, rows, state, last, connector, followers, writes, tuple(self._problems), age)
+
+    def _add_table_problems(self, lake: DeltaFollower, fed: Mapping[str, FedFollower]) -> None:
+        """Add the stopped tables, those not copied yet, and those with dead letters."""
+        for describe in (problems.describe_stops, problems.describe_uncopied):
+            for problem in self._ask(partial(describe, self._settings, lake)) or ():
+                self._add_problem(problem)
+        for name, follower in fed.items():
+            for problem in self._ask(partial(problems.describe_stops_in, self._settings, name, follower)) or ():
+                self._add_problem(problem)
+        for table, (keys, letters) in (self._ask(lake.count_blocked) or {}).items():
+            self._add_problem(problems.describe_held_keys(table, keys, letters))
+
+    def _add_stream_problems(self, followers: Iterable[str]) -> None:
+        """Add the problems for which streams on this machine are waiting."""
+        for name in followers:
+            if problem := read_problem(self._settings, name):
+                self._add_problem(type(problem)(f"follower {name} does not go on: {problem.what}", problem.remedy))
+                self._problem_of.setdefault(name, problem.what)
+
+    def _ask(self, question: Callable[[], T]) -> T | None:
+        try:
+            return question()
+        except CdcError as error:
+            self._add_problem(error)
+            return None
+
+    def _add_problem(self, error: CdcError) -> None:
+        if str(error) not in map(str, self._problems):
+            self._problems.append(error)
+
+    def _read_position(self, name: str, follower: FedFollower) -> Position | None:
+        try:
+            return follower.position()
+        except CdcError as error:
+            self._add_problem(error)
+            self._problem_of[name] = error.what
+            return None
+
+    def _read_source(self, cut: Cut | None) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
+        settings = self._settings
+        with source.connected(settings.source) as connection:
+            unreadable = preflight.unreadable(connection, settings.source, shapes(connection, self._tables))
+            for refusal in unreadable.values():
+                self._add_problem(refusal)
+            rows = {
+                str(table): None if table in unreadable else count_source_rows(connection, table, exact=self._exact)
+                for table in self._tables
+            }
+            state = slot.state(connection, settings.source.slot)
+            self._ask(partial(slot.check_kept, state))
+            self._now = source.clock(connection)
+            if cut is not None:
+                self._ask(delta_follower(settings).check_capture)
+                self._ask(partial(check_continuity, settings, connection, cut.position))
+            return source.current_lsn(connection), rows, state
+
+    def _read_connector(self, newest_at: float | None) -> Mapping[str, Any] | None:
+        """The connector's state; adds why it does not run, or that no data moves though it says it runs."""
+        name, state, silent = self._settings.connect.connector, None, None
+        try:
+            with ConnectClient(self._settings.connect.url) as client:
+                state = look_up(client, name)
+        except CdcError as error:
+            silent = error
+        if state and (failed := trouble(state)):
+            self._add_problem(told_since(failed, newest_at, self._now))
+        elif still := self._find_standstill(newest_at):
+            self._add_problem(still.error(state, silent))
+        elif silent:
+            self._add_problem(silent)
+        if state is None or state.state is None:
+            return None
+        return {"name": name, "state": state.state, "tasks": [*state.tasks]}
+
+    def _find_standstill(self, newest_at: float | None) -> Standstill | None:
+        """Looks only when the newest commit in the log is older than heartbeats take to arrive."""
+        if self._lsn is None or self._is_current(newest_at):
+            return None
+        look = CaptureLook(self._settings.source, self._settings.log, self._settings.pipeline.name)
+        # a part that does not answer is among the problems already
+        with suppress(UnreachableError), source.connected(self._settings.source) as connection:
+            return observed(look, connection)
+        return None
+
+    def _is_current(self, newest_at: float | None) -> bool:
+        longest = quiet_seconds(self._settings.source.heartbeat_seconds)
+        return newest_at is not None and self._now - newest_at < longest
+
+    def _list_not_counted(self, name: str, rows: Mapping[str, int | None]) -> list[str]:
+        has_to_be_read = isinstance(self._settings.followers[name], LatestSettings) and not self._exact
+        return [table for table, count in rows.items() if count is None] if has_to_be_read else []
+
+    def _read_recent_ends(self, positions: Iterable[Position | None]) -> Ends:
+        """The ENDs that some follower may lack; at least the newest ones, for the age of the log."""
+        topic = transaction_topic(self._settings.log.prefix)
+        known = [at for at in positions if at is not None]
+        # of the present capture only: no follower still needs older ones
+        log_start = max(known, key=attrgetter("end_offset")).log_start if known else FIRST_LOG
+        with Reader(self._settings.log) as reader:
+            first, end = log_bounds(reader, topic, log_start)
+            start = max(first, min([*(at.end_offset for at in known), end - LAST_MESSAGES]))
+            return ends_in(reader, topic, start, end, log_start)
+
+    def _count_lake(self, cut: Cut | None) -> dict[str, int | None]:
+        return {str(table): self._ask(partial(count_lake_rows, self._settings, table, cut)) for table in self._tables}
+
+    def _count_rows(self, name: str, follower: FedFollower) -> dict[str, int | None]:
+        own = self._ask(partial(list_held_by, self._settings, self._lake, [name])) or ()
+        return {
+            str(table): self._ask(partial(follower.count, table, exact=self._exact))
+            for table in self._tables
+            if table in own
+        }
