@@ -71,5 +71,5 @@ def test_a_row_that_is_not_there_cannot_go() -> None:
     gone: dict[str, object] = {"op": "d", "before": named((1, "x")), "after": None}
     with made([(1, "x")]) as lake:
         writer = opened(lake, LOGS)
-        with pytest.raises(DivergenceError, match=r"public\.logs: 1 row to go"):
+        with pytest.raises(DivergenceError, match=r"public\.logs: cannot delete 1 row"):
             apply(writer, [gone, dict(gone)], 1)

@@ -111,7 +111,7 @@ WRITES = """
 import pickle, resource, sys
 storage = pickle.load(sys.stdin.buffer)
 part = bytes(range(256)) * 4096
-with storage.writing("streamed.bin") as file:
+with storage.open_writer("streamed.bin") as file:
     for _ in range(int(sys.argv[1])):
         file.write(part)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
@@ -135,7 +135,7 @@ import os, pickle, sys
 storage = pickle.load(sys.stdin.buffer)
 sys.stdin.close()
 for n in range(int(sys.argv[1])):
-    if storage.create(f"_delta_log/{n}.json", f"{os.getpid()} {n}".encode() * 100):
+    if storage.put_if_absent(f"_delta_log/{n}.json", f"{os.getpid()} {n}".encode() * 100):
         print(n)
 """
 

@@ -79,7 +79,7 @@ def load_copy(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *
     actions += [_data_file(file, now).add_action() for file in copy]
     # keep the last applied END: the table has the larger of both (`FollowedTable.last_applied`)
     actions.append(txn_action(lake.bookmark_id, bookmark.lsn))
-    _commit(log or DeltaLog(storage, Snapshot()), actions, "COPY_PREFIX", table.name)
+    _commit(log or DeltaLog(storage, Snapshot()), actions, "COPY", table.name)
 
 
 def _open_log(lake: Lake, name: TableName) -> DeltaLog | None:
