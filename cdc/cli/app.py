@@ -1,7 +1,7 @@
-"""The shell around the verbs: global options, errors as one line, exit codes.
+"""Runs a verb of the command line: global options, one line per error, exit codes.
 
-A verb is a function in a module of its own with `register(app)`, named in `cdc/__main__.py`; heavy imports stand in
-its body, behind its first look at the configuration, so that `cdc --help` and what is wrong with a file come at once.
+A verb is a function in a module with `register(app)`, listed in `cdc/__main__.py`. It imports heavy packages in its
+body, after it has read the configuration: so `cdc --help`, and errors in the file, are shown at once.
 """
 
 import os
@@ -26,13 +26,13 @@ OK, UNEXPECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
-    """Run one command and return its exit code; whatever it raises is printed, not raised."""
-    # the option is read before parsing, so that it also holds for what fails in parsing
+    """Run one command and return its exit code; errors are printed, not raised."""
+    # read before parsing, so that it also works for an error in parsing
     debug = "--debug" in arguments
     try:
         with _interrupt_on_sigterm():
             code = _invoke(arguments, verbs)
-        # a closed pipe is met here at the latest; Python's own flush, at the end of the process, only complains of it
+        # raises for a closed pipe here; Python's own flush, at the end of the process, would print a complaint
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -47,8 +47,8 @@ def run(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """SIGTERM raises what Ctrl-C raises: Python would end at once, and leave what it has started."""
-    # handlers can be set in Python's main thread only
+    """Let SIGTERM raise KeyboardInterrupt, too: by default Python ends at once, without cleaning up."""
+    # Python allows handlers in the main thread only
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -60,7 +60,7 @@ def _interrupt_on_sigterm() -> Iterator[None]:
 
 
 def build(verbs: Iterable[Register]) -> typer.Typer:
-    """The application with all its verbs."""
+    """Build the application with all its verbs."""
     app = typer.Typer(name="cdc", rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(_global_options)
     for register in verbs:
@@ -69,7 +69,7 @@ def build(verbs: Iterable[Register]) -> typer.Typer:
 
 
 def report(error: Exception) -> int:
-    """Print what went wrong, one line a problem, and return the exit code."""
+    """Print an error, one line per problem, and return its exit code."""
     if isinstance(error, CdcError):
         return _report_cdc_error(error)
     if isinstance(error, typer.TyperException):
@@ -78,8 +78,8 @@ def report(error: Exception) -> int:
     if isinstance(error, typer.Abort):
         output.say("error: no answer → nothing was done")
         return UNEXPECTED
-    told = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
-    output.say(f"error: unexpected, a bug of cdc or a case it does not know: {told}")
+    text = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
+    output.say(f"error: unexpected, a bug of cdc or a case it does not know: {text}")
     output.say("run with --debug for the traceback")
     return UNEXPECTED
 
@@ -97,11 +97,11 @@ def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     try:
         code = command.main(args=list(arguments), prog_name="cdc", standalone_mode=False, obj=Invocation())
     except SystemExit as leaving:
-        # typer turns a closed pipe into an exit with 1, which is our code for a bug
+        # typer turns a closed pipe into exit code 1, which stands for a bug here
         if isinstance(leaving.__context__, BrokenPipeError):
             raise leaving.__context__ from None
         raise
-    # what typer makes of Ctrl-C
+    # typer turns Ctrl-C into this code
     if code == INTERRUPTED:
         return _report_interrupt()
     return code if isinstance(code, int) else OK
@@ -125,8 +125,8 @@ def _global_options(
     if context.invoked_subcommand is None:
         output.data(context.get_help())
         raise typer.Exit
-    run_of = Invocation.of(context)
-    run_of.config, run_of.debug = config, debug
+    invocation = Invocation.of(context)
+    invocation.config, invocation.debug = config, debug
 
 
 def _print_version() -> None:
@@ -146,7 +146,7 @@ def _report_interrupt() -> int:
 
 
 def _end_quietly() -> int:
-    """Whoever read our output has seen enough; what Python still flushes at its end goes nowhere.
+    """End after the reader of stdout has gone: output that Python flushes later goes to the null device.
 
     (Python manual, signal, "Note on SIGPIPE")
     """

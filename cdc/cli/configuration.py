@@ -10,7 +10,7 @@ from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
 VERSIONS = ("cdc-toolkit", "pyspark", "delta-spark", "deltalake", "pyarrow")
-"""Distributions whose versions tell most about a failure."""
+"""Distributions whose versions matter most for a failure."""
 
 
 def register(app: typer.Typer) -> None:
@@ -48,17 +48,17 @@ def init(
 
 def check(context: typer.Context) -> None:
     """Read the configuration and say everything that is wrong with it."""
-    run = Invocation.of(context)
-    settings = run.settings
+    invocation = Invocation.of(context)
+    settings = invocation.settings
     tables, followers = len(settings.source.tables), ", ".join(settings.followers)
-    output.data(f"{run.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
+    output.data(f"{invocation.config}: ok: pipeline {settings.pipeline.name}, tables: {tables}, followers: {followers}")
 
 
 def render(context: typer.Context) -> None:
     """Print the configuration resolved and complete, without secrets."""
-    from cdc.config.file import render as rendered
+    from cdc.config.file import render as render_settings
 
-    output.data(rendered(Invocation.of(context).settings).rstrip("\n"))
+    output.data(render_settings(Invocation.of(context).settings).rstrip("\n"))
 
 
 def schema() -> None:
@@ -86,7 +86,7 @@ def python_version() -> str:
 
 
 def read_version(distribution: str) -> str:
-    """The version of an installed distribution, without importing it; `not installed` where it is not."""
+    """The version of a distribution, without importing it; `not installed` if it is missing."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as version_of
 

@@ -1,4 +1,4 @@
-"""`cdc dead-letters`: what could not be applied."""
+"""`cdc dead-letters`: messages that could not be applied."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,22 +29,16 @@ def register(app: typer.Typer) -> None:
 def list_keys(context: typer.Context, json: Json = False, values: Values = False) -> None:
     """List the keys that are held, and why."""
     settings = Invocation.of(context).settings
-    from cdc.run.dead_letters import list_held_keys, render_text
+    from cdc.run.dead_letters import list_blocked_keys, render_text
 
-    held = list_held_keys(settings)
+    keys = list_blocked_keys(settings)
     if json:
-        output.as_json([each.as_json(values=values) for each in held])
+        output.as_json([key.as_json(values=values) for key in keys])
         return
-    rows = [
-        (
-            str(each.table),
-            render_text(each.key, values=values) or "(none)",
-            len(each.places),
-            each.places[0],
-            each.reason,
-        )
-        for each in held
-    ]
+    rows = []
+    for key in keys:
+        text = render_text(key.key, values=values) or "(none)"
+        rows.append((str(key.table), text, len(key.locations), key.locations[0], key.reason))
     output.table(("table", "key", "messages", "first", "reason"), rows)
 
 
@@ -57,7 +51,7 @@ def show(
 
     letter = find_letter(settings, place)
     message = letter.message
-    found = {
+    fields = {
         "table": str(letter.table),
         "place": letter.location,
         "reason": message.refusal.reason,
@@ -65,9 +59,9 @@ def show(
         "value": render_text(message.value, values=values),
     }
     if json:
-        output.as_json(found)
+        output.as_json(fields)
         return
-    for name, text in found.items():
+    for name, text in fields.items():
         output.data(f"{name:7}{text}")
 
 
@@ -84,7 +78,7 @@ def replay(
     from cdc.core.table import TableName
     from cdc.run.dead_letters import replay as run
 
-    _print_result(run(settings, [TableName.parse(name) for name in table or ()]), json)
+    _print_result(run(settings, [TableName.parse(name) for name in table or ()]), json=json)
 
 
 def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = False) -> None:
@@ -96,20 +90,21 @@ def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = 
     output.confirm(f"Drop what cannot be read of the keys of {format_count(len(places), 'message')}?", yes=yes)
     from cdc.run.dead_letters import drop as run
 
-    _print_result(run(settings, places), json)
+    _print_result(run(settings, places), json=json)
 
 
-def _print_result(done: "ReplayResult", json: bool) -> None:
+def _print_result(done: "ReplayResult", *, json: bool) -> None:
     from cdc.run.dead_letters import render_text
 
     if json:
         stay = [
-            {"table": str(name), "key": render_text(key, values=False), "reason": why} for name, key, why in done.stay
+            {"table": str(name), "key": render_text(key, values=False), "reason": why}
+            for name, key, why in done.still_blocked
         ]
         output.as_json({"applied": done.applied, "stay": stay})
         return
     output.say(
         f"{format_count(done.applied, 'message')} settled; followers behind the lake have them with its next cut"
     )
-    for name, _, why in done.stay:
+    for name, _, why in done.still_blocked:
         output.say(f"{name}: a key stays held: {why} (`cdc bootstrap --again {name}` copies the table as it is now)")

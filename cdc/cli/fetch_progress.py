@@ -1,4 +1,4 @@
-"""Downloads and starts of the local parts, shown on stderr."""
+"""Shows on stderr how local services are downloaded and started."""
 
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_download_progress() -> Iterator[Progress]:
-    """A progress for `cdc.local`: a bar of bytes on a terminal, a line a part elsewhere."""
+    """Open the progress for `cdc.local`: a bar of bytes on a terminal, otherwise a line per step."""
     if not sys.stderr.isatty():
         yield LineProgress()
         return
@@ -29,23 +29,23 @@ def open_download_progress() -> Iterator[Progress]:
 
 
 class LineProgress:
-    """A line for each thing that happens."""
+    """Prints a line per download and step."""
 
     def downloading(self, what: str, size: int) -> None:
         output.say(f"{what}: fetching {size / 1e6:,.0f} MB")
 
     def received(self, count: int) -> None:
-        """Bytes are for bars."""
+        """Prints nothing: bytes are for bars."""
 
     def downloaded(self) -> None:
-        """The next step tells."""
+        """Prints nothing: the next step follows at once."""
 
     def step(self, part: str, what: str) -> None:
         output.say(f"{part}: {what}")
 
 
 class BarProgress(LineProgress):
-    """One bar that moves, and the steps above it."""
+    """Shows one moving bar, and the steps above it."""
 
     def __init__(self, bars: "Rich") -> None:
         self._bars = bars

@@ -1,4 +1,4 @@
-"""What a verb gets from the global options: the configuration's path, and its settings once they are asked for."""
+"""The global options of one run of the command line, and the settings that they name."""
 
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ DEFAULT_CONFIG = Path("cdc.yaml")
 
 
 class Invocation:
-    """One run of the command line."""
+    """One run of the command line. Reads the configuration when it is first needed."""
 
     def __init__(self, config: Path = DEFAULT_CONFIG, *, debug: bool = False) -> None:
         self.config = config
@@ -23,7 +23,7 @@ class Invocation:
 
     @classmethod
     def of(cls, context: typer.Context) -> "Invocation":
-        """The one that the global options made."""
+        """The invocation of this context."""
         return context.ensure_object(cls)
 
     @cached_property

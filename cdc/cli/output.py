@@ -1,4 +1,4 @@
-"""What a person or a script reads: data on stdout, everything else on stderr; colours unless NO_COLOR is set."""
+"""Prints for people and scripts: data on stdout, everything else on stderr; colours unless NO_COLOR is set."""
 
 import json
 import sys
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 WIDEST = 100_000
-"""Columns of a line that nobody looks at through a terminal."""
+"""Width of a table that is not printed to a terminal."""
 
 SECONDS_BETWEEN_LINES = 10.0
-"""How often progress is told where there is no terminal."""
+"""Pause between two lines of progress without a terminal."""
 
 SECONDS_OF_SILENCE = 2.0
-"""After how long without a row it is told what is waited for, where there is no terminal."""
+"""Seconds without a row after which a bar names the event it waits for, without a terminal."""
 
 
 def data(text: str) -> None:
-    """Print a line of what was asked for."""
+    """Print a line of the result."""
     sys.stdout.write(f"{text}\n")
 
 
@@ -42,38 +42,38 @@ def warn(text: str) -> None:
 
 
 def as_json(value: object) -> None:
-    """Print the value as one line of JSON whose keys are in a fixed order."""
-    data(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain))
+    """Print the value as one line of JSON, with sorted keys."""
+    data(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_to_text))
 
 
-def _plain(value: object) -> str:
+def _to_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 class Instead(str):
-    """Stands in a column of numbers where there is none, and says why."""
+    """A text in a column of numbers that says why there is no number."""
 
     __slots__ = ()
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """Print rows under their columns; numbers stand right. Without a terminal nothing is cut off or wrapped."""
+    """Print rows under their columns, numbers to the right. Without a terminal, nothing is cut off or wrapped."""
     from rich.table import Table
     from rich.text import Text
 
     lines = [list(row) for row in rows]
-    made = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="bold")
+    grid = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="bold")
     for index, name in enumerate(columns):
         numeric = bool(lines) and all(isinstance(line[index], int | float | Instead | None) for line in lines)
-        made.add_column(name, justify="right" if numeric else "left", no_wrap=not sys.stdout.isatty())
+        grid.add_column(name, justify="right" if numeric else "left", no_wrap=not sys.stdout.isatty())
     for line in lines:
-        made.add_row(*(Text("" if cell is None else str(cell)) for cell in line))
+        grid.add_row(*(Text("" if cell is None else str(cell)) for cell in line))
     console = _console(sys.stdout.isatty())
     if not sys.stdout.isatty():
-        # without a terminal rich has 80 columns, and cuts what it measures to its width: so first the widest
+        # without a terminal rich assumes 80 columns, and measures no more than its width: so the widest first
         console.width = WIDEST
-        console.width = console.measure(made).maximum
-    console.print(made)
+        console.width = console.measure(grid).maximum
+    console.print(grid)
 
 
 def _console(terminal: bool, *, stderr: bool = False) -> "Console":
@@ -99,7 +99,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 @contextmanager
 def progress(every: float = SECONDS_BETWEEN_LINES, clock: Callable[[], float] = time.monotonic) -> Iterator[Bars]:
-    """Bars on stderr with rows, rate and time left; without a terminal a plain line every so many seconds."""
+    """Open bars on stderr, with rows, rate and time left; without a terminal, a plain line every so many seconds."""
     if not sys.stderr.isatty():
         yield PlainBars(every, clock)
         return
@@ -122,7 +122,7 @@ def _rich_progress() -> "Progress":
 
 @dataclass(frozen=True, slots=True)
 class TerminalBars:
-    """Bars that move, once rows flow."""
+    """Moving bars; each starts with its first row."""
 
     bars: "Progress"
 
@@ -146,7 +146,7 @@ class TerminalBars:
 
 @dataclass(frozen=True, slots=True)
 class PlainBars:
-    """A line now and then."""
+    """Bars as plain lines, one every so many seconds."""
 
     every: float
     clock: Callable[[], float]
@@ -167,25 +167,25 @@ class PlainBars:
 
 @dataclass(slots=True)
 class PlainBar:
-    """One bar as lines: its rate is that of the rows since `started`, `base` of which were there then."""
+    """One bar as plain lines. Its rate counts from `started` on, when `base` rows were done."""
 
     name: str
     total: int | None
     every: float
     clock: Callable[[], float]
     began: float
-    told: float | None = None
-    waited: bool = False
+    said_at: float | None = None
+    has_waited: bool = False
     started: float | None = None
     base: int = 0
     done: int = 0
     lock: Any = field(default_factory=threading.Lock)
 
     def wait(self, what: str) -> None:
-        """Say what the first row waits for, unless it is there; the rate is then that of the rows behind it."""
+        """Name the event that the first row waits for, unless it has come; the rate then counts from the first row."""
         with self.lock:
             if not self.done:
-                self.waited = True
+                self.has_waited = True
                 say(f"{self.name}: waiting for {what}")
 
     def advance(self, rows: int) -> None:
@@ -193,21 +193,21 @@ class PlainBar:
             self.done += rows
             now = self.clock()
             if self.started is None:
-                self.started, self.base = (now, self.done) if self.waited else (self.began, 0)
-            if now - (self.told or self.began) >= self.every:
-                self.told = now
+                self.started, self.base = (now, self.done) if self.has_waited else (self.began, 0)
+            if now - (self.said_at or self.began) >= self.every:
+                self.said_at = now
                 say(self.line(now - self.started))
 
     def end(self) -> None:
-        """The last word; nothing of short work whose length nobody knew."""
-        if self.told is None and self.total is None and not self.waited:
+        """Print the total; nothing for short work of unknown length."""
+        if self.said_at is None and self.total is None and not self.has_waited:
             return
         seconds = self.clock() - self.began
         done = f"{self.done:,} rows in {seconds:,.0f} s{_rate(self.done, seconds)}" if self.done else "no rows"
         say(f"{self.name}: {done}")
 
     def line(self, seconds: float) -> str:
-        """`public.orders: 120,000 of 1,000,000 rows, 25,000/s, 35 s left`, `seconds` after the rows began to flow."""
+        """`public.orders: 120,000 of 1,000,000 rows, 25,000/s, 35 s left`; `seconds` have passed since `started`."""
         whole = f" of {self.total:,}" if self.total is not None else ""
         ahead, flowed = max((self.total or 0) - self.done, 0), self.done - self.base
         left = f", {ahead * seconds / flowed:,.0f} s left" if ahead and flowed else ""

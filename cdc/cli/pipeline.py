@@ -1,4 +1,4 @@
-"""`cdc bootstrap`, `cdc follow`, `cdc submit`, `cdc verify`: copy, keep in sync, here or on a cluster, and prove it."""
+"""`cdc bootstrap`, `cdc follow`, `cdc submit`, `cdc verify`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,11 +69,11 @@ def _parse_tables(settings: "PipelineSettings", option: str, names: "Sequence[st
     from cdc.core.errors import ConfigurationError
     from cdc.core.table import TableName
 
-    found = [TableName.parse(name) for name in names]
-    for name in found:
+    tables = [TableName.parse(name) for name in names]
+    for name in tables:
         if name not in settings.selection:
             raise ConfigurationError(f"{name} is none of source.tables", f"name it there, or correct {option}")
-    return found
+    return tables
 
 
 def follow(
@@ -111,8 +111,8 @@ def submit(
 
     The driver runs here; the workers must reach the log, the lake and the index.
     """
-    own = Invocation.of(context)
-    settings = own.settings
+    invocation = Invocation.of(context)
+    settings = invocation.settings
     import shlex
     from pathlib import Path
 
@@ -121,7 +121,7 @@ def submit(
     from cdc.run.submit import submit as run
 
     names = select_followers(settings, follower or [])
-    arguments = ["--config", str(own.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
+    arguments = ["--config", str(invocation.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
     arguments += ["--until-caught-up"] if until_caught_up else []
     job = Submission(master or settings.spark.master, arguments, packages)
     if print_only:
@@ -158,16 +158,16 @@ def verify(
         output.as_json(report.as_json())
     else:
         show_report(report)
-    if report.different:
+    if report.has_differences:
         raise DivergenceError("followers differ from the source", "see the keys above")
-    if report.stopped or report.incomparable or report.stopped_in:
+    if report.stopped or report.incomparable or report.follower_stops:
         raise PreconditionError("not all tables could be compared", "see above")
-    if not report.equal:
+    if not report.is_equal:
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
 
 
 def _spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
-    """How a verb starts Spark, once it has checked what can be checked without; what takes long in it is said."""
+    """Returns the function that starts Spark for a verb, after all checks without Spark; its slow steps are printed."""
     from cdc.cli.fetch_progress import LineProgress
     from cdc.run.pipeline import build_spark_session
 
@@ -175,17 +175,15 @@ def _spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], Spa
 
 
 def show_report(report: "Report") -> None:
-    """Print one line a table, then the keys that differ."""
+    """Print one line per table, then the keys that differ."""
+    counts = ("source_rows", "follower_rows", "missing", "extra", "differing", "twice")
     rows = []
     for name, tables in report.followers.items():
         for table, verdict in tables.items():
-            found = verdict.as_json()
-            told = [
-                found.get(each) for each in ("source_rows", "follower_rows", "missing", "extra", "differing", "twice")
-            ]
-            rows.append((name, table, found["verdict"], *told))
+            fields = verdict.as_json()
+            rows.append((name, table, fields["verdict"], *(fields.get(count) for count in counts)))
     output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing", "twice"), rows)
-    for reason in (*report.stopped.values(), *report.incomparable.values(), *report.stopped_in):
+    for reason in (*report.stopped.values(), *report.incomparable.values(), *report.follower_stops):
         output.warn(str(reason))
     for name, tables in report.followers.items():
         for table, verdict in tables.items():

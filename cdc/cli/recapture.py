@@ -1,4 +1,4 @@
-"""`cdc recapture`: start the capture anew, under the same name, when something between source and log was lost."""
+"""`cdc recapture`: starts the capture anew, under the same name, after changes were lost."""
 
 import typer
 

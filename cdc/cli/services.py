@@ -1,4 +1,4 @@
-"""`cdc up`, `cdc down`, `cdc parts`: the real parts as local processes."""
+"""`cdc up`, `cdc down`, `cdc parts`, `cdc plugin`: Postgres, Kafka, Connect and OpenSearch as local processes."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def local_home(context: typer.Context) -> "Home":
-    """The hidden folder of the local parts: beside the configuration file."""
+    """The hidden folder of the local services, beside the configuration file."""
     from cdc.local.state_dir import Home
 
     return Home((Invocation.of(context).config.parent / STATE).absolute())
@@ -122,7 +122,7 @@ def _parse_services(only: list[str] | None) -> "list[Part] | None":
 
 
 def _short(path: Path) -> str:
-    """The path as seen from here, where it lies below."""
+    """The path relative to the current folder, if it lies below that."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

@@ -1,4 +1,4 @@
-"""`cdc status`: how everything stands."""
+"""`cdc status`: prints the state of all parts."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -36,50 +36,50 @@ def status(
     from cdc.run.pipeline import fed_followers
     from cdc.run.status.collector import StatusCollector
 
-    found = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
+    collected = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
-        output.as_json(found.as_json())
+        output.as_json(collected.as_json())
     else:
-        _show(found)
-    if found.problems:
-        raise typer.Exit(found.exit_code)
+        _print(collected)
+    if collected.problems:
+        raise typer.Exit(collected.exit_code)
 
 
-def _show(found: "Status") -> None:
+def _print(status: "Status") -> None:
     from cdc.core.position import format_lsn
 
-    connector = found.connector or {"name": "-", "state": "not known", "tasks": []}
-    slot, log = found.slot, found.log_end
+    connector = status.connector or {"name": "-", "state": "not known", "tasks": []}
+    slot, log = status.slot, status.log_end
     output.fields(
         {
-            "source": f"at {format_lsn(found.source_lsn)}" if found.source_lsn is not None else "does not answer",
+            "source": f"at {format_lsn(status.source_lsn)}" if status.source_lsn is not None else "does not answer",
             "slot": f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {slot.retained_bytes:,} bytes retained,"
             f" {slot.wal_status}{'' if slot.active else ', nobody reads it'}"
             if slot
-            else ("not known" if found.source_lsn is None else "missing"),
+            else ("not known" if status.source_lsn is None else "missing"),
             "connector": f"{connector['name']} {connector['state']}, tasks {', '.join(connector['tasks']) or 'none'}",
-            "log": f"at {format_lsn(log.lsn)}{_age(found.log_age)}" if log else "no transaction seen",
-            "lake writes": _writes(found.lake_writes),
+            "log": f"at {format_lsn(log.lsn)}{_describe_age(status.log_age)}" if log else "no transaction seen",
+            "lake writes": _describe_writes(status.lake_writes),
         }
     )
     output.data("")
-    followers = found.followers.values()
+    followers = status.followers.values()
     rows = [
-        (table, count, *(_count(table, follower) for follower in followers))
-        for table, count in found.source_rows.items()
+        (table, count, *(_to_cell(table, follower) for follower in followers))
+        for table, count in status.source_rows.items()
     ]
-    output.table(("rows of", "source", *found.followers), rows)
+    output.table(("rows of", "source", *status.followers), rows)
     if any(follower.not_counted for follower in followers):
         output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
     output.data("")
     columns = ("follower", "at", "is", "changes", "bytes", "seconds")
-    output.table(columns, [_follower(name, state) for name, state in found.followers.items()])
-    for problem in found.problems:
+    output.table(columns, [_to_row(name, state) for name, state in status.followers.items()])
+    for problem in status.problems:
         output.say(f"problem: {problem}")
 
 
-def _writes(hourly: Mapping[str, int] | None) -> str:
-    """What keeping the lake fresh costs now."""
+def _describe_writes(hourly: Mapping[str, int] | None) -> str:
+    """The cost of keeping the lake fresh, at the present rate."""
     if hourly is None:
         return "not known"
     requests = f", {hourly['requests']:,} requests" if "requests" in hourly else ""
@@ -87,14 +87,14 @@ def _writes(hourly: Mapping[str, int] | None) -> str:
     return f"{written}{requests} an hour, kept for history_hours"
 
 
-def _age(seconds: float | None) -> str:
+def _describe_age(seconds: float | None) -> str:
     from connect.capture.progress import lasting
 
     return "" if seconds is None else f", newest commit {lasting(seconds)} ago"
 
 
-def _count(table: str, follower: "FollowerState") -> object:
-    """How many rows, or why no number stands there."""
+def _to_cell(table: str, follower: "FollowerState") -> object:
+    """The number of rows, or why there is none."""
     if table in follower.not_counted:
         return output.Instead(NOT_COUNTED)
     count = follower.rows.get(table)
@@ -105,7 +105,7 @@ def _count(table: str, follower: "FollowerState") -> object:
     return output.Instead("none yet" if table in follower.rows else "left out")
 
 
-def _follower(name: str, state: "FollowerState") -> tuple[object, ...]:
+def _to_row(name: str, state: "FollowerState") -> tuple[object, ...]:
     from cdc.core.position import format_lsn
 
     if state.position is None:
@@ -113,7 +113,7 @@ def _follower(name: str, state: "FollowerState") -> tuple[object, ...]:
     lag = state.lag
     if lag is None:
         return name, format_lsn(state.position.lsn), "not known", None, None, None
-    # where the log itself is behind, nobody knows what it does not have yet
-    told = "caught up" if lag.is_caught_up else "behind by" if lag.changes else "where the log ends, behind by"
+    # nobody knows the changes that the log does not have yet
+    state_text = "caught up" if lag.is_caught_up else "behind by" if lag.changes else "where the log ends, behind by"
     changes = lag.changes if lag.changes or lag.is_caught_up else output.Instead("?")
-    return name, format_lsn(state.position.lsn), told, changes, lag.bytes, round(lag.seconds, 1)
+    return name, format_lsn(state.position.lsn), state_text, changes, lag.bytes, round(lag.seconds, 1)

@@ -1,4 +1,4 @@
-"""`cdc types`: what each type of Postgres becomes."""
+"""`cdc types`: the types of Postgres, and those that they become in the followers."""
 
 from dataclasses import asdict
 from typing import Annotated

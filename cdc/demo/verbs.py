@@ -53,7 +53,7 @@ def demo(
         output.say("\nWhere to look:")
         for what, how in to_look(outcome.stage):
             note(f"{what:<17} {how}")
-    if not outcome.report.equal:
+    if not outcome.report.is_equal:
         raise DivergenceError("followers differ from the source", "see the table above")
 
 

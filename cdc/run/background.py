@@ -1,4 +1,4 @@
-"""Work that is done in a thread of its own, beside the stream."""
+"""Runs work in a thread as long as a context lasts."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 def run_in_background(
     work: Callable[[threading.Event], None], name: str, patience: float | None = None
 ) -> Iterator[None]:
-    """`work` is done for as long as the context lasts; it ends soon after its event is set.
+    """Run `work` in a thread of this name; its event is set at the end of the context, and it should return then.
 
-    What it is at then is waited for, `patience` seconds at most where there is a bound; it goes with the process.
+    The end waits for it, at most `patience` seconds if given. The thread is a daemon: it ends with the process.
     """
     ended = threading.Event()
     thread = threading.Thread(target=work, args=(ended,), name=name, daemon=True)

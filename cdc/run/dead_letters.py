@@ -1,4 +1,4 @@
-"""`cdc dead-letters`: messages that are not applied, looked at, applied after all, or given up."""
+"""`cdc dead-letters`: lists, shows, replays and drops the messages that could not be applied."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,51 +21,52 @@ MASK: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class HeldKey:
-    """A key whose changes wait, or a message without one; `places` are those of all its messages, in their order."""
+class KeyLetters:
+    """The dead letters of one key, or one message without a key. `locations`: of its messages, in log order."""
 
     table: TableName
     key: bytes | None
     reason: str
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
 
     def as_json(self, *, values: bool) -> dict[str, Any]:
         return {
             "table": str(self.table),
             "key": render_text(self.key, values=values),
             "reason": self.reason,
-            "messages": list(self.places),
+            "messages": list(self.locations),
         }
 
 
-def list_held_keys(settings: PipelineSettings) -> list[HeldKey]:
-    """What is held, key by key, in the order of the log."""
-    found: dict[tuple[TableName, bytes | None, str], list[DeadLetter]] = {}
+def list_blocked_keys(settings: PipelineSettings) -> list[KeyLetters]:
+    """The blocked keys with their messages, in log order."""
+    by_key: dict[tuple[TableName, bytes | None, str], list[DeadLetter]] = {}
     for letter in delta_follower(settings).dead_letters():
         key = letter.message.key
-        found.setdefault((letter.table, key, "" if key is not None else letter.location), []).append(letter)
+        by_key.setdefault((letter.table, key, "" if key is not None else letter.location), []).append(letter)
     return [
-        HeldKey(table, key, _first_reason(letters), tuple(letter.location for letter in letters))
-        for (table, key, _), letters in found.items()
+        KeyLetters(table, key, _first_reason(letters), tuple(letter.location for letter in letters))
+        for (table, key, _), letters in by_key.items()
     ]
 
 
 def _first_reason(letters: Sequence[DeadLetter]) -> str:
-    return next((each for each in letters if not each.message.waits), letters[0]).message.refusal.reason
+    # messages that only wait for an earlier one of their key say nothing of the cause
+    return next((letter for letter in letters if not letter.message.waits), letters[0]).message.refusal.reason
 
 
-def find_letter(settings: PipelineSettings, place: str) -> DeadLetter:
-    """The letter at a place of the log; raises ConfigurationError when there is none."""
+def find_letter(settings: PipelineSettings, location: str) -> DeadLetter:
+    """The dead letter at a location, as in `topic[partition]@offset`. Raises ConfigurationError when there is none."""
     for letter in delta_follower(settings).dead_letters():
-        if letter.location == place:
+        if letter.location == location:
             return letter
-    raise ConfigurationError(f"there is no dead letter at {place}", "`cdc dead-letters list` names them")
+    raise ConfigurationError(f"there is no dead letter at {location}", "`cdc dead-letters list` names them")
 
 
 def render_text(text: bytes | None, *, values: bool) -> str | None:
-    """A message, or its key, as it is printed: with `values`, or with their places only.
+    """Render a message or a key for printing; without `values`, each value in its JSON is masked.
 
-    What is no JSON is all value.
+    Text that is not JSON is masked as a whole.
     """
     if text is None:
         return None
@@ -79,59 +80,62 @@ def render_text(text: bytes | None, *, values: bool) -> str | None:
 
 def _mask(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _mask(each) for name, each in value.items()}
-    return [_mask(each) for each in value] if isinstance(value, list) else MASK
+        return {name: _mask(item) for name, item in value.items()}
+    return [_mask(item) for item in value] if isinstance(value, list) else MASK
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What a replay has done: messages applied, and keys that stay held, each with the reason."""
+    """The outcome of a replay: how many messages were applied, and the keys still blocked, with reasons."""
 
     applied: int
-    stay: tuple[tuple[TableName, bytes, str], ...]
+    still_blocked: tuple[tuple[TableName, bytes, str], ...]
 
 
 def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> ReplayResult:
-    """Apply the letters of these tables, of all where none is named, whose keys can be read by now."""
+    """Apply dead letters that can be decoded by now; of all tables when `tables` is empty."""
     with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
         letters = [letter for letter in follower.dead_letters() if not tables or letter.table in tables]
         return _replay_letters(settings, follower, letters, {})
 
 
-def drop(settings: PipelineSettings, places: Sequence[str]) -> ReplayResult:
-    """Give up what cannot be read of the keys of these messages, and apply what waits behind it."""
+def drop(settings: PipelineSettings, locations: Sequence[str]) -> ReplayResult:
+    """Drop the undecodable messages of these messages' keys, and apply those that wait behind them.
+
+    Raises ConfigurationError for a location without a dead letter.
+    """
     with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
         letters = follower.dead_letters()
-        chosen = [letter for letter in letters if letter.location in places]
-        if missing := sorted(set(places) - {letter.location for letter in chosen}):
+        chosen = [letter for letter in letters if letter.location in locations]
+        if missing := sorted(set(locations) - {letter.location for letter in chosen}):
             raise ConfigurationError(f"there is no dead letter at {missing[0]}", "`cdc dead-letters list` names them")
         follower.drop_letters([letter for letter in chosen if letter.message.key is None])
-        given_up: dict[TableName, set[bytes]] = {}
+        dropped: dict[TableName, set[bytes]] = {}
         for letter in chosen:
             if letter.message.key is not None:
-                given_up.setdefault(letter.table, set()).add(letter.message.key)
-        return _replay_letters(settings, follower, [letter for letter in chosen if letter.table in given_up], given_up)
+                dropped.setdefault(letter.table, set()).add(letter.message.key)
+        return _replay_letters(settings, follower, [letter for letter in chosen if letter.table in dropped], dropped)
 
 
 def _replay_letters(
     settings: PipelineSettings,
     follower: DeltaFollower,
     letters: Sequence[DeadLetter],
-    given_up: dict[TableName, set[bytes]],
+    dropped: dict[TableName, set[bytes]],
 ) -> ReplayResult:
-    # those of a stopped table wait for its copy
+    # a stopped table's letters wait for its new copy
     waiting = {stop.name: str(stop) for stop in follower.stops()}
-    # what lies between such a copy and the position would pass for applied
+    # a table that has not joined lacks the changes up to the position: a replay would mark them as applied
     waiting |= dict.fromkeys(follower.joining(), "it is in no cut of the lake yet: run `cdc follow` first")
     keys = [(letter.table, letter.message.key) for letter in letters if letter.table in waiting]
-    applied, stay = 0, {(name, key): waiting[name] for name, key in keys if key is not None}
+    applied, still_blocked = 0, {(name, key): waiting[name] for name, key in keys if key is not None}
     described = {table.name: table for table in follower.tables() if table.name not in waiting}
     with closing(follower):
         for name in sorted({letter.table for letter in letters} & described.keys()):
             decoder = Decoder(described[name], placeholder(settings.pipeline.name))
-            found = follower.replay_letters(name, decoder, given_up.get(name, ()))
-            applied += len(found.letters)
-            stay |= {(name, key): reason for key, reason in found.blocked.items()}
-    return ReplayResult(applied, tuple((name, key, reason) for (name, key), reason in stay.items()))
+            replayed = follower.replay_letters(name, decoder, dropped.get(name, ()))
+            applied += len(replayed.letters)
+            still_blocked |= {(name, key): reason for key, reason in replayed.blocked.items()}
+    return ReplayResult(applied, tuple((name, key, reason) for (name, key), reason in still_blocked.items()))

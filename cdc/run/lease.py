@@ -1,4 +1,4 @@
-"""Who may write to a follower: one process on this machine at a time."""
+"""Leases: one process on this machine at a time may write to a follower, and notes its problem for others."""
 
 import json
 import os
@@ -14,26 +14,29 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
 
 LOOK_SECONDS = 0.5
-"""Longer than somebody who only looks holds a lease."""
+"""Longer than `is_lease_held` holds a lease."""
 _KINDS: tuple[type[CdcError], ...] = (UnreachableError, HistoryLostError, RefusedError, PreconditionError)
-"""What a problem in another process is told as."""
+"""The types that a noted problem is read back as."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to a follower, held by this process; the lock goes with the process."""
+    """The right of this process to write to a follower. The kernel frees its lock when the process ends."""
 
     follower: str
     lock: Path
     identity: tuple[int, int]
 
     def describe_loss(self) -> RefusedError | None:
-        """What to tell when the lock's file is not the one that is held: whoever comes next would not be refused."""
+        """The error when the lock's file is not the one that this process has locked; None while it is.
+
+        Somebody removed it then, and the next process would not be refused.
+        """
         try:
-            found = _file_identity(self.lock)
+            identity = _file_identity(self.lock)
         except OSError:
-            found = None
-        if found == self.identity:
+            identity = None
+        if identity == self.identity:
             return None
         return RefusedError(
             f"the lease of follower {self.follower} is lost: {self.lock} was removed, and another `cdc follow` may"
@@ -42,34 +45,34 @@ class Lease:
         )
 
     def write_note(self, problem: CdcError | None) -> None:
-        """Write down what keeps the follower from going on, for whoever asks how it stands; None when it is over."""
-        told = (
+        """Write down the follower's current problem, which `read_problem` reads; None when it is over."""
+        note = (
             {"kind": _nearest_kind(problem).__name__, "what": problem.what, "remedy": problem.remedy}
             if problem
             else None
         )
-        # whoever looks reads the old note or the new one; and a disk that is full is no reason to stop
+        # replaced in one step, so a reader sees the old note or the new one; a full disk is no reason to stop
         with suppress(OSError):
             fresh = self.lock.with_suffix(".new")
-            fresh.write_text(json.dumps({"pid": os.getpid(), "problem": told}))
+            fresh.write_text(json.dumps({"pid": os.getpid(), "problem": note}))
             fresh.replace(_note_path(self.lock))
 
 
 @contextmanager
 def hold_lease(settings: PipelineSettings, follower: str) -> Iterator[Lease]:
-    """Be the only one on this machine that writes to a follower.
+    """Hold the lease of a follower as long as the context lasts. Raises RefusedError when another process holds it.
 
-    Across machines, Delta's own conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
-    (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens"). Raises RefusedError when somebody has it.
+    Across machines, Delta's conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
+    (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens").
     """
     lock = _lock_path(settings, follower)
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(lock, timeout=LOOK_SECONDS):
-            held = Lease(follower, lock, _file_identity(lock))
-            # a killed holder leaves this note but not the lock, which is the kernel's
-            held.write_note(None)
-            yield held
+            lease = Lease(follower, lock, _file_identity(lock))
+            # a killed holder leaves its note behind, but not its lock
+            lease.write_note(None)
+            yield lease
     except Timeout:
         raise RefusedError(
             f"follower {follower} is already being followed by process {_read_note(lock).get('pid', '(unknown)')}",
@@ -78,9 +81,9 @@ def hold_lease(settings: PipelineSettings, follower: str) -> Iterator[Lease]:
 
 
 def is_lease_held(settings: PipelineSettings, follower: str) -> bool:
-    """Does anybody on this machine hold the follower's lease? Looking takes it for a moment; `lease` waits longer."""
+    """Does a process on this machine hold the follower's lease? Takes it for a moment; `hold_lease` waits longer."""
     lock = _lock_path(settings, follower)
-    # whoever looks leaves nothing behind: FileLock makes its file
+    # FileLock would create the file
     if not lock.exists():
         return False
     try:
@@ -91,13 +94,13 @@ def is_lease_held(settings: PipelineSettings, follower: str) -> bool:
 
 
 def read_problem(settings: PipelineSettings, follower: str) -> CdcError | None:
-    """What keeps the follower from going on, by whoever follows it on this machine; None where nobody does."""
-    # first the note: one that is read behind the question may be another holder's
-    told = _read_note(_lock_path(settings, follower)).get("problem")
-    if not told or not is_lease_held(settings, follower):
+    """The problem noted by the process that follows this follower; None without one, or without such a process."""
+    # the note first: read after the lease, it may be the next holder's
+    note = _read_note(_lock_path(settings, follower)).get("problem")
+    if not note or not is_lease_held(settings, follower):
         return None
-    kind = next((kind for kind in _KINDS if kind.__name__ == told["kind"]), PreconditionError)
-    return kind(told["what"], told["remedy"])
+    kind = next((kind for kind in _KINDS if kind.__name__ == note["kind"]), PreconditionError)
+    return kind(note["what"], note["remedy"])
 
 
 def _nearest_kind(problem: CdcError) -> type[CdcError]:
@@ -113,14 +116,14 @@ def _note_path(lock: Path) -> Path:
 
 
 def _file_identity(lock: Path) -> tuple[int, int]:
-    found = lock.stat()
-    return found.st_dev, found.st_ino
+    stat = lock.stat()
+    return stat.st_dev, stat.st_ino
 
 
 def _read_note(lock: Path) -> dict[str, Any]:
-    """What the holder has written down; nothing where nobody has."""
+    """The holder's note; empty without one."""
     try:
-        found = json.loads(_note_path(lock).read_text())
+        note = json.loads(_note_path(lock).read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return note if isinstance(note, dict) else {}

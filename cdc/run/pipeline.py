@@ -1,4 +1,4 @@
-"""One pipeline put together from its settings: the one place that knows every kind of part."""
+"""Builds the parts of a pipeline from its settings: Spark's session, the lake, the followers."""
 
 import os
 from collections.abc import Sequence
@@ -23,35 +23,35 @@ from sinks.lake.storage import spark_s3a as s3a
 from sinks.registry import Naming, fed_follower
 
 SUBMITTED = "CDC_SUBMITTED"
-"""Set in the environment of a driver under `spark-submit`: master and class path are there already."""
+"""An environment variable that `cdc submit` sets for the driver: its master and class path are given."""
 
 
 def build_spark_session(
     settings: PipelineSettings, name: str, *, brief: bool = False, progress: Progress = SILENT
 ) -> SparkSession:
-    """The session of one verb, `brief` as `Launch` has it; under `spark-submit`, the one that it was submitted with.
+    """Build the session of one verb; under `spark-submit`, in the application that was submitted.
 
-    `progress` is told of jars that have to be fetched, and that Spark starts.
+    `brief`: see `Launch`. `progress` shows the download of jars and the start of Spark.
     """
     title, access = f"cdc {name} {settings.pipeline.name}", settings.delta[1].access
     if SUBMITTED in os.environ:
-        started = session.build_submitted(title, spark_conf(settings))
+        built = session.build_submitted(title, spark_conf(settings))
     else:
-        started = session.build(title, _launch(settings, brief, progress), spark_conf(settings))
+        built = session.build(title, _launch(settings, brief, progress), spark_conf(settings))
     if access is not None:
-        s3a.give_keys(started, access)
-    return started
+        s3a.give_keys(built, access)
+    return built
 
 
 def spark_conf(settings: PipelineSettings) -> dict[str, str]:
-    """What Spark is told beside master and memory; no secret is in it."""
+    """Spark's settings beside master and memory; without secrets."""
     spark, access = settings.spark, settings.delta[1].access
     lake = s3a.conf(access) if access is not None else {}
     return {"spark.sql.shuffle.partitions": str(spark.shuffle_partitions), **lake, **spark.conf}
 
 
 def fetch_lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> list[Path]:
-    """The jars that Spark needs to reach the lake, beside those of every pipeline."""
+    """Fetch the jars that Spark needs to reach the lake, beside those of every pipeline."""
     return [] if settings.delta[1].access is None else [*fetch(s3a.JARS, progress=progress)]
 
 
@@ -65,19 +65,19 @@ def _launch(settings: PipelineSettings, brief: bool, progress: Progress) -> sess
 
 
 def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
-    """Where the lake lies; its positions are kept under the pipeline's name and this generation of its copies."""
+    """The lake's location, with the name and generation under which it stores its positions."""
     lake = settings.delta[1]
     return Lake(lake.path, settings.pipeline.name, generation, lake.access)
 
 
 def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None) -> DeltaFollower:
-    """The lake's follower; `recent` is told what it writes."""
+    """The lake's follower; it adds its changes to `recent`."""
     indexes = Path(settings.pipeline.state) / "index" / settings.pipeline.name
     return DeltaFollower(settings.delta[1], lake_of(settings), indexes, recent)
 
 
 def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dict[str, FedFollower]:
-    """The followers behind the lake, by name; without Spark, only to be asked where they stand."""
+    """The followers behind the lake, by name; without Spark, only their state can be read."""
     return {
         name: fed_follower(spark, follower, Naming(settings.pipeline.name, name), settings.log)
         for name, follower in settings.followers.items()
@@ -88,13 +88,13 @@ def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dic
 def feed_of(
     settings: PipelineSettings, follower: str, spark: SparkSession | None, recent: ChangeCache | None = None
 ) -> LakeFeed:
-    """What a follower behind the lake is fed from; without Spark, only to be asked what there is."""
+    """The lake's changes for a follower behind it; without Spark, only metadata can be read."""
     holds, fits = partial(settings.holds, follower), partial(settings.holds_table, follower)
     return LakeFeed(spark, lake_of(settings), recent, holds, fits)
 
 
 def select_followers(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
-    """The followers of these names, all where none is named; raises ConfigurationError for an unknown one."""
+    """The followers of these names, or all if there are none. Raises ConfigurationError for an unknown name."""
     for name in names:
         if name not in settings.followers:
             known = ", ".join(settings.followers)

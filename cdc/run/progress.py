@@ -1,4 +1,4 @@
-"""What a job is given to show how far it is; how that looks is its caller's matter."""
+"""Progress bars, as a job uses them; the caller decides how they look."""
 
 import threading
 import time
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Advance = Callable[[int], None]
-"""Tells a bar that so many more rows are done."""
+"""Advances a bar by so many rows."""
 
 FIRST_ROWS = "the first rows"
 SPARKS_ROWS = "Spark's first rows"
-"""What bars may wait for; the first job of a session starts Spark's Python workers, which takes seconds."""
+"""The events a bar waits for. The first job of a session starts Spark's Python workers, which takes seconds."""
 
 
 class Bars(Protocol):
-    """Where progress is shown, one bar a piece of work."""
+    """Shows progress, one bar per piece of work."""
 
     def bar(
         self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS
     ) -> AbstractContextManager[Advance]:
-        """A bar of about `total` rows, or of a number that nobody knows; safe to advance from any thread.
+        """Open a bar of about `total` rows, None if unknown; it can be advanced from any thread.
 
-        Until the first row it says what is waited for.
+        Until the first row, it names `waiting_for`.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LineBars:
-    """A bar as lines among others, one every so many seconds."""
+    """Bars as lines of a log: one at the start, then at most one in `every` seconds."""
 
     say: Callable[[str], None]
     every: float = 30.0
@@ -37,14 +37,14 @@ class LineBars:
     @contextmanager
     def bar(self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS) -> Iterator[Advance]:
         self.say(f"{name}: copying" + ("" if total is None else f" about {total:,} rows"))
-        lock, done, told = threading.Lock(), 0, time.monotonic()
+        lock, done, said_at = threading.Lock(), 0, time.monotonic()
 
         def advance(rows: int) -> None:
-            nonlocal done, told
+            nonlocal done, said_at
             with lock:
                 done += rows
-                if time.monotonic() - told > self.every:
-                    told = time.monotonic()
+                if time.monotonic() - said_at > self.every:
+                    said_at = time.monotonic()
                     self.say(f"{name}: {done:,} rows copied")
 
         yield advance

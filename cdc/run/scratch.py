@@ -1,4 +1,4 @@
-"""Where a process puts what it needs only while it runs: below the state folder, cleared by the next one."""
+"""A scratch folder per process, below the state folder; a later process deletes those of killed ones."""
 
 import atexit
 import shutil
@@ -14,14 +14,14 @@ _held: dict[Path, tuple[Path, FileLock]] = {}
 
 
 def open_scratch(state: Path) -> Path:
-    """A folder of this process alone below a state folder, the same at every call; it goes with the process.
+    """Open this process's scratch folder, the same one at every call; it is deleted at the end of the process.
 
-    What processes have left that were killed is removed: the lock in a folder went with the process that had it.
+    Also deletes folders of killed processes: nobody holds the lock in them any more.
     """
     parent = state.absolute() / FOLDER
     if parent not in _held or not _held[parent][0].exists():
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # alone: a folder whose lock is not taken yet looks like one that was left
+        # under a lock: another process would delete a new folder before its lock is taken
         with FileLock(parent / _LOCK):
             _delete_abandoned(parent)
             folder = Path(tempfile.mkdtemp(dir=parent))
@@ -38,5 +38,5 @@ def _delete_abandoned(parent: Path) -> None:
             with FileLock(folder / _LOCK, timeout=0):
                 shutil.rmtree(folder, ignore_errors=True)
         except Timeout:
-            # its process lives
+            # its process is alive
             continue

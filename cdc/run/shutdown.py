@@ -1,4 +1,4 @@
-"""How a job that runs until it is told to stop hears of it."""
+"""Events and signals that stop a job."""
 
 import signal
 import threading
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 POLL_SECONDS = 0.2
-"""Between two looks at whether to stop."""
+"""Pause between two looks at the events."""
 
 
 class StopEvent(threading.Event):
-    """Set for one stream when it is done, and for all of them when the process is to stop."""
+    """An event of one stream that also counts as set when `everybody` is: the whole process is to stop."""
 
     def __init__(self, everybody: threading.Event) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class StopEvent(threading.Event):
         return super().is_set() or self._everybody.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        # either of two events ends it, and a thread can wait for one only: hence in short turns
+        # a thread can wait for one event only, and either of two ends this: hence short waits
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.is_set() and (deadline is None or time.monotonic() < deadline):
             super().wait(POLL_SECONDS if deadline is None else min(POLL_SECONDS, max(deadline - time.monotonic(), 0)))
@@ -31,21 +31,21 @@ class StopEvent(threading.Event):
 
 @contextmanager
 def stop_on_signals(stopping: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM lets the batch at hand end; the second one is the usual kind."""
+    """Set `stopping` at the first Ctrl-C or SIGTERM, so that the current batch ends; the second one ends at once."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         say("stopping after this batch; once more to stop at once")
         stopping.set()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
-    # handlers can be set in Python's main thread only; whoever runs this in another one stops it by `stopping`
+    # Python allows handlers in the main thread only; a caller in another thread sets `stopping` itself
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

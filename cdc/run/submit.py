@@ -1,8 +1,8 @@
-"""`cdc submit`: the follow job through `spark-submit`, to any master, in client mode.
+"""`cdc submit`: runs the follow job through `spark-submit`, on any master, in client mode.
 
-The driver runs here and reads the configuration here. The workers must reach the log, the lake and the index, and have
-Python 3.11 with the packages that the README names; the toolkit's own are shipped. Passwords and keys are in no command
-line: the driver has them from the configuration, and hands them on with the tasks that need them.
+The driver runs on this machine and reads the configuration. The workers must reach the log, the lake and the index, and
+need Python 3.11 with the packages that the README names; the toolkit's own code is shipped. Passwords and keys are in
+no command line: the driver reads them from the configuration, and sends them with the tasks that need them.
 """
 
 import os
@@ -28,7 +28,7 @@ ENTRY = Path("..", "__main__.py")
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job for `spark-submit`: which master, which verb with its arguments, and how its jars get there."""
+    """A job for `spark-submit`. `arguments`: of `cdc`. `resolve_packages`: the cluster fetches the jars itself."""
 
     master: str
     arguments: Sequence[str]
@@ -36,13 +36,13 @@ class Submission:
     conf: Mapping[str, str] | None = None
 
     def command(self, settings: PipelineSettings, packages: Path) -> list[str]:
-        """The command line; `packages` is the archive of the toolkit's own code."""
+        """The command line. `packages`: the zip of the toolkit's own code."""
         jars = _jar_options(fetch_lake_jars(settings), resolve_packages=self.resolve_packages)
         conf = {
             "spark.pyspark.python": sys.executable,
             **spark_conf(settings),
             **(self.conf or {}),
-            # last, as in every session: the toolkit relies on it
+            # last, as in every session: nothing may override these
             **FIXED,
         }
         pairs = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
@@ -53,7 +53,7 @@ class Submission:
 
 
 def _jar_options(of_lake: Sequence[Path], *, resolve_packages: bool) -> list[str]:
-    """How the jars get there. Those of a lake on an object store are always shipped: their POM asks for 686 MB."""
+    """The options for jars. Those of a lake on an object store are always shipped: resolving them takes 686 MB."""
     if not resolve_packages:
         return ["--jars", _join_paths([*spark_jars(), *of_lake])]
     packages = spark_packages()
@@ -66,7 +66,7 @@ def _join_paths(jars: Sequence[Path]) -> str:
 
 
 def submit(settings: PipelineSettings, submission: Submission) -> int:
-    """Run the job and wait for it; its exit code."""
+    """Run the job, wait for it, and return its exit code. Raises CdcError when it cannot be started."""
     packages = build_archive(Path(settings.pipeline.state) / "submit")
     environment = {**os.environ, SUBMITTED: "1", "PYSPARK_PYTHON": sys.executable}
     try:
@@ -76,7 +76,7 @@ def submit(settings: PipelineSettings, submission: Submission) -> int:
 
 
 def build_archive(folder: Path) -> Path:
-    """The toolkit's own packages as one zip for the workers."""
+    """Write the toolkit's own packages into one zip, for the workers; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "cdc-toolkit.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:

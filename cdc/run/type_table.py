@@ -1,4 +1,4 @@
-"""What each type of Postgres becomes in the followers, and within which bounds its values are exact."""
+"""The table of types: for each type of Postgres the types in the followers, and the bounds of exact values."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from sinks.search.layout import field_mapping
 EXACT: Final = "exact"
 AS_WRITTEN: Final = "exact, as the text that Postgres writes; of regclass and its kin, the name at that time"
 BUT_BY_CHOICE: Final = ", but as text"
-"""Where `source.column_types` says so."""
+"""If `source.column_types` says so."""
 WITHIN: Final[Mapping[Kind, str]] = {
     Kind.DECIMAL: f"exact; NaN is refused{BUT_BY_CHOICE} or double",
     Kind.NUMERIC: "exact, all digits, NaN and infinities too",
@@ -26,12 +26,12 @@ WITHIN: Final[Mapping[Kind, str]] = {
     Kind.GEOMETRIC: "exact, every double of it",
     Kind.LITERAL: AS_WRITTEN,
 }
-"""Of kinds that are not here, every value is exact."""
+"""The bounds by kind. For other kinds, every value is exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeRow:
-    """A type of Postgres, the Delta type and the index's field that it becomes, and what of it is exact."""
+    """A type of Postgres, its Delta type, its field type in the index, and the bounds of exact values."""
 
     postgres: str
     delta: str
@@ -40,7 +40,7 @@ class TypeRow:
 
 
 def describe_types() -> list[TypeRow]:
-    """One row a type; what has none of its own is in the last."""
+    """One row per type; the last row is for all others."""
     return [_row(name, column) for name, column in _columns()] + [
         TypeRow(
             "by choice as text: numeric, date, timestamp, timestamptz, interval",
@@ -72,13 +72,13 @@ def _columns() -> Iterator[tuple[str, Column]]:
 
 def _row(name: str, column: Column) -> TypeRow:
     delta = "decimal(p,s)" if column.precision == 38 else str(delta_type(arrow_type(column)))
-    # money has no NaN
+    # not the bounds of DECIMAL: money has no NaN
     within = EXACT if column.type == MONEY else WITHIN.get(column.kind, EXACT)
     return TypeRow(name, delta, field_mapping(column)["type"], within)
 
 
 def to_markdown() -> str:
-    """The rows as a table of Markdown."""
+    """Write the rows as a table of Markdown."""
     head = ["| Postgres | Delta | index | values |", "|---|---|---|---|"]
     return "\n".join(
         [*head, *(f"| {row.postgres} | {row.delta} | {row.search} | {row.exact} |" for row in describe_types())]

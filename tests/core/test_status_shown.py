@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc.cli.status import _show
+from cdc.cli.status import _print
 from cdc.core.position import Lsn, Position
 from cdc.core.transaction import TransactionEnd
 from cdc.run.capture.lag import Lag
@@ -16,7 +16,7 @@ ROWS = {"public.orders": 12, "public.items": 3}
 def shown(capsys: pytest.CaptureFixture[str], **followers: FollowerState) -> tuple[list[list[str]], str]:
     """The lines of the two tables, split at wide gaps, and what is said beside."""
     end = TransactionEnd(17818, 8, Lsn(0xA89C540), 0)
-    _show(Status(Lsn(0xA89C610), ROWS, None, end, None, followers, WRITES, [], 4.2))
+    _print(Status(Lsn(0xA89C610), ROWS, None, end, None, followers, WRITES, [], 4.2))
     out, err = capsys.readouterr()
     lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
     assert ["log", "at 0/A89C540, newest commit 4 s ago"] in lines

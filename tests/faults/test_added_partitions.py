@@ -54,7 +54,7 @@ def test_change_topics_are_followed_with_the_partitions_that_they_have(
             return all(is_written(pipeline, topic, partition) for topic in topics for partition in range(6))
 
         until(is_spread, "the new partitions are written to", every=0.5)
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert not any("trying again" in line for line in running.said), running.said
     work.write(50)
     capsys.readouterr()
@@ -63,7 +63,7 @@ def test_change_topics_are_followed_with_the_partitions_that_they_have(
     assert capsys.readouterr().err.count(told) == 1
     work.write(50)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_the_order_of_commits_needs_its_one_partition(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -87,4 +87,4 @@ def test_the_order_of_commits_needs_its_one_partition(make_pipeline: MakePipelin
     recapture_all(pipeline, spark)
     work.write(5)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

@@ -44,7 +44,7 @@ def test_a_connector_that_gave_up_is_told_and_started_again(make_pipeline: MakeP
     assert any(f"connector {settings.connect.connector} failed: " in problem for problem in problems(pipeline))
     assert not booted(pipeline, spark).has_changed
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_who_follows_the_index_alone_waits_for_whoever_mends_the_capture(

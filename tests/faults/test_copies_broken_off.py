@@ -58,5 +58,5 @@ def test_what_a_broken_try_took_in_is_not_copied_again(
         running.wait_for("public.second is copied again: 1 row copied")
         until(lambda: not stopped(pipeline), "both take part again")
         pipeline.run("UPDATE first SET a = a + 1", "UPDATE second SET a = a + 1")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert copies == [FIRST, SECOND, SECOND]

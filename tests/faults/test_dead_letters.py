@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.names import change_topic
-from cdc.run.dead_letters import drop, find_letter, list_held_keys, render_text, replay
+from cdc.run.dead_letters import drop, find_letter, list_blocked_keys, render_text, replay
 from sinks.lake.apply.replay import BATCH_PENDING
 from tests.pipelines import MakePipeline, Pipeline
 from tests.verbs import booted, caught_up, caught_up_but_for, problems, verified
@@ -71,34 +71,34 @@ def test_a_key_is_held_behind_what_cannot_be_read(make_pipeline: MakePipeline, s
     told = caught_up_but_for(pipeline, spark, f"public.things: {count} keys held, {2 * count} messages not applied")
     assert told.endswith(" → `cdc dead-letters list`")
     assert differing(pipeline, spark) == differing(pipeline, spark, "latest") == count
-    held = list_held_keys(settings)
+    held = list_blocked_keys(settings)
     assert {each.key for each in held} == {key_of(n) for n in range(1, count + 1)}
-    assert [len(each.places) for each in held] == [2] * count
+    assert [len(each.locations) for each in held] == [2] * count
     assert any("7 keys held" in line for line in problems(pipeline))
     # later changes wait behind them, also when everything starts anew, and a row that moves away from there
     pipeline.run("UPDATE things SET total = total + 1", "UPDATE things SET id = 101 WHERE id = 1")
     caught_up_but_for(pipeline, spark, "keys held")
-    assert sum(len(each.places) for each in list_held_keys(settings)) == 3 * count + 2
+    assert sum(len(each.locations) for each in list_blocked_keys(settings)) == 3 * count + 2
     assert replay(settings, ()).applied == 0
     # of the last one, a value was not sent again
-    done = drop(settings, [each.places[0] for each in held])
-    assert [(str(name), key) for name, key, _ in done.stay] == [("public.things", key_of(count))]
+    done = drop(settings, [each.locations[0] for each in held])
+    assert [(str(name), key) for name, key, _ in done.still_blocked] == [("public.things", key_of(count))]
     caught_up_but_for(pipeline, spark, "1 key held")
     assert differing(pipeline, spark) == 1
-    assert [each.key for each in list_held_keys(settings)] == [key_of(count)]
+    assert [each.key for each in list_blocked_keys(settings)] == [key_of(count)]
     booted(pipeline, spark, "public.things")
     pipeline.run("UPDATE things SET total = total + 1")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
-    assert list_held_keys(settings) == []
+    assert verified(pipeline, spark).is_equal
+    assert list_blocked_keys(settings) == []
 
 
 def test_what_is_shown_is_masked(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, spark)
     pipeline.run("UPDATE things SET note = 'a secret'")
     caught_up_but_for(pipeline, spark, "keys held")
-    first = next(each for each in list_held_keys(pipeline.settings) if each.key == key_of(1))
-    for place in first.places:
+    first = next(each for each in list_blocked_keys(pipeline.settings) if each.key == key_of(1))
+    for place in first.locations:
         value = find_letter(pipeline.settings, place).message.value
         masked, whole = render_text(value, values=False), render_text(value, values=True)
         assert not any(secret in str(masked) for secret in ("secret", "planted"))
@@ -114,7 +114,7 @@ def test_a_message_without_a_key_stops_its_table(make_pipeline: MakePipeline, sp
     assert differing(pipeline, spark) == 0
     booted(pipeline, spark, "public.others")
     caught_up_but_for(pipeline, spark, r"^public\.things: 7 keys held")
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_everything_stops_where_that_is_asked_for(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -125,10 +125,10 @@ def test_everything_stops_where_that_is_asked_for(make_pipeline: MakePipeline, s
     with pytest.raises(PreconditionError, match=r"public\.things: 7 messages cannot be read, .*nothing of the batch"):
         caught_up(pipeline, spark)
     # kept they are, but what waits behind them would come before all that the batch brings
-    early = drop(settings, [each.places[0] for each in list_held_keys(settings)])
+    early = drop(settings, [each.locations[0] for each in list_blocked_keys(settings)])
     assert early.applied == 0
-    assert {why for _, _, why in early.stay} == {BATCH_PENDING}
-    assert len(early.stay) == len(PLANTED)
+    assert {why for _, _, why in early.still_blocked} == {BATCH_PENDING}
+    assert len(early.still_blocked) == len(PLANTED)
     # asked to hold them instead, it goes on where it stood
     pipeline.configure("on_refusal: stop", "on_refusal: hold")
     caught_up_but_for(pipeline, spark, "keys held")

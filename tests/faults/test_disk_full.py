@@ -65,4 +65,4 @@ def test_a_lake_on_a_full_disk(
         assert main(["--config", str(pipeline.config), *verb]) == 0, capsys.readouterr().err
         work.write(40)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

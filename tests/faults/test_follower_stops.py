@@ -77,7 +77,7 @@ def test_a_column_that_one_follower_cannot_hold(make_pipeline: MakePipeline, spa
         pipeline.run('ALTER TABLE things RENAME "note.x" TO extra')
         running.wait_for("search: public.things goes on, copied again from the lake")
         pipeline.run("INSERT INTO things VALUES (7, 'behind', 'it')")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
         assert problems(pipeline) == []
 
 
@@ -91,11 +91,11 @@ def test_a_stop_outlasts_the_process_and_ends_by_leaving_out(make_pipeline: Make
             caught_up(pipeline, spark)
     with pytest.raises(TablesRefusedError, match=f"^search: {DOTTED}"):
         booted(pipeline, spark)
-    assert not verified(pipeline, spark).equal
+    assert not verified(pipeline, spark).is_equal
     # the second remedy
     pipeline.configure("    kind: search\n", "    kind: search\n    leave_out: [public.things]\n")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert problems(pipeline) == []
     assert not booted(pipeline, spark).has_changed
 
@@ -111,7 +111,7 @@ def test_what_no_index_can_hold_is_refused_before_anything_is_made(
     booted(pipeline, spark)
     pipeline.run("""UPDATE things SET "notes.x" = 'held' WHERE id = 1""")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def search_of(pipeline: Pipeline) -> tuple[str, str]:
@@ -170,7 +170,7 @@ def test_an_index_that_is_closed_gone_or_has_lost_its_name(make_pipeline: MakePi
         answered("POST", f"{url}/_aliases", json=unnamed)
         pipeline.run("INSERT INTO others VALUES (9, 'last')", "DELETE FROM others WHERE id = 1")
         until(lambda: shown(url, index) == 5, "it is filled")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert problems(pipeline) == []
 
 
@@ -200,7 +200,7 @@ def test_a_topic_that_takes_no_more_stops_its_table(make_pipeline: MakePipeline,
         assert exit_code(pipeline) == PreconditionError.exit_code
         bound(pipeline, topic, log.latest.max_record_bytes)
         running.wait_for("latest: public.things goes on, copied again from the lake")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert problems(pipeline) == []
 
 

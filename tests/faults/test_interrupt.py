@@ -165,4 +165,4 @@ def test_a_java_that_is_killed_ends_follow_with_one_line(make_pipeline: MakePipe
     assert set(pipeline.config.parent.iterdir()) - before <= {state, pipeline.config.parent / "follow.said"}
     assert [path.name for path in (state / "tmp").iterdir()] == [".lock"]
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

@@ -61,6 +61,6 @@ def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline, 
             kill(pipeline, "follow", what, moment)
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
-    assert report.equal, report
+    assert report.is_equal, report
     _log.info("%s changes, %s times killed: %s", work.changes, KILLS, report.as_json())
     assert not booted(pipeline, spark).has_changed

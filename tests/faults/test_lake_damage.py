@@ -47,7 +47,7 @@ def copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> None:
         running.wait_for("public.things is copied again: 200 rows copied")
         changed(pipeline, 30)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
@@ -76,7 +76,7 @@ def test_a_table_that_another_writer_restored_is_copied_again(pipeline: Pipeline
         running.wait_for("another writer's RESTORE (version ")
         running.wait_for("public.things is copied again: 200 rows copied")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_lake_that_was_put_back_goes_on_and_what_follows_it_is_filled_anew(
@@ -98,7 +98,7 @@ def test_a_lake_that_was_put_back_goes_on_and_what_follows_it_is_filled_anew(
     assert sorted(booted(pipeline, spark).loaded) == ["latest", "search"]
     changed(pipeline, 30)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_property_that_forbids_to_write_is_told_until_it_is_gone(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -111,4 +111,4 @@ def test_a_property_that_forbids_to_write_is_told_until_it_is_gone(pipeline: Pip
         spark.sql(f"{table} UNSET TBLPROPERTIES ('delta.appendOnly')")
         running.wait_for("public.things is copied again: 200 rows copied")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

@@ -29,7 +29,7 @@ def test_what_was_lost_behind_the_lake_is_filled_again(make_pipeline: MakePipeli
     delete_index(pipeline)
     pipeline.run("INSERT INTO things VALUES (3, 3.75)")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
@@ -51,7 +51,7 @@ def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
     # the new lake begins before the position that the followers had at the old one
     pipeline.run("INSERT INTO things VALUES (1, 1), (10, 10)", "DELETE FROM things WHERE id = 6")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_lake_that_is_no_more_is_missed(
@@ -81,7 +81,7 @@ def test_a_table_that_is_gone_from_the_lake_is_copied_again(make_pipeline: MakeP
         running.wait_for("public.things joins: 1 row copied")
         pipeline.run("INSERT INTO things VALUES (2, 2)", "INSERT INTO others VALUES (2)")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_table_is_left_out_and_named_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -97,13 +97,13 @@ def test_a_table_is_left_out_and_named_again(make_pipeline: MakePipeline, spark:
         "INSERT INTO others VALUES (2)",
     )
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     pipeline.run("ALTER TABLE things ADD PRIMARY KEY (id)")
     pipeline.configure("    - public.others\n", "    - public.others\n    - public.things\n")
     assert set(map(str, booted(pipeline, spark).copied)) == {"public.things"}
     pipeline.run("INSERT INTO things VALUES (8)", "DELETE FROM things WHERE id = 7")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_follower_that_nobody_feeds_cannot_catch_up(make_pipeline: MakePipeline, spark: SparkSession) -> None:

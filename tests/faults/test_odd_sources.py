@@ -130,7 +130,7 @@ def test_a_role_whose_settings_end_every_session(make_pipeline: MakePipeline, sp
                 beat = beaten(pipeline)
                 until(partial(has_beaten, pipeline, beat), "another heartbeat of the connector's own")
                 pipeline.run(f"INSERT INTO things VALUES ({turn + 2}, 'ü')")
-            assert verified(pipeline, spark).equal
+            assert verified(pipeline, spark).is_equal
         assert before <= sessions_of_the_connector(pipeline)
 
 
@@ -164,7 +164,7 @@ def test_a_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) 
         pipeline.run("""INSERT INTO "Été" VALUES (2, 'Ñ', 'ç', '["£"]', '{¿}')""")
         pipeline.run("""UPDATE "Été" SET "où" = 'à' WHERE id = 1""", 'ALTER TABLE "Été" ADD "çà" text')
         pipeline.run("""INSERT INTO "Été" VALUES (3, 'þ', 'ð', '"÷"', '{}', 'Ý')""")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert not booted(pipeline, spark).has_changed
     pipeline.configure("public.Été", "public.表")
     assert refused(pipeline).endswith(
@@ -188,7 +188,7 @@ def test_names_of_databases(make_pipeline: MakePipeline, spark: SparkSession, od
     booted(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (2, 'x')")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_standby(

@@ -10,7 +10,7 @@ from cdc.__main__ import main
 from cdc.columns.rows.compare import Comparison
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.run.dead_letters import drop, list_held_keys
+from cdc.run.dead_letters import drop, list_blocked_keys
 from cdc.run.pipeline import lake_of
 from sinks.lake.feed.feed import LakeFeed
 from tests.pipelines import MakePipeline
@@ -37,7 +37,7 @@ def test_odd_names_are_followed(make_pipeline: MakePipeline, spark: SparkSession
         'INSERT INTO "a-b.c%20ü" VALUES (1)',
     )
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 ODD = (
@@ -69,7 +69,7 @@ def test_names_that_differ_little_have_rows_of_their_own(make_pipeline: MakePipe
     pipeline.run(*(f"INSERT INTO {name} VALUES (2, 'streamed {n}')" for n, name in enumerate(each)))
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
-    assert report.equal
+    assert report.is_equal
     assert {len(tables) for tables in report.followers.values()} == {len(ODD)}
 
 
@@ -130,7 +130,7 @@ def test_a_value_that_comes_by_the_log_holds_its_key(make_pipeline: MakePipeline
     pipeline.run(*(f"UPDATE things SET v{n} = '{value}' WHERE id = {n}" for n, value in enumerate(tried.values())))
     pipeline.run(f"DELETE FROM things WHERE id = {len(tried)}")
     caught_up_but_for(pipeline, spark, "keys held")
-    held = sorted(list_held_keys(pipeline.settings), key=lambda each: each.key or b"")
+    held = sorted(list_blocked_keys(pipeline.settings), key=lambda each: each.key or b"")
     assert [each.key for each in held] == [b'{"id":%d}' % n for n in range(len(tried))]
     told = [each.reason for n, each in enumerate(held) if f"column v{n} holds " not in each.reason]
     assert told == []
@@ -138,13 +138,13 @@ def test_a_value_that_comes_by_the_log_holds_its_key(make_pipeline: MakePipeline
     report = verified(pipeline, spark)
     assert re.search("column v0 holds infinity.*, where id = 0 →", str(report.incomparable[THINGS]))
     assert [list(each) for each in report.followers.values()] == [[OTHERS]] * 3
-    assert not report.different
-    assert verified(pipeline, spark, OTHERS).equal
+    assert not report.has_differences
+    assert verified(pipeline, spark, OTHERS).is_equal
     pipeline.run(*(f"UPDATE things SET v{n} = NULL WHERE id = {n}" for n in range(len(tried))))
     caught_up_but_for(pipeline, spark, "keys held")
-    assert drop(pipeline.settings, [each.places[0] for each in held]).stay == ()
+    assert drop(pipeline.settings, [each.locations[0] for each in held]).still_blocked == ()
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_new_copy_that_is_refused_leaves_the_old_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -169,4 +169,4 @@ def test_a_new_copy_that_is_refused_leaves_the_old_one(make_pipeline: MakePipeli
         assert things.count() == 2
         pipeline.run("UPDATE things SET v = NULL")
         running.wait_for("public.things is copied again: 2 rows")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal

@@ -116,7 +116,7 @@ def test_a_part_that_is_emptied_beside_a_running_follow(make_pipeline: MakePipel
         pipeline.run("TRUNCATE parts_a_low")
         running.wait_for("its schema has changed: a partition with rows came or went, or was emptied")
         running.wait_for("public.parts is copied again: ")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
 
 
 REFUSED = (

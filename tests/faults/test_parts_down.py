@@ -44,7 +44,7 @@ def test_followers_outlast_every_part(make_pipeline: MakePipeline, spark: SparkS
         running.wait_for("capture: runs again")
         with servers.connect(pipeline.settings.source.dbname) as again:
             replace(work, connection=again).write(20)
-        assert verified(pipeline, spark).equal, running.said
+        assert verified(pipeline, spark).is_equal, running.said
 
 
 def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -58,7 +58,7 @@ def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, 
             Workload(pipeline.connection, random.Random(4)).write(5)
             running.wait_for("lake: ")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_who_waits_for_a_part_gives_up_in_the_end(
@@ -73,4 +73,4 @@ def test_who_waits_for_a_part_gives_up_in_the_end(
         with pytest.raises(UnreachableError, match=r"Kafka Connect \S+ does not answer"):
             caught_up(pipeline, spark)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

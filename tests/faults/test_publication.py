@@ -42,7 +42,7 @@ def test_what_a_publication_left_out_for_a_while_is_copied_again(
         )
         running.wait_for("is copied again")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
@@ -60,4 +60,4 @@ def test_a_publication_that_leaves_changes_out_is_told_meanwhile(
         pipeline.run(remedy)
         running.wait_for("is copied again")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

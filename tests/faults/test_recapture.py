@@ -171,7 +171,7 @@ def test_lost_history_is_told_and_recaptured(pipeline: Pipeline, spark: SparkSes
     assert searched(pipeline) == indexed
     pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert not booted(pipeline, spark).has_changed
     assert not problems(pipeline)
 
@@ -191,7 +191,7 @@ def test_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -
     assert all(confirmed.include(lsn) for lsn in (place, *commits[-3:]))
     assert not any(confirmed.include(Lsn(lsn + 1)) for lsn in (place, *commits[-3:]))
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_wanted_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -205,7 +205,7 @@ def test_wanted_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSes
     pipeline.run("DELETE FROM things WHERE id = 9")
     caught_up(pipeline, spark)
     assert not booted(pipeline, spark).has_changed
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
@@ -266,7 +266,7 @@ def test_a_slot_that_is_moved_under_a_running_follow_ends_it(pipeline: Pipeline,
     assert "no commit of the log" in str(running.failure)
     recapture_all(pipeline, spark)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_recapture_that_was_broken_off_is_told_and_made_again(
@@ -297,7 +297,7 @@ def test_a_recapture_that_was_broken_off_is_told_and_made_again(
     recapture_all(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (300, 3)")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 @pytest.mark.parametrize("how", ["deleted", "timed out"])
@@ -316,7 +316,7 @@ def test_a_change_topic_that_is_lost_stops_its_table_alone(pipeline: Pipeline, s
         pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
         until(lambda: not delta_follower(settings).stops(), "nothing is stopped")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 class Killed(Exception):

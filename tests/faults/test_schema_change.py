@@ -73,7 +73,7 @@ def test_each_table_stops_alone_and_goes_on_as_it_is(make_pipeline: MakePipeline
     assert {name: rows(pipeline, spark, name) for name in CHANGES} == {name: [(1, "1.25")] for name in CHANGES}
     report = verified(pipeline, spark)
     assert sorted(map(str, report.stopped)) == sorted(names)
-    assert not report.equal
+    assert not report.is_equal
     assert [[str(table) for table in tables] for tables in report.followers.values()] == [["public.others"]] * 3
     assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
     assert sum("is followed no further" in problem for problem in problems(pipeline)) == len(CHANGES)
@@ -84,4 +84,4 @@ def test_each_table_stops_alone_and_goes_on_as_it_is(make_pipeline: MakePipeline
         "INSERT INTO others VALUES (7)", *(f"UPDATE {name} SET id = id + 1000 WHERE id = 1" for name in CHANGES)
     )
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

@@ -199,13 +199,13 @@ def test_a_change_beside_a_running_follow(make_pipeline: MakePipeline, spark: Sp
         running.wait_for("lake: 1 change")
         changed(pipeline, names)
         running.wait_for("public.filled is copied again: 4 rows")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
         # a table that is gone is followed again once it is there
         pipeline.run("ALTER TABLE same RENAME TO gone")
         running.wait_for("not copied again yet: no table public.same in the source")
         pipeline.run("UPDATE came SET a = -1 WHERE id = 1", "ALTER TABLE gone RENAME TO same")
         running.wait_for("public.same is copied again: 4 rows")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
 
 
 def test_a_table_that_is_copied_again_and_again_under_writes(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -269,7 +269,7 @@ def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakeP
         running.wait_for("public.child is copied again: 1 row copied")
         until(lambda: not delta_follower(pipeline.settings).stops(), "both take part again")
         pipeline.run("UPDATE came SET a = 11")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
 
 
 @contextmanager
@@ -300,7 +300,7 @@ def test_a_table_whose_policy_is_to_stop(make_pipeline: MakePipeline, spark: Spa
     assert len([line for line in problems(pipeline) if "cdc bootstrap --again" in line]) == 2
     booted(pipeline, spark, "public.came", "public.filled")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 @pytest.fixture
@@ -373,7 +373,7 @@ def test_without_event_triggers_the_catalog_is_asked(
     assert [line for line in problems(pipeline) if "may not read public.went → GRANT SELECT" in line]
     report = verified(pipeline, spark)
     assert list(map(str, report.incomparable)) == ["public.went"]
-    assert not report.different
+    assert not report.has_differences
 
 
 def test_a_capture_that_meets_rows_from_before_a_change(make_pipeline: MakePipeline, spark: SparkSession) -> None:

@@ -63,7 +63,7 @@ def told_and_recaptured(pipeline: Pipeline, spark: SparkSession, told: str) -> N
     with session_on(pipeline) as session:
         session.execute("INSERT INTO things VALUES (300, 3)")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_source_that_is_put_back_and_grows_beyond_the_log_is_told(

@@ -83,7 +83,7 @@ def test_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkS
     pipeline.run(*MESSAGES)
     work.write(10)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert not sent_messages(pipeline)
     # wanted from now on: their topic is made before the connector hears of them
     pipeline.configure("connect:\n", WANTED)
@@ -91,7 +91,7 @@ def test_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkS
     pipeline.run(*MESSAGES)
     work.write(10)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert sent_messages(pipeline) == 2
 
 
@@ -121,7 +121,7 @@ def test_a_producer_that_is_blocked_is_told_and_bootstrap_mends_it(pipeline: Pip
         running.wait_for("capture: stands still since")
         booted(pipeline, spark)
         running.wait_for("capture: runs again")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
@@ -138,7 +138,7 @@ def test_a_pipeline_from_before_is_mended_by_bootstrap(
         caught_up(pipeline, spark)
     booted(pipeline, spark)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def act(pipeline: Pipeline, what: str) -> None:
@@ -182,7 +182,7 @@ def test_a_connector_that_somebody_took_from_its_work(
         running.wait_for("capture: ")
         booted(pipeline, spark)
         running.wait_for("capture: runs again")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
@@ -194,7 +194,7 @@ def test_a_lock_on_the_heartbeats_is_told_with_who_holds_it(pipeline: Pipeline, 
             running.wait_for(f"session {other.info.backend_pid} locks the heartbeat table → end that session")
         running.wait_for("capture: runs again")
         Workload(pipeline.connection, random.Random(6)).write(5)
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
 
 
 @contextmanager
@@ -219,7 +219,7 @@ def test_what_takes_long_is_no_standstill(pipeline: Pipeline, spark: SparkSessio
             )
             reached = source.current_lsn(pipeline.connection)
             until(lambda: newest(pipeline) > reached, "it is captured", 600.0, every=1.0)
-        assert verified(pipeline, spark, TableName.parse(ITEMS)).equal
+        assert verified(pipeline, spark, TableName.parse(ITEMS)).is_equal
     assert not [line for line in running.said if "capture" in line]
 
 
@@ -245,6 +245,6 @@ def test_a_change_topic_that_was_deleted_is_named(pipeline: Pipeline, spark: Spa
         alone.wait_for(f"topic {topic} is not there → `cdc bootstrap` makes it again")
         booted(pipeline, spark)
         alone.wait_for("capture: runs again")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     finally:
         alone.end()

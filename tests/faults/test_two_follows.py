@@ -55,7 +55,7 @@ def test_who_is_overtaken_ends(make_pipeline: MakePipeline, spark: SparkSession)
     finally:
         first.end()
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_lease_that_was_removed_is_missed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -72,4 +72,4 @@ def test_a_lease_that_was_removed_is_missed(make_pipeline: MakePipeline, spark: 
     assert isinstance(running.failure, RefusedError)
     assert "the lease of follower lake is lost: " in str(running.failure)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

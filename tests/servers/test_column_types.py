@@ -93,7 +93,7 @@ def test_every_value_by_the_copy_and_by_the_log(make_pipeline: MakePipeline, spa
         # large values that are not sent, and keys that are infinite
         pipeline.run("UPDATE prices SET amount = 'NaN' WHERE id < 100", "UPDATE times SET n = 7 WHERE day = 'infinity'")
         pipeline.run("UPDATE times SET day = '-infinity', at = NULL WHERE day = '2024-02-29'")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     is_as_written(pipeline, spark)
     assert not booted(pipeline, spark).has_changed
 
@@ -110,7 +110,7 @@ def test_another_choice_has_the_table_copied_again(
     said = "public.prices is copied again: source.column_types has changed: amount as double"
     assert said in capsys.readouterr().err
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     # and by `cdc follow`, which has the table stop before it reads anything
     pipeline.configure("zoned: text, span: text", "zoned: text")
     pipeline.run("DELETE FROM times WHERE span IN ('infinity', '-infinity')")
@@ -118,7 +118,7 @@ def test_another_choice_has_the_table_copied_again(
     insert_one = "INSERT INTO times VALUES ('2024-03-01', 'infinity', 'infinity', '2 days', 3)"
     pipeline.run(insert_one)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     assert "P2D" in [row[3] for row in held(pipeline, spark, "times")]
     pipeline.configure("rate: double, whole: double", "whole: double")
     with pytest.raises(IncompleteError, match=r"source\.column_types has changed: rate as it is"):

@@ -61,7 +61,7 @@ def test_equal_rows_come_and_go_one_by_one(make_pipeline: MakePipeline, spark: S
     pipeline.run(*CHANGES)
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
-    assert report.equal
+    assert report.is_equal
     assert compared(report) == {
         "lake": ["public.logs", "public.things"],
         "search": ["public.things"],
@@ -69,7 +69,7 @@ def test_equal_rows_come_and_go_one_by_one(make_pipeline: MakePipeline, spark: S
     }
     pipeline.run("BEGIN; DELETE FROM logs; TRUNCATE logs; INSERT INTO logs VALUES (NULL, 'last'); COMMIT")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_keys_that_are_not_primary(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -78,7 +78,7 @@ def test_keys_that_are_not_primary(make_pipeline: MakePipeline, spark: SparkSess
     booted(pipeline, spark)
     pipeline.run(*OTHER_CHANGES)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 NAMED = (
@@ -105,7 +105,7 @@ def test_a_key_that_the_user_names(make_pipeline: MakePipeline, spark: SparkSess
     pipeline.run(*NAMED_CHANGES)
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
-    assert report.equal
+    assert report.is_equal
     assert compared(report) == {name: ["public.events"] for name in ("lake", "search", "latest")}
     # what the user has promised does not hold
     pipeline.run("INSERT INTO events SELECT * FROM events WHERE number = 40")

@@ -50,7 +50,7 @@ def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -
     # a change that leaves long values alone, which are then not sent
     pipeline.run("UPDATE kinds SET flag = NOT flag WHERE id % 2 = 0")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     with source.connected(pipeline.settings.source) as connection:
         [table] = catalog.describe(connection, [NAME])
     found, expected = in_lake(pipeline, table), shown(pipeline, kinds)

@@ -75,12 +75,12 @@ def test_what_cannot_be_followed_is_passed_over_at_first(
         # from now on it fits
         pipeline.run("ALTER TABLE sales.documents RENAME _source TO source")
         running.wait_for("sales.documents is copied again")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert followed(pipeline)["search"] == {"sales.documents", "sales.orders"}
     assert not booted(pipeline, spark).has_changed
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
-    assert report.equal
+    assert report.is_equal
     assert {follower: set(map(str, found)) for follower, found in report.followers.items()} == {
         "lake": {"sales.clicks", "sales.documents", "sales.events", "sales.orders"},
         "search": {"sales.documents", "sales.orders"},
@@ -96,7 +96,7 @@ def test_what_an_index_has_is_not_left_behind_in_silence(make_pipeline: MakePipe
         caught_up(pipeline, spark)
     pipeline.run("ALTER TABLE sales.orders DROP _source")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def followed(pipeline: Pipeline) -> dict[str, set[str]]:
@@ -116,7 +116,7 @@ def test_what_is_made_later_joins(make_pipeline: MakePipeline, spark: SparkSessi
     pipeline.run("DROP TABLE sales.gone", "CREATE TABLE sales.old_items (id int PRIMARY KEY)")
     caught_up(pipeline, spark)
     assert names(pipeline) == ["sales.empty", "sales.items", "sales.orders"]
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
     with following(pipeline, spark) as running:
         pipeline.run(
             "CREATE TABLE sales.parts (id int, n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
@@ -129,7 +129,7 @@ def test_what_is_made_later_joins(make_pipeline: MakePipeline, spark: SparkSessi
         pipeline.run("ALTER TABLE sales.unfit ADD PRIMARY KEY (id)", "INSERT INTO sales.unfit VALUES (1)")
         running.wait_for("sales.unfit joins: 1 row copied")
         pipeline.run("UPDATE sales.orders SET n = 2", "INSERT INTO sales.empty VALUES (7)", "DELETE FROM sales.unfit")
-        assert verified(pipeline, spark).equal
+        assert verified(pipeline, spark).is_equal
     assert not booted(pipeline, spark).has_changed
     assert "sales.part_1" not in names(pipeline)
 
@@ -158,4 +158,4 @@ def test_what_cannot_join_is_told_and_stops_nothing_else(make_pipeline: MakePipe
     with pytest.raises(TablesRefusedError, match=r"sales\.endless: column v holds infinity.*, where id = 1 →"):
         booted(pipeline, spark, "sales.endless")
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

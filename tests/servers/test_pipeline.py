@@ -47,7 +47,7 @@ def test_every_kind_of_change_reaches_every_follower(
     # every value has one form, whichever way it came: nothing is left to be brought together
     with patch("cdc.run.verify.verify.compare", side_effect=AssertionError("other digests")):
         report = verified(pipeline, spark)
-    assert report.equal, report.as_json()
+    assert report.is_equal, report.as_json()
 
 
 def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -61,7 +61,7 @@ def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, 
         work.write(100)
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
-    assert report.equal, report.as_json()
+    assert report.is_equal, report.as_json()
 
 
 def test_verification_names_what_differs(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -73,7 +73,7 @@ def test_verification_names_what_differs(make_pipeline: MakePipeline, spark: Spa
     sign_as_ours(Path(lake, "public/orders"), 1, 2)
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id = 9")
     caught_up(pipeline, spark)
-    found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, most=10)
+    found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.differing, verdict.missing, verdict.extra) == (1, 1, 0)
@@ -96,7 +96,7 @@ def test_rows_decide_where_digests_differ(make_pipeline: MakePipeline, spark: Sp
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     with patch("cdc.run.verify.verify.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
-        found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, most=10)
+        found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.equal, verdict.source_rows, verdict.follower_rows) == (True, 2000, 2000)

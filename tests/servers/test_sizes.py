@@ -43,7 +43,7 @@ def test_rows_of_20_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: S
         "DELETE FROM wide WHERE id = 2",
     )
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def test_a_row_above_the_bound_is_named(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -61,7 +61,7 @@ def test_a_row_above_the_bound_is_named(make_pipeline: MakePipeline, spark: Spar
     raised(pipeline)
     booted(pipeline, spark)
     caught_up(pipeline, spark)
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal
 
 
 def raised(pipeline: Pipeline) -> None:

@@ -22,4 +22,4 @@ def test_the_follow_job_runs_by_coordinates(make_pipeline: MakePipeline, spark: 
     pipeline.configure("conf: {}", f"conf: {{spark.jars.ivy: {pipeline.config.parent / 'ivy'}}}")
     ended = cdc(pipeline, "submit", "--master", "local[2]", "--packages", "--until-caught-up")
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert verified(pipeline, spark).equal
+    assert verified(pipeline, spark).is_equal

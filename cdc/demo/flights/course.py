@@ -49,7 +49,7 @@ class Outcome:
             "caught_up_seconds": self.caught_up,
             "seconds": self.seconds,
             "verify": self.report.as_json(),
-            "equal": self.report.equal,
+            "equal": self.report.is_equal,
         }
 
 
@@ -114,7 +114,7 @@ def _live(
             note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
         with steps.step("verify", "cdc verify: every follower and Postgres, row by row, at one LSN"):
             report = verify(on.settings, lambda: spark, names, PATIENCE_SECONDS, KEYS_NAMED)
-            note("every row is the same" if report.equal else "not everything is the same")
+            note("every row is the same" if report.is_equal else "not everything is the same")
     note("the followers have stopped, each after its last whole batch")
     return written, caught_up, report
 

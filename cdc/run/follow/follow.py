@@ -88,7 +88,7 @@ def _raise_first(failures: Sequence[CdcError | None]) -> None:
 def _find_incomplete(settings: PipelineSettings, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not without help."""
     lake, fed = delta_follower(settings), fed_followers(None, settings)
-    held = [problems.describe_held_keys(name, *counts) for name, counts in sorted(lake.count_blocked().items())]
+    held = [problems.describe_blocked_keys(name, *counts) for name, counts in sorted(lake.count_blocked().items())]
     behind = [problems.describe_stops_in(settings, name, fed[name]) for name in names if name in fed]
     incomplete = [*problems.describe_stops(settings, lake), *chain.from_iterable(behind), *held]
     return IncompleteError(incomplete) if incomplete else None

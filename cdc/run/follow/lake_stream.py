@@ -182,7 +182,7 @@ class LakeStream:
         for line in left.notes:
             self._hooks.say(line)
         for name, (keys, letters) in left.blocked.items():
-            self._hooks.say(str(problems.describe_held_keys(name, keys, letters)))
+            self._hooks.say(str(problems.describe_blocked_keys(name, keys, letters)))
         self._report_stops(left.stopped)
         return self._hooks.reached(progress)
 

@@ -99,7 +99,7 @@ class StatusCollector:
             for problem in self._ask(partial(problems.describe_stops_in, self._settings, name, follower)) or ():
                 self._add_problem(problem)
         for table, (keys, letters) in (self._ask(lake.count_blocked) or {}).items():
-            self._add_problem(problems.describe_held_keys(table, keys, letters))
+            self._add_problem(problems.describe_blocked_keys(table, keys, letters))
 
     def _add_stream_problems(self, followers: Iterable[str]) -> None:
         """Add the problems for which streams on this machine are waiting."""

@@ -27,7 +27,7 @@ def describe_stop(stop: StoppedTable, now: Examined) -> PreconditionError:
     return PreconditionError(f"{stop}; as it is now it cannot be copied: {refusal.what}", refusal.remedy)
 
 
-def describe_held_keys(table: TableName, keys: int, letters: int) -> PreconditionError:
+def describe_blocked_keys(table: TableName, keys: int, letters: int) -> PreconditionError:
     """Describe a table with so many dead letters, of so many keys."""
     what = f"{table}: {format_count(keys, 'key')} held, {format_count(letters, 'message')} not applied"
     return PreconditionError(what, "`cdc dead-letters list`")

@@ -1,4 +1,4 @@
-"""Has a follower everything that committed up to an LSN, and is anybody bringing it there?"""
+"""Waits until a follower has everything committed up to an LSN, and checks that somebody follows it."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,47 +20,47 @@ from sinks.lake.metadata.stopped_tables import StoppedTable
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 120.0
-"""How long is waited for a follower that somebody keeps in sync."""
+"""How long to wait for a follower that somebody keeps in sync."""
 
 ReadPosition = Callable[[], Position | None]
-"""Asks a follower where it stands."""
+"""Reads a follower's position."""
 
 Check = Callable[[], None]
-"""Raises CdcError when what is waited for will not come: called between two looks."""
+"""Called between two looks; raises CdcError when further waiting is in vain."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """How many changes up to an LSN are in the log and not in a follower; `whole` once the log has passed the LSN."""
+    """Changes up to an LSN that are in the log and not in a follower; `is_whole` once the log has passed the LSN."""
 
     changes: int
-    whole: bool
+    is_whole: bool
 
 
 def check_followed(settings: PipelineSettings, followers: Mapping[str, ReadPosition], lsn: Lsn) -> None:
     """Raise PreconditionError for a follower that lacks changes up to `lsn` while nobody follows it on this machine."""
-    for name, where in followers.items():
-        # whoever follows may end when it has caught up: so first who, then where
+    for name, read_position in followers.items():
+        # lease first: a `cdc follow` may catch up and end in between, and then the position is new enough
         if not is_lease_held(settings, name):
-            _check_not_behind(settings, name, where(), lsn)
+            _check_not_behind(settings, name, read_position(), lsn)
 
 
 def wait_for_lsn(
-    settings: PipelineSettings, name: str, where: ReadPosition, lsn: Lsn, patience: float | None, check: Check
+    settings: PipelineSettings, name: str, read_position: ReadPosition, lsn: Lsn, patience: float | None, check: Check
 ) -> Position:
-    """Wait until the follower has everything that committed up to `lsn`; where it stands then.
+    """Wait until the follower has everything committed up to `lsn`; returns its position then.
 
-    Raises PreconditionError after `patience` seconds; without any, after PATIENCE_SECONDS, and at once when it is
-    behind and nobody follows it. Raises what `check` does.
+    Raises PreconditionError after `patience` seconds. Without `patience`, after PATIENCE_SECONDS, and at once when the
+    follower is behind and nobody follows it. Errors of `check` pass through.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
     deadline = time.monotonic() + longest
     while True:
-        position = where()
+        position = read_position()
         if position is not None and _has_reached(settings, position, lsn):
             return position
         if patience is None:
-            check_followed(settings, {name: where}, lsn)
+            check_followed(settings, {name: read_position}, lsn)
         if time.monotonic() > deadline:
             raise PreconditionError(
                 f"follower {name} is {_describe_position(position)} and has not reached {format_lsn(lsn)}"
@@ -77,22 +77,22 @@ def wait_for_tables(
     patience: float | None,
     asked: Collection[TableName],
 ) -> list[StoppedTable]:
-    """Wait until each follower has its tables as they were copied last, of those that are `asked` for; but for those
-    that are stopped, which it gives. A copy that replaces another takes part only once it has caught up.
+    """Wait until each follower has the newest copy of its tables, of those that are `asked` for.
 
-    Raises PreconditionError as `wait` does.
+    A new copy joins only once it has caught up. Returns the stopped tables, which are not waited for. Raises
+    PreconditionError as `wait_for_lsn` does.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
     deadline = time.monotonic() + longest
     while True:
-        # first where they stand: a cut that comes behind it has more tables, never fewer
-        positions = {name: where() for name, where in followers.items()}
+        # positions first: a later cut has more tables, never fewer
+        positions = {name: read_position() for name, read_position in followers.items()}
         lake = delta_follower(settings)
-        lacking = {
+        missing = {
             name: [table for table in _find_missing_tables(settings, lake, name, at) if table in asked]
             for name, at in positions.items()
         }
-        name, tables = next(((name, found) for name, found in lacking.items() if found), ("", []))
+        name, tables = next(((name, tables) for name, tables in missing.items() if tables), ("", []))
         if not tables:
             return lake.stops()
         if time.monotonic() > deadline or (patience is None and not is_lease_held(settings, name)):
@@ -117,14 +117,14 @@ def _find_missing_tables(
 def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:
     if position.lsn > lsn:
         return True
-    ahead = _count_missing(settings, position, lsn)
-    return ahead.whole and not ahead.changes
+    missing = _count_missing(settings, position, lsn)
+    return missing.is_whole and not missing.changes
 
 
 def _check_not_behind(settings: PipelineSettings, name: str, position: Position | None, lsn: Lsn) -> None:
-    lacks = _count_missing(settings, position, lsn).changes if position else None
-    if lacks != 0:
-        what = "holds nothing yet" if lacks is None else f"lacks {format_count(lacks, 'change')}"
+    changes = _count_missing(settings, position, lsn).changes if position else None
+    if changes != 0:
+        what = "holds nothing yet" if changes is None else f"lacks {format_count(changes, 'change')}"
         raise PreconditionError(
             f"follower {name} {what} and nobody follows it on this machine",
             "run `cdc follow`, or say how long to wait for another machine's with --wait",
@@ -136,11 +136,11 @@ def _count_missing(settings: PipelineSettings, position: Position, lsn: Lsn) -> 
     with Reader(settings.log) as reader:
         _, behind = log_bounds(reader, topic, position.log_start)
         ends = ends_in(reader, topic, position.end_offset + 1, behind, position.log_start)
-    lacking = sum(
+    changes = sum(
         ends.where(ends.lsn <= lsn).counts(map(str, list_followed(settings, delta_follower(settings)))).values()
     )
-    # ENDs come in the order of their LSNs: one above it says that none up to it is still to come
-    return _Missing(lacking, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
+    # ENDs come in the order of their LSNs: after one above `lsn`, none at or below it comes
+    return _Missing(changes, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
 
 
 def _describe_position(position: Position | None) -> str:

@@ -1,4 +1,4 @@
-"""What a verification found."""
+"""The result of a verification, and its JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,8 +14,10 @@ MOVED, STOPPED = "moved", "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One table of one follower: compared; or not, since it is `stopped` there, or has `moved` since the LSN by so many
-    changes."""
+    """One table of one follower.
+
+    It was compared; or it is `stopped` in the follower; or the follower may have applied `moved` changes above the LSN.
+    """
 
     comparison: Comparison | None
     moved: int = 0
@@ -31,26 +33,26 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a verification found, at which LSN of the source."""
+    """Verdicts by follower and table, at one LSN of the source."""
 
     lsn: Lsn
     followers: Mapping[str, Mapping[TableName, Verdict]]
     stopped: Mapping[TableName, CdcError] = field(default_factory=dict)
-    """Tables that are followed no further, and were not compared."""
+    """Stopped tables, which were not compared."""
     incomparable: Mapping[TableName, CdcError] = field(default_factory=dict)
-    """Tables of which the source has what no follower can, or which the followers have otherwise."""
+    """Tables that cannot be compared: the source has values that no follower can hold, or their schemas differ."""
 
     def _verdicts(self) -> list[Verdict]:
         return [verdict for tables in self.followers.values() for verdict in tables.values()]
 
     @property
-    def equal(self) -> bool:
-        unsaid = self.stopped or self.incomparable
-        return not unsaid and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
+    def is_equal(self) -> bool:
+        not_compared = self.stopped or self.incomparable
+        return not not_compared and all(v.comparison is not None and v.comparison.equal for v in self._verdicts())
 
     @property
-    def stopped_in(self) -> list[str]:
-        """What to tell of the tables that are stopped in one follower."""
+    def follower_stops(self) -> list[str]:
+        """One line for each table that is stopped in one follower."""
         return [
             f"{name}: {verdict.stopped}"
             for name, tables in self.followers.items()
@@ -59,7 +61,7 @@ class Report:
         ]
 
     @property
-    def different(self) -> bool:
+    def has_differences(self) -> bool:
         return any(v.comparison is not None and not v.comparison.equal for v in self._verdicts())
 
     def as_json(self) -> dict[str, Any]:
@@ -69,7 +71,7 @@ class Report:
         }
         return {
             "lsn": format_lsn(self.lsn),
-            "equal": self.equal,
+            "equal": self.is_equal,
             "followers": followers,
             "stopped": {str(name): str(reason) for name, reason in self.stopped.items()},
             "incomparable": {str(name): str(reason) for name, reason in self.incomparable.items()},

@@ -1,8 +1,7 @@
-"""`cdc verify`: is every follower what its source is, once both are at one LSN? Measured, never inferred.
+"""`cdc verify`: compares every row of every follower with the source, both at one LSN.
 
-(*Designing Data-Intensive Applications*, chapter 12, "Trust, but Verify")
-
-Digests first: tables whose rows have the same are equal. Only those that have not are brought together, row by row.
+Measured, never inferred (*Designing Data-Intensive Applications*, chapter 12, "Trust, but Verify"). Digests come first:
+tables with equal digests are equal. Only the others are compared row by row.
 """
 
 import time
@@ -28,7 +27,7 @@ from cdc.log.transactions import EndsAbove
 from cdc.run.capture.progress_check import CaptureCheck
 from cdc.run.pipeline import delta_follower, fed_followers, lake_of
 from cdc.run.spark.errors import translate_errors
-from cdc.run.tables import problems as left_behind
+from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position
 from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.schema_check import find_different
@@ -45,13 +44,12 @@ from snapshots.read import SourceRows, parts
 from snapshots.shared_snapshot import PAGE_BYTES, Kept, files, kept
 
 TABLES_AT_ONCE = 4
-"""Most of a small table's time is Spark's way into it."""
+"""Tables compared at the same time: Spark spends most of a small table's time on the start of its jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerReader:
-    """How a follower's position is asked for, and its rows: as they are, and as their digest; and which tables are
-    stopped in it."""
+    """Reads a follower: its position, a table's rows, the digest of these rows, and its stopped tables."""
 
     position: Callable[[], Position | None]
     rows: Callable[[Table], DataFrame]
@@ -67,79 +65,81 @@ def verify(
     start_spark: Callable[[], SparkSession],
     names: Sequence[str],
     patience: float | None,
-    most: int,
-    chosen: Collection[TableName] = (),
+    max_keys: int,
+    only: Collection[TableName] = (),
 ) -> Report:
-    """Compare these followers with a snapshot of the source, when they have everything up to its LSN.
+    """Compare these followers with a snapshot of the source, once they have everything up to its LSN.
 
-    `chosen`: only these tables, where there are some. Spark starts once everything else is checked. Of each table at
-    most `most` differing keys are named; one that the follower has changed behind the LSN meanwhile is told as moved.
-    Raises PreconditionError when a follower does not get there within `patience` seconds; without any, as soon as it is
-    known that nobody brings it there, or that the capture does not run.
+    `only`: compare these tables, if there are any. The report names at most `max_keys` differing keys per table. A
+    table that a follower changed above the LSN in the meantime is reported as moved. Spark starts after all checks.
+
+    Raises PreconditionError when a follower does not reach the LSN within `patience` seconds. Without `patience`, as
+    soon as it is known that nobody follows it, or that the capture does not run.
     """
-    stands = require_position(settings)
+    lake_position = require_position(settings)
     src = settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
     with source.connected(src) as connection:
-        wanted = _select_tables(settings, names, chosen)
-        now = examine_tables(connection, settings, wanted)
-        # the source's rows are read at an LSN of now: only a capture that runs brings anybody there
+        tables = _select_tables(settings, names, only)
+        now = examine_tables(connection, settings, tables)
+        # the snapshot will be at the source's end of now: followers only reach that if the capture runs
         check = CaptureCheck(settings, connection)
         check.check_connector()
         if patience is None:
-            positions = {name: each.position for name, each in _open_readers(settings, None).items() if name in names}
+            readers = _open_readers(settings, None).items()
+            positions = {name: reader.position for name, reader in readers if name in names}
             check_followed(settings, positions, source.current_lsn(connection))
         spark = start_spark()
-        followers = {name: each for name, each in _open_readers(settings, spark).items() if name in names}
-        compared = [table.name for table in now.fit]
-        before = files(connection, compared)
+        followers = {name: reader for name, reader in _open_readers(settings, spark).items() if name in names}
+        to_compare = [table.name for table in now.fit]
+        before = files(connection, to_compare)
         with (
             slot.created(src, temporary, temporary=True) as snapshot,
             source.connected(src, autocommit=False) as keeping,
-            kept(keeping, snapshot.name, compared, before) as keeper,
+            kept(keeping, snapshot.name, to_compare, before) as keeper,
             ExitStack() as held,
         ):
             lsn = snapshot.bookmark.lsn
-            # an END above the LSN shows that everything up to it has come; an idle source would send none
+            # an END above the LSN shows that everything up to it has come; on an idle source this makes one
             heartbeat.write_heartbeat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
-            readers = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
-            reader = held.enter_context(Reader(settings.log))
-            since = EndsAbove(reader, transaction_topic(settings.log.prefix), lsn, stands.log_start)
-            truth = _SourceSnapshot(spark, readers, keeper, lsn, since, most, held)
-            return _compare_followers(settings, followers, now, truth, patience, check)
+            snapshot_source = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
+            log = held.enter_context(Reader(settings.log))
+            since = EndsAbove(log, transaction_topic(settings.log.prefix), lsn, lake_position.log_start)
+            at_lsn = _SourceSnapshot(spark, snapshot_source, keeper, lsn, since, max_keys, held)
+            return _compare_followers(settings, followers, now, at_lsn, patience, check)
 
 
 def _compare_followers(
     settings: PipelineSettings,
     followers: Followers,
     now: Examined,
-    truth: "_SourceSnapshot",
+    at_lsn: "_SourceSnapshot",
     patience: float | None,
     check: CaptureCheck,
 ) -> Report:
-    """The verdicts, once the followers have everything up to the LSN."""
+    """Wait until the followers have everything up to the LSN, then compare their tables."""
     reached = {
-        name: wait_for_lsn(settings, name, each.position, truth.lsn, patience, check)
+        name: wait_for_lsn(settings, name, each.position, at_lsn.lsn, patience, check)
         for name, each in followers.items()
     }
     asked = now.shapes.keys() | now.refusals.keys()
-    # only now: until they were there, they may have gone along with a change of the schema, or stopped at it
-    stops = wait_for_tables(settings, {name: each.position for name, each in followers.items()}, patience, asked)
-    stopped = {stop.name: left_behind.describe_stop(stop, now) for stop in stops if stop.name in asked}
-    truth.incomparable.update(_find_incomparable(settings, now, stopped))
+    # only now: on the way to the LSN they may have changed a table's schema, or stopped the table
+    stops = wait_for_tables(settings, {name: reader.position for name, reader in followers.items()}, patience, asked)
+    stopped = {stop.name: problems.describe_stop(stop, now) for stop in stops if stop.name in asked}
+    at_lsn.incomparable.update(_find_incomparable(settings, now, stopped))
     going = [table for table in now.fit if table.name not in stopped]
     found = {
-        name: truth.verdicts(each, reached[name], _select_own(settings, name, each, going))
+        name: at_lsn.verdicts(each, reached[name], _select_own(settings, name, each, going))
         for name, each in followers.items()
     }
-    return Report(truth.lsn, found, stopped, truth.incomparable)
+    return Report(at_lsn.lsn, found, stopped, at_lsn.incomparable)
 
 
 def _select_own(
     settings: PipelineSettings, name: str, follower: FollowerReader, tables: Sequence[Table]
 ) -> list[Table]:
-    """The follower's own of these tables, also those that it had and cannot hold any more."""
+    """The tables of these that the follower holds, including stopped ones that it can no longer hold."""
     stopped = follower.stops()
     return [
         table
@@ -149,34 +149,34 @@ def _select_own(
 
 
 def _select_tables(
-    settings: PipelineSettings, names: Sequence[str], chosen: Collection[TableName]
+    settings: PipelineSettings, names: Sequence[str], only: Collection[TableName]
 ) -> Sequence[TableName]:
-    """Raises ConfigurationError for a table that is chosen and that none of these followers has."""
+    """The tables to compare. Raises ConfigurationError for one in `only` that none of these followers has."""
     lake = delta_follower(settings)
     followed, held = list_followed(settings, lake), list_held_by(settings, lake, names)
-    for table in chosen:
+    for table in only:
         if table not in followed or table not in held:
             raise ConfigurationError(f"{table} is followed by none of {', '.join(names)}", "correct --table")
-    return [table for table in followed if not chosen or table in chosen]
+    return [table for table in followed if not only or table in only]
 
 
 def _find_incomparable(
     settings: PipelineSettings, now: Examined, stopped: Collection[TableName]
 ) -> dict[TableName, CdcError]:
-    """The tables that cannot be followed any more as the source has them, or are not yet, and nobody has stopped."""
-    unfit = {name: merge_refusals(refusals) for name, refusals in now.refusals.items()}
+    """The tables that are not stopped, and have no copy or another schema in the source than in the lake."""
+    refused = {name: merge_refusals(refusals) for name, refusals in now.refusals.items()}
     copied = delta_follower(settings).bookmarks()
-    lacking = {
-        table.name: left_behind.describe_missing_copy(table.name, "run `cdc bootstrap`")
+    uncopied = {
+        table.name: problems.describe_missing_copy(table.name, "run `cdc bootstrap`")
         for table in now.fit
         if table.name not in copied
     }
-    found = {**find_different(settings, now.tables), **lacking, **unfit}
-    return {name: each for name, each in found.items() if name not in stopped}
+    incomparable = {**find_different(settings, now.tables), **uncopied, **refused}
+    return {name: error for name, error in incomparable.items() if name not in stopped}
 
 
 def _open_readers(settings: PipelineSettings, spark: SparkSession | None) -> dict[str, FollowerReader]:
-    """The followers by name; without Spark, only to be asked where they stand."""
+    """Readers of the followers, by name; without Spark, only their positions can be read."""
     lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
     fed = fed_followers(spark, settings).items()
@@ -187,20 +187,20 @@ def _open_readers(settings: PipelineSettings, spark: SparkSession | None) -> dic
 
 @dataclass(frozen=True, slots=True)
 class _SourceSnapshot:
-    """The source at one LSN, what has been committed since, and what it is compared by."""
+    """The source at one LSN, and the transactions committed above it; compares followers with it."""
 
     spark: SparkSession
-    readers: SnapshotSource
+    snapshot_source: SnapshotSource
     keeper: Kept
     lsn: Lsn
     since: EndsAbove
-    most: int
+    max_keys: int
     held: ExitStack
     reading: Lock = field(default_factory=Lock)
     digests: dict[TableName, Digest] = field(default_factory=dict)
     sides: dict[TableName, Side] = field(default_factory=dict)
     incomparable: dict[TableName, CdcError] = field(default_factory=dict)
-    """Tables of which there are no verdicts, and why."""
+    """Why some tables have no verdict; `_verdict_or_none` adds to it."""
 
     def verdicts(
         self, follower: FollowerReader, position: Position, tables: Sequence[Table]
@@ -208,17 +208,17 @@ class _SourceSnapshot:
         stops = {name: PreconditionError(stop.what, stop.remedy) for name, stop in follower.stops().items()}
         comparable = [table for table in tables if table.name not in self.incomparable and table.name not in stops]
         with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
-            found = threads.map(lambda table: self._verdict_if_held(follower, position, table), comparable)
-            each = {table.name: verdict for table, verdict in zip(comparable, found, strict=True)}
+            verdicts = threads.map(lambda table: self._verdict_or_none(follower, position, table), comparable)
+            by_table = {table.name: verdict for table, verdict in zip(comparable, verdicts, strict=True)}
         stopped = {table.name: Verdict(None, stopped=stops[table.name]) for table in tables if table.name in stops}
-        return {**{name: verdict for name, verdict in each.items() if verdict}, **stopped}
+        return {**{name: verdict for name, verdict in by_table.items() if verdict}, **stopped}
 
-    def _verdict_if_held(self, follower: FollowerReader, position: Position, table: Table) -> Verdict | None:
-        """None where the source has a value that no follower can hold: it is another table's verdict no less."""
+    def _verdict_or_none(self, follower: FollowerReader, position: Position, table: Table) -> Verdict | None:
+        """None when the source has a value that no follower can hold; other tables are compared all the same."""
         try:
             return self._verdict(follower, position, table)
-        except _UnsupportedValueError as unfit:
-            self.incomparable[table.name] = PreconditionError(unfit.what, unfit.remedy)
+        except _UnsupportedValueError as refusal:
+            self.incomparable[table.name] = PreconditionError(refusal.what, refusal.remedy)
             return None
 
     def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
@@ -231,41 +231,41 @@ class _SourceSnapshot:
         return Verdict(None if moved else comparison, moved)
 
     def _count_moved(self, follower: FollowerReader, position: Position, table: Table) -> int:
-        """How many changes of the table the follower may hold that the snapshot does not.
+        """Count the changes of the table above the LSN that the follower may hold.
 
-        Asked behind the reading: what came in meanwhile may be among the rows that were read.
+        Called after its rows were read: changes applied meanwhile may be among them.
         """
-        stands = follower.position() or position
-        if stands.lsn <= self.lsn:
+        latest = follower.position() or position
+        if latest.lsn <= self.lsn:
             return 0
         with self.reading:
-            return self.since.up_to(stands.end_offset).counts([str(table.name)]).get(str(table.name), 0)
+            return self.since.up_to(latest.end_offset).counts([str(table.name)]).get(str(table.name), 0)
 
     def _compare_rows(self, follower: FollowerReader, table: Table) -> Comparison:
         theirs = hash_side(follower.rows(table), table)
         try:
-            return compare(self._side(table), theirs, table, self.most)
+            return compare(self._side(table), theirs, table, self.max_keys)
         finally:
             theirs.release()
 
     def _source(self, table: Table) -> SourceRows:
-        return SourceRows.at(self.spark, self.readers, table, self.keeper.pages[table.name])
+        return SourceRows.at(self.spark, self.snapshot_source, table, self.keeper.pages[table.name])
 
     def _digest(self, table: Table) -> Digest:
-        """The source's digest, made once however many followers there are."""
+        """The source's digest, computed once for all followers."""
         if table.name not in self.digests:
             with _translate_read_errors(table):
-                self.digests[table.name] = self._read(table)
+                self.digests[table.name] = self._compute_digest(table)
         return self.digests[table.name]
 
-    def _read(self, table: Table) -> Digest:
+    def _compute_digest(self, table: Table) -> Digest:
         pages = self.keeper.pages[table.name]
         if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
-            return digest_of_rows(parts(self.readers, table, pages), table)
+            return digest_of_rows(parts(self.snapshot_source, table, pages), table)
         return digest_of_copy(self._source(table), table)
 
     def _side(self, table: Table) -> Side:
-        """The source's side, read once however many followers differ."""
+        """The source's side of a comparison, read once for all followers that differ."""
         if table.name not in self.sides:
             with _translate_read_errors(table):
                 self.sides[table.name] = hash_side(self._source(table).frame(), table)
@@ -279,9 +279,9 @@ class _UnsupportedValueError(PreconditionError):
 
 @contextmanager
 def _translate_read_errors(table: Table) -> Iterator[None]:
-    """The source's rows of the table are read meanwhile."""
+    """Translate errors of reading the source's rows."""
     try:
         with translate_errors(f"the comparison of {table.name}"):
             yield
-    except PreconditionError as unfit:
-        raise _UnsupportedValueError(unfit.what, unfit.remedy) from unfit
+    except PreconditionError as refusal:
+        raise _UnsupportedValueError(refusal.what, refusal.remedy) from refusal
