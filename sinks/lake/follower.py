@@ -145,8 +145,8 @@ class DeltaFollower:
 
     def take_report(self) -> ApplyReport:
         """The report of all batches since the last call: stopped tables and blocked keys."""
-        left, lost, self._lost = self._applier.take_report(), self._lost, []
-        return replace(left, stopped=[*lost, *left.stopped])
+        report, lost, self._lost = self._applier.take_report(), self._lost, []
+        return replace(report, stopped=[*lost, *report.stopped])
 
     def dead_letters(self) -> list[DeadLetter]:
         """The dead letters of the present tables; letters of former copies are void."""
@@ -179,10 +179,10 @@ class DeltaFollower:
     def find_missing(self, run: Ends, topics: Mapping[TableName, str]) -> list[MissingChanges]:
         """The changes of a run that the tables of these topics lack; tables without any are left out."""
         going = {name: s for name, s in self._tables.active().items() if name in topics}
-        found = [(s, s.last_applied(run), topics[name]) for name, s in going.items()]
+        parts = [(s, s.last_applied(run), topics[name]) for name, s in going.items()]
         return [
             MissingChanges(s.table, topic, count, after, s.writer.storage, self._applier.has_blocked_keys(s))
-            for s, after, topic in found
+            for s, after, topic in parts
             if (count := run.where(run.offset > after).counts([str(s.table.name)]).get(str(s.table.name)))
         ]
 

@@ -90,8 +90,8 @@ def open_owned_log(lake: Lake, name: TableName, version: int | None = None) -> D
         raise TableLostError(name, error.what) from error
     if log is None:
         return None
-    found = table_of(log.snapshot)
-    if found is None or found.name != name:
+    table = table_of(log.snapshot)
+    if table is None or table.name != name:
         raise PreconditionError(
             f"{lake.folder(name)} holds a table that is not this follower's", "choose another path for it"
         )
@@ -121,9 +121,9 @@ def _encode(name: str) -> str:
 
     Spark skips folders that begin with `_` or a dot. Object stores and delta-rs decode a percent sign once too often.
     """
-    plain = name.encode()
-    kept = (
+    encoded_name = name.encode()
+    encoded = (
         chr(byte) if chr(byte) in _PLAIN and (at or chr(byte) != "_") else f"-{byte:02X}"
-        for at, byte in enumerate(plain)
+        for at, byte in enumerate(encoded_name)
     )
-    return "".join(kept)
+    return "".join(encoded)

@@ -19,7 +19,7 @@ from tests.columns.model_changes import as_columns
 from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory
 from tests.lake.places import PlacedLake
-from tests.lake.tables import written
+from tests.lake.tables import write_copy
 
 
 class DeltaHarness:
@@ -34,7 +34,7 @@ class DeltaHarness:
         self._follower.prepare(TABLES)
 
     def load(self, table: Table, rows: Mapping[Key, Row], bookmark: Bookmark) -> None:
-        self._follower.load(table, [written(self._lake, table, rows.values())], bookmark)
+        self._follower.load(table, [write_copy(self._lake, table, rows.values())], bookmark)
 
     def apply(self, batch: ChangesInMemory, position: Position) -> None:
         # as the stream does before it reads: a copy that is ahead of the cuts is in none of them yet

@@ -18,7 +18,7 @@ from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import TABLES, batch_of, bookmark, end
 from tests.contract.memory import ChangesInMemory
 from tests.core.histories import Sent
-from tests.lake.places import PLACES, PlacedLake, placed
+from tests.lake.places import PLACES, PlacedLake, place_lake
 
 FRESH, ROUNDS = 100, 4
 
@@ -57,7 +57,7 @@ def written(writer: DeltaHarness, batch: ChangesInMemory, position: Position, to
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    return placed(request, tmp_path)
+    return place_lake(request, tmp_path)
 
 
 def test_two_writers_end_as_one(spark: SparkSession, lake: PlacedLake) -> None:

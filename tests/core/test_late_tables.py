@@ -36,7 +36,7 @@ from sinks.lake.settings import DeltaSettings
 from tests.columns.debezium import PLACEHOLDER
 from tests.core.log_in_memory import LogInMemory, inserts, table
 from tests.lake.places import PlacedLake, in_folder
-from tests.lake.tables import written
+from tests.lake.tables import write_copy
 
 OLD, NEW = table("old"), table("new")
 SOURCE = SourceSettings(host="nowhere", dbname="d", user="u", password=SecretStr("p"), tables=["public.old"])
@@ -91,7 +91,7 @@ def copy(lake: PlacedLake, of: Table, lsn: int) -> None:
     rows: list[Row] = [{"id": n, "was": "x"} for n, each in TRANSACTIONS.items() if each == of and n <= lsn]
     other = follower_of(lake)
     other.prepare([of])
-    other.load(of, [written(lake, of, rows)], Bookmark(Lsn(lsn), 4711, 1))
+    other.load(of, [write_copy(lake, of, rows)], Bookmark(Lsn(lsn), 4711, 1))
 
 
 class Interrupted(RunReader):

@@ -31,9 +31,9 @@ class Damage:
         foreign = sorted(path for each in (folder, *others) for path in each.glob("*") if path.is_file())
         content = file.read_bytes() if self.kind != "swap" else foreign[self.other % len(foreign)].read_bytes()
         with file.open("r+b") as opened:
-            opened.truncate(opened.write(self.damaged(content)))
+            opened.truncate(opened.write(self.apply_to(content)))
 
-    def damaged(self, content: bytes) -> bytes:
+    def apply_to(self, content: bytes) -> bytes:
         """These bytes with that done to them."""
         at, found = self.at % max(len(content), 1), bytearray(content)
         match self.kind:
@@ -56,7 +56,7 @@ damages = st.builds(
 )
 
 
-def kept(folder: Path, at: Path) -> Path:
+def back_up(folder: Path, at: Path) -> Path:
     """A copy of a folder as it is now; an empty one where there is none."""
     if folder.exists():
         shutil.copytree(folder, at)

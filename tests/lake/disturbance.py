@@ -30,15 +30,15 @@ class Disturbance:
 
     def begins(self, method: str, path: str) -> bool:
         """Is this request one that is to be disturbed?"""
-        disturbed = method == "PUT" and self.of in path and self.times > 0
+        run_disturbance = method == "PUT" and self.of in path and self.times > 0
         if method == "GET":
             self.asked.set()
-        self.times -= disturbed
-        return disturbed
+        self.times -= run_disturbance
+        return run_disturbance
 
 
 @contextmanager
-def disturbed(endpoint: str, what: Disturbance | None = None) -> Iterator[tuple[str, Disturbance]]:
+def run_disturbance(endpoint: str, what: Disturbance | None = None) -> Iterator[tuple[str, Disturbance]]:
     """An address that leads to the store at `endpoint`, and what happens on the way."""
     what = what or Disturbance()
     server = _Server(what, urlsplit(endpoint).netloc)
@@ -71,19 +71,19 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name: value for name, value in self.headers.items() if name.lower() not in what.dropped}
         what.headers |= {name.lower() for name in headers}
-        disturbed = what.begins(self.command, self.path)
-        if disturbed:
+        run_disturbance = what.begins(self.command, self.path)
+        if run_disturbance:
             what.instead()
-        if not disturbed or what.landing:
-            status, given, content = self._stored(headers, body)
-        if disturbed:
+        if not run_disturbance or what.landing:
+            status, given, content = self._forward(headers, body)
+        if run_disturbance:
             status, given, content = what.answer or 0, {}, b""
         if not status:
             self.close_connection = True
             return
         self._answer(status, given, content)
 
-    def _stored(self, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
+    def _forward(self, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
         connection = HTTPConnection(self.server.store)
         try:
             connection.request(self.command, self.path, body, headers)

@@ -42,7 +42,7 @@ class PlacedLake(Lake):
         return spark
 
 
-def placed(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+def place_lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
     """An empty lake at the place that a fixture is parametrised with."""
     return (
         on_server(request.getfixturevalue("s3_server"), tmp_path) if request.param != "folder" else in_folder(tmp_path)

@@ -26,22 +26,22 @@ from tests.lake.places import PlacedLake
 APP = "cdc/p/1"
 
 
-def copied(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> None:
+def copy_rows(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> None:
     """A copy of these rows in so many files becomes the table."""
     parts = np.array_split(np.arange(len(rows)), files)
     load_copy(
-        lake, table, [written(lake, table, [rows[at] for at in part]) for part in parts], Bookmark(Lsn(1), 4711, 1)
+        lake, table, [write_copy(lake, table, [rows[at] for at in part]) for part in parts], Bookmark(Lsn(1), 4711, 1)
     )
 
 
-def written(lake: Lake, table: Table, rows: Iterable[Row]) -> CopiedFile:
+def write_copy(lake: Lake, table: Table, rows: Iterable[Row]) -> CopiedFile:
     """A copy's file of these rows, which nobody has taken in yet."""
     write = CopyWriter(table, lake.table_storage(table.name))
     write.storage.make_root()
     return write(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(table)).to_batches())
 
 
-def opened(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> TableWriter:
+def open_writer(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> TableWriter:
     """The table as a new process has it."""
     log = layout.open_owned_log(lake, table.name)
     assert log is not None
@@ -75,5 +75,5 @@ def read_by_delta_rs(
     return by_key(pa.table(query.execute("SELECT id, small, big FROM t").read_all()).to_pylist())
 
 
-def expected(rows: Mapping[Key, Row]) -> dict[object, Mapping[str, object]]:
+def by_id(rows: Mapping[Key, Row]) -> dict[object, Mapping[str, object]]:
     return {key[0]: dict(each) for key, each in rows.items()}

@@ -18,7 +18,7 @@ from sinks.lake.settings import DeltaSettings
 from tests.columns.model_changes import as_columns
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake
-from tests.lake.tables import row, written
+from tests.lake.tables import row, write_copy
 
 OTHERS = Table(TableName("public", "others"), THINGS.columns, ("id",))
 TABLES = (THINGS, OTHERS)
@@ -32,7 +32,7 @@ def follower_of(lake: PlacedLake) -> DeltaFollower:
     return found
 
 
-def copied(lake: PlacedLake) -> DeltaFollower:
+def bootstrap_follower(lake: PlacedLake) -> DeltaFollower:
     """A follower with copies of both tables at LSN 1, and a cut."""
     follower = follower_of(lake)
     for table in TABLES:
@@ -44,7 +44,7 @@ def copied(lake: PlacedLake) -> DeltaFollower:
 def copy(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, text: str) -> None:
     """Copy a table, with this text in all its rows, and let it take part."""
     rows = [row(key, text) for key in KEYS]
-    follower.load(table, [written(lake, table, rows)], Bookmark(Lsn(lsn), 4711, 1))
+    follower.load(table, [write_copy(lake, table, rows)], Bookmark(Lsn(lsn), 4711, 1))
     follower.reload_tables([table.name])
     follower.adopt(follower.joining())
 

@@ -15,7 +15,7 @@ from cdc.core.errors import TableLostError
 from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
-from tests.lake.tables import apply, copied, opened, row, update
+from tests.lake.tables import apply, copy_rows, open_writer, row, update
 
 T = THINGS.name
 MANY = 600_000
@@ -26,14 +26,14 @@ DELETED = range(0, MANY, 3)
 @pytest.fixture
 def lake(tmp_path: Path) -> PlacedLake:
     made = in_folder(tmp_path)
-    copied(made, THINGS, [row(n, "old") for n in range(MANY)])
+    copy_rows(made, THINGS, [row(n, "old") for n in range(MANY)])
     return made
 
 
 @pytest.fixture
 def writer(lake: PlacedLake) -> TableWriter:
     """Who has deleted every third row."""
-    found = opened(lake)
+    found = open_writer(lake)
     apply(found, [Delete(T, Place(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
     [file] = found.snapshot.files.values()
     assert file.vector is not None
@@ -49,20 +49,26 @@ def feed(spark: SparkSession, lake: PlacedLake, version: int) -> dict[str, tuple
     return {each["_change_type"]: (each["rows"], each["ids"]) for each in rows}
 
 
-def test_over_a_vector_of_more_than_64_kb(lake: PlacedLake, writer: TableWriter, spark: SparkSession) -> None:
+def test_spark_reads_the_feed_over_a_vector_above_64_kb(
+    lake: PlacedLake, writer: TableWriter, spark: SparkSession
+) -> None:
     assert feed(spark, lake, writer.snapshot.version) == {"delete": (len(DELETED), sum(DELETED))}
     apply(writer, [*update(2, row(1, "new")), Delete(T, Place(2, 2), (2,))], 2)
     assert feed(spark, lake, writer.snapshot.version) == {"update_postimage": (1, 1), "delete": (1, 2)}
 
 
-def test_over_a_truncate_and_what_came_behind_it(lake: PlacedLake, writer: TableWriter, spark: SparkSession) -> None:
+def test_spark_reads_the_feed_over_a_truncate_and_later_inserts(
+    lake: PlacedLake, writer: TableWriter, spark: SparkSession
+) -> None:
     behind: Row = row(MANY, "behind")
     apply(writer, [*update(2, row(1, "x")), Truncate(T, Place(3, 1)), Insert(T, Place(3, 2), (MANY,), behind)], 2)
     left = [n for n in range(MANY) if n % 3]
     assert feed(spark, lake, writer.snapshot.version) == {"delete": (len(left), sum(left)), "insert": (1, MANY)}
 
 
-def test_over_another_hands_delete(lake: PlacedLake, writer: TableWriter, spark: SparkSession) -> None:
+def test_spark_reads_the_feed_over_another_writers_delete(
+    lake: PlacedLake, writer: TableWriter, spark: SparkSession
+) -> None:
     apply(writer, update(2, row(4, "new")), 2)
     spark.sql(f"DELETE FROM delta.`{lake.folder(T)}` WHERE id IN (1, 2, 7)")
     # for us that is another table, which is copied again

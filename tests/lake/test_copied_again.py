@@ -21,7 +21,7 @@ from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.table.load import prepare_folder
 from tests.lake.places import PlacedLake, in_folder
-from tests.lake.tables import written
+from tests.lake.tables import write_copy
 
 THINGS = Table(TableName("public", "things"), (Column("id", Kind.INTEGER), Column("was", Kind.TEXT)), ("id",))
 OTHER = Table(THINGS.name, (Column("id", Kind.INTEGER), Column("now", Kind.BIGINT)), ("id",))
@@ -39,7 +39,7 @@ def follower_of(lake: PlacedLake) -> DeltaFollower:
 
 
 def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row: Row) -> None:
-    follower.load(table, [written(lake, table, [row])], Bookmark(Lsn(lsn), 4711, 1))
+    follower.load(table, [write_copy(lake, table, [row])], Bookmark(Lsn(lsn), 4711, 1))
     follower.reload_tables([table.name])
 
 
@@ -49,7 +49,7 @@ def commit(follower: DeltaFollower, lsn: int) -> None:
     follower.apply(DecodedBatch(ends, {}), Position(1, lsn, Lsn(lsn), lsn))
 
 
-def followed(lake: PlacedLake) -> DeltaFollower:
+def follow_at_20(lake: PlacedLake) -> DeltaFollower:
     """A follower with the table in a cut at 20."""
     follower = follower_of(lake)
     load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
@@ -57,14 +57,14 @@ def followed(lake: PlacedLake) -> DeltaFollower:
     return follower
 
 
-def stopped(follower: DeltaFollower) -> None:
+def stop_table(follower: DeltaFollower) -> None:
     follower.stop({THINGS.name: "its schema has changed"}, [THINGS.name])
 
 
-def test_it_lacks_what_has_passed_every_time(lake: PlacedLake) -> None:
-    follower = followed(lake)
+def test_each_new_copy_lacks_the_changes_since_its_snapshot(lake: PlacedLake) -> None:
+    follower = follow_at_20(lake)
     for lsn in (40, 60):
-        stopped(follower)
+        stop_table(follower)
         commit(follower, lsn)
         load(lake, follower, THINGS, lsn - 5, {"id": 1, "was": "b"})
         assert [*follower.joining()] == [THINGS.name]
@@ -74,20 +74,20 @@ def test_it_lacks_what_has_passed_every_time(lake: PlacedLake) -> None:
     assert LakeFeed(None, lake).last_cut().versions.keys() == {"public.things"}
 
 
-def test_one_that_stops_while_it_catches_up_takes_no_part(lake: PlacedLake) -> None:
-    follower = followed(lake)
-    stopped(follower)
+def test_a_table_that_stops_while_catching_up_joins_no_cut(lake: PlacedLake) -> None:
+    follower = follow_at_20(lake)
+    stop_table(follower)
     load(lake, follower, THINGS, 15, {"id": 1, "was": "b"})
     late = follower.joining()
-    stopped(follower)
+    stop_table(follower)
     follower.adopt(late)
     load(lake, follower, OTHER, 18, {"id": 1, "now": 2})
     assert [*follower.joining()] == [THINGS.name]
 
 
-def test_followers_behind_are_told_the_columns_of_their_cut(lake: PlacedLake) -> None:
-    follower = followed(lake)
-    stopped(follower)
+def test_feed_describes_tables_with_the_columns_of_the_cut(lake: PlacedLake) -> None:
+    follower = follow_at_20(lake)
+    stop_table(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
     follower.adopt(follower.joining())
@@ -99,13 +99,13 @@ def test_followers_behind_are_told_the_columns_of_their_cut(lake: PlacedLake) ->
     assert feed.tables(feed.last_cut()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
 
 
-def test_the_past_of_one_in_no_cut_is_forgotten_without_a_word(lake: PlacedLake) -> None:
+def test_maintenance_vacuums_a_table_in_no_cut(lake: PlacedLake) -> None:
     follower = follower_of(lake)
     for lsn in range(10, 115):
         load(lake, follower, THINGS, lsn, {"id": 1, "was": "a"})
     commit(follower, 400)
     follower.maintain([])
-    stopped(follower)
+    stop_table(follower)
     commit(follower, 500)
     commits = lake.disk(THINGS.name) / "_delta_log"
     assert not (commits / f"{1:020}.json").exists()
@@ -119,18 +119,18 @@ def test_the_past_of_one_in_no_cut_is_forgotten_without_a_word(lake: PlacedLake)
     again.maintain([Position(1, 500, Lsn(500), 500)])
 
 
-def test_letters_of_one_that_lacks_something_are_not_replayed(lake: PlacedLake) -> None:
-    follower = followed(lake)
-    stopped(follower)
+def test_letters_of_a_joining_table_are_not_replayed(lake: PlacedLake) -> None:
+    follower = follow_at_20(lake)
+    stop_table(follower)
     commit(follower, 30)
     load(lake, follower, THINGS, 25, {"id": 1, "was": "b"})
     with pytest.raises(PreconditionError, match="is in no cut of the lake yet"):
         follower.replay_letters(THINGS.name, Decoder(THINGS, "unavailable"))
 
 
-def test_one_that_nobody_has_adopted_takes_no_part_however_young_it_is(lake: PlacedLake) -> None:
-    follower = followed(lake)
-    stopped(follower)
+def test_a_table_joins_only_after_adoption(lake: PlacedLake) -> None:
+    follower = follow_at_20(lake)
+    stop_table(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
     assert follower.tables_in_cuts() == []
@@ -142,18 +142,18 @@ def test_one_that_nobody_has_adopted_takes_no_part_however_young_it_is(lake: Pla
 
 
 @pytest.mark.parametrize("stops", [False, True], ids=["it goes on", "it stops again"])
-def test_a_follower_far_behind_is_given_what_joined_as_it_was_then(lake: PlacedLake, *, stops: bool) -> None:
+def test_a_lagging_follower_gets_a_joined_table_as_of_its_first_cut(lake: PlacedLake, *, stops: bool) -> None:
     first = Table(TableName("public", "first"), THINGS.columns, ("id",))
     follower = follower_of(lake)
     follower.prepare([first])
-    follower.load(first, [written(lake, first, [{"id": 1, "was": "a"}])], Bookmark(Lsn(5), 4711, 1))
+    follower.load(first, [write_copy(lake, first, [{"id": 1, "was": "a"}])], Bookmark(Lsn(5), 4711, 1))
     commit(follower, 20)
     stands = Position(1, 20, Lsn(20), 20)
     load(lake, follower, THINGS, 25, {"id": 1, "was": "a"})
     follower.adopt(follower.joining())
     commit(follower, 30)
     if stops:
-        stopped(follower)
+        stop_table(follower)
         commit(follower, 40)
     load(lake, follower, THINGS, 35, {"id": 1, "was": "b"})
     follower.maintain([stands])
@@ -167,14 +167,14 @@ def test_a_follower_far_behind_is_given_what_joined_as_it_was_then(lake: PlacedL
     ]
 
 
-def test_what_copies_that_were_never_taken_in_have_left_goes(lake: PlacedLake) -> None:
+def test_abandoned_copied_files_are_deleted_after_a_day(lake: PlacedLake) -> None:
     for _ in range(2):
-        written(lake, THINGS, [{"id": 1, "was": "a"}])
+        write_copy(lake, THINGS, [{"id": 1, "was": "a"}])
     left, somebodys = lake.disk(THINGS.name).glob("copy-*")
     os.utime(left, (0, 0))
     prepare_folder(lake, THINGS.name)
     assert [*lake.disk(THINGS.name).glob("copy-*")] == [somebodys]
-    follower = followed(lake)
+    follower = follow_at_20(lake)
     before = {*lake.disk(THINGS.name).glob("copy-*")}
     prepare_folder(lake, THINGS.name)
     assert {*lake.disk(THINGS.name).glob("copy-*")} == before

@@ -19,8 +19,8 @@ from cdc.core.table import Column, Kind, Table, TableName
 from sinks.lake.delta import data_files, statistics
 from sinks.lake.storage.base import LocalFolder
 from sinks.lake.table.load import CopyWriter
-from tests.lake.places import PLACES, PlacedLake, in_folder, placed
-from tests.lake.tables import copied
+from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
+from tests.lake.tables import copy_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def batches(parts: Sequence[Sequence[dict[str, Any]]]) -> list[pa.RecordBatch]:
 
 
 @given(st.lists(st.lists(values, max_size=5), max_size=4))
-def test_statistics_of_parts_are_those_of_the_whole(
+def test_merged_statistics_equal_those_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[dict[str, Any]]]
 ) -> None:
     storage = LocalFolder(str(tmp_path_factory.mktemp("copy")))
@@ -66,7 +66,7 @@ def test_statistics_of_parts_are_those_of_the_whole(
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    return placed(request, tmp_path)
+    return place_lake(request, tmp_path)
 
 
 def test_large_values_have_row_groups_of_their_own(lake: PlacedLake) -> None:
@@ -75,12 +75,12 @@ def test_large_values_have_row_groups_of_their_own(lake: PlacedLake) -> None:
     rows = [{"id": n, "text": str(n) + "x" * 100_000, **text} for n in range(400)]
     storage = lake.table_storage(KINDS.name)
     storage.make_root()
-    copied = CopyWriter(KINDS, storage)(batches([rows]))
-    file = pq.ParquetFile(storage.open(copied.path))
+    copy_rows = CopyWriter(KINDS, storage)(batches([rows]))
+    file = pq.ParquetFile(storage.open(copy_rows.path))
     largest = max(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups))
     assert largest < 2 * data_files.ROW_GROUP_BYTES
     assert file.read().to_pylist() == rows
-    assert storage.list_names("") == [copied.path]
+    assert storage.list_names("") == [copy_rows.path]
 
 
 NUMBERS = Table(
@@ -118,11 +118,11 @@ def number(n: int, name: str) -> Any:
     return (least + step * n, largest - step * n, None)[n % 3]
 
 
-def test_every_reader_has_what_is_held_by_its_differences(tmp_path: Path, spark: "SparkSession") -> None:
+def test_all_readers_decode_delta_binary_packed(tmp_path: Path, spark: "SparkSession") -> None:
     """Those from one edge to the other are as large as they get."""
     rows = [{"id": (-1) ** n * (2**63 - 1 - n), **{name: number(n, name) for name in EDGES}} for n in range(10_000)]
     lake, expected = in_folder(tmp_path), pa.Table.from_pylist(rows, arrow_schema(NUMBERS)).sort_by("id")
-    copied(lake, NUMBERS, rows)
+    copy_rows(lake, NUMBERS, rows)
     [path] = [name for name in lake.table_storage(NUMBERS.name).list_names("") if name.endswith(".parquet")]
     group = pq.ParquetFile(lake.table_storage(NUMBERS.name).open(path)).metadata.row_group(0)
     encodings = {NUMBERS.column_names[n]: group.column(n).encodings for n in range(group.num_columns)}

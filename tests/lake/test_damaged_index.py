@@ -18,20 +18,20 @@ from sinks.lake.index import key_index
 from sinks.lake.index.key_index import KeyIndex
 from sinks.lake.index.run_files import BLOCK, DamagedRunError
 from tests.core.histories import THINGS
-from tests.lake.damage import Damage, damages, kept
+from tests.lake.damage import Damage, back_up, damages
 from tests.lake.places import PlacedLake, in_folder
-from tests.lake.tables import apply, copied, expected, opened, read_by_delta_rs, row, update
-from tests.lake.test_key_index import NOW, all_live, bits, found
-from tests.lake.test_key_index import opened as opened_index
-from tests.lake.test_write import mixed
+from tests.lake.tables import apply, by_id, copy_rows, open_writer, read_by_delta_rs, row, update
+from tests.lake.test_key_index import NOW, all_live, bits, find_entries
+from tests.lake.test_key_index import open_index as open_saved_index
+from tests.lake.test_write import mix_changes
 
 KEYS = range(150)
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in KEYS}
 
 
-def filled(folder: Path, runs: Sequence[int]) -> KeyIndex:
+def fill_index(folder: Path, runs: Sequence[int]) -> KeyIndex:
     """A saved index of so many entries a run, all of them in files."""
-    index = opened_index(folder, "t")
+    index = open_saved_index(folder, "t")
     for number, entries in enumerate(runs):
         index._runs.append(index._to_run({f"f{number}": bits(*range(number, entries + number))}))
     index.save(NOW, everything=True)
@@ -44,44 +44,44 @@ def filled(folder: Path, runs: Sequence[int]) -> KeyIndex:
     st.lists(damages, min_size=1, max_size=3),
     st.lists(st.integers(0, 200), min_size=1, max_size=20, unique=True),
 )
-def test_what_is_found_is_right_or_nothing_is_found(runs: list[int], done: list[Damage], asked: list[int]) -> None:
+def test_a_damaged_index_finds_right_rows_or_raises(runs: list[int], done: list[Damage], asked: list[int]) -> None:
     with TemporaryDirectory() as place:
         folder, other = Path(place, "index"), Path(place, "other")
-        index = filled(folder, runs)
-        filled(other, [entries + 1 for entries in runs])
-        right = found(index, *asked)
+        index = fill_index(folder, runs)
+        fill_index(other, [entries + 1 for entries in runs])
+        right = find_entries(index, *asked)
         for damage in done:
             damage.do(folder, [other])
         # mapped before the damage, and opened after it
-        for each in (index, opened_index(folder, "t")):
+        for each in (index, open_saved_index(folder, "t")):
             try:
-                result = found(each, *asked)
+                result = find_entries(each, *asked)
             except DamagedRunError:
                 continue
             assert result == right or not each.files
 
 
-def test_every_bit_counts(tmp_path: Path) -> None:
-    index = filled(tmp_path, [2 * BLOCK])
+def test_every_flipped_bit_is_detected(tmp_path: Path) -> None:
+    index = fill_index(tmp_path, [2 * BLOCK])
     [run] = tmp_path.glob("run-*")
     whole, blocks = run.read_bytes(), 2 * (3 * BLOCK + 1) * 8
     for bit in range(0, len(whole) * 8, 5):
-        flipped = Damage("flip", 0, bit // 8, bit % 8).damaged(whole)
+        flipped = Damage("flip", 0, bit // 8, bit % 8).apply_to(whole)
         with run.open("r+b") as file:
             file.write(flipped)
         if bit // 8 < blocks:
             with pytest.raises(DamagedRunError):
                 index.find(bits(*range(2 * BLOCK)))
         else:
-            assert opened_index(tmp_path, "t").discard_reason == "was damaged"
+            assert open_saved_index(tmp_path, "t").discard_reason == "was damaged"
 
 
 @given(st.lists(st.integers(0, 3 * BLOCK), max_size=3), st.data())
 @settings(max_examples=60)
-def test_two_words_that_are_damaged_alike_are_found(words: list[int], data: st.DataObject) -> None:
+def test_equal_damage_to_two_words_is_detected(words: list[int], data: st.DataObject) -> None:
     """Upper bits reach only upper bits of a sum of products: two of them must not cancel each other out."""
     with TemporaryDirectory() as place:
-        index = filled(Path(place), [BLOCK])
+        index = fill_index(Path(place), [BLOCK])
         [run] = Path(place).glob("run-*")
         content = np.frombuffer(run.read_bytes(), np.uint64).copy()
         first = data.draw(st.integers(1, 3 * BLOCK))
@@ -94,8 +94,8 @@ def test_two_words_that_are_damaged_alike_are_found(words: list[int], data: st.D
             index.find(bits(*range(5)))
 
 
-def test_merges_meet_damage_as_well(tmp_path: Path) -> None:
-    index = filled(tmp_path, [3 * BLOCK])
+def test_merges_detect_damage(tmp_path: Path) -> None:
+    index = fill_index(tmp_path, [3 * BLOCK])
     [run] = tmp_path.glob("run-*")
     Damage("flip", 1, 200, 3).do(tmp_path)
     with pytest.raises(DamagedRunError, match=run.name):
@@ -105,7 +105,7 @@ def test_merges_meet_damage_as_well(tmp_path: Path) -> None:
 @pytest.fixture
 def lake(tmp_path: Path) -> PlacedLake:
     made = in_folder(tmp_path)
-    copied(made, THINGS, list(COPY.values()), files=3)
+    copy_rows(made, THINGS, list(COPY.values()), files=3)
     return made
 
 
@@ -120,29 +120,29 @@ def test_histories_end_equal_to_the_model(done: list[Step], seed: int) -> None:
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_index, "MAX_MEMORY_ENTRIES", 20)
         lake, rows = in_folder(Path(place)), dict(COPY)
-        copied(lake, THINGS, list(COPY.values()), files=3)
+        copy_rows(lake, THINGS, list(COPY.values()), files=3)
         folder, numbers = lake.indexes / "index", itertools.count()
-        writer, olds = opened(lake), list[Path]()
+        writer, olds = open_writer(lake), list[Path]()
         for rank, (damage, restarts, saves_all) in enumerate(done, 1):
-            changes = mixed(seed, rank, rows)
+            changes = mix_changes(seed, rank, rows)
             apply(writer, changes, rank)
             rows = model.apply(rows, changes)
             writer.save_index(everything=saves_all)
-            olds.append(kept(folder, Path(place, f"old{next(numbers)}")))
+            olds.append(back_up(folder, Path(place, f"old{next(numbers)}")))
             if damage:
                 damage.do(folder, olds)
-            writer = opened(lake) if restarts else writer
-        changes = mixed(seed, 100, rows)
+            writer = open_writer(lake) if restarts else writer
+        changes = mix_changes(seed, 100, rows)
         apply(writer, changes, 100)
-        assert read_by_delta_rs(lake) == expected(model.apply(rows, changes))
+        assert read_by_delta_rs(lake) == by_id(model.apply(rows, changes))
 
 
 @pytest.mark.parametrize("when", ["while it is mapped", "between two processes"])
-def test_what_was_damaged_is_read_again_and_said_once(lake: PlacedLake, when: str) -> None:
-    writer = opened(lake)
+def test_a_damaged_index_is_rebuilt_with_one_note(lake: PlacedLake, when: str) -> None:
+    writer = open_writer(lake)
     apply(writer, update(1, row(1, "x")), 1)
     writer.save_index(everything=True)
-    writer = opened(lake)
+    writer = open_writer(lake)
     if when == "while it is mapped":
         apply(writer, update(2, row(2, "x")), 2)
     # the manifest is the first of the files, and says nothing of them
@@ -152,32 +152,32 @@ def test_what_was_damaged_is_read_again_and_said_once(lake: PlacedLake, when: st
     apply(writer, update(4, row(3, "y")), 4)
     assert writer.notes == ["the index of public.things was damaged: its keys are read again"]
     changed: dict[Key, Row] = {(key,): row(key, "y") for key in (1, 2, 3)}
-    assert read_by_delta_rs(lake) == expected({**COPY, **changed})
+    assert read_by_delta_rs(lake) == by_id({**COPY, **changed})
 
 
-def test_an_index_of_a_lake_that_was_put_back_is_read_again(lake: PlacedLake, tmp_path: Path) -> None:
+def test_the_index_is_rebuilt_after_the_lake_is_put_back(lake: PlacedLake, tmp_path: Path) -> None:
     """It has dropped rows that live again, by files that it knows."""
     before = tmp_path / "before"
     shutil.copytree(lake.disk(THINGS.name), before)
-    writer = opened(lake)
+    writer = open_writer(lake)
     for rank in range(1, 12):
         apply(writer, update(rank, *(row(key, f"at {rank}") for key in KEYS)), rank)
     writer.save_index(everything=True)
     shutil.rmtree(lake.disk(THINGS.name))
     shutil.copytree(before, lake.disk(THINGS.name))
-    writer = opened(lake)
+    writer = open_writer(lake)
     # as many versions as there were, so that a number alone would fit
     for rank in range(1, 13):
         apply(writer, update(rank, *(row(key, f"again {rank}") for key in KEYS)), rank)
     assert writer.notes == ["the index of public.things is of another past of the table: its keys are read again"]
-    assert read_by_delta_rs(lake) == expected({(key,): row(key, "again 12") for key in KEYS})
+    assert read_by_delta_rs(lake) == by_id({(key,): row(key, "again 12") for key in KEYS})
 
 
-def test_one_that_is_whole_is_read_by_nobody(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = opened(lake)
+def test_an_intact_index_is_not_rebuilt(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = open_writer(lake)
     apply(writer, update(1, row(1, "x")), 1)
     writer.save_index(everything=True)
-    again = opened(lake)
+    again = open_writer(lake)
     monkeypatch.setattr(again, "_read_keys", partial(pytest.fail, "keys are read again"))
     apply(again, update(2, row(1, "y")), 2)
     assert again.notes == []

@@ -15,9 +15,20 @@ from sinks.lake.table import maintenance as upkeep
 from sinks.lake.table.load import prepare_folder
 from tests.core.histories import THINGS
 from tests.lake.damage import Damage
-from tests.lake.places import PLACES, PlacedLake, in_folder, placed
+from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.lake.tables import read_by_delta_rs
-from tests.lake.tables_at import KEYS, OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact
+from tests.lake.tables_at import (
+    KEYS,
+    OTHERS,
+    TABLES,
+    bootstrap_follower,
+    copy,
+    cut_tables,
+    follower_of,
+    rows_at,
+    rows_in,
+    transact,
+)
 
 Harm = Callable[[Path], None]
 
@@ -26,16 +37,20 @@ def cut_off(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def flipped(path: Path) -> None:
-    path.write_bytes(Damage("flip many", 0, 5, 1).damaged(path.read_bytes()))
+def flip_bits(path: Path) -> None:
+    path.write_bytes(Damage("flip many", 0, 5, 1).apply_to(path.read_bytes()))
 
 
-HARMS = [pytest.param(cut_off, id="cut off"), pytest.param(flipped, id="damaged"), pytest.param(Path.unlink, id="gone")]
+HARMS = [
+    pytest.param(cut_off, id="cut off"),
+    pytest.param(flip_bits, id="damaged"),
+    pytest.param(Path.unlink, id="gone"),
+]
 
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    return placed(request, tmp_path)
+    return place_lake(request, tmp_path)
 
 
 @pytest.fixture
@@ -47,7 +62,7 @@ def newest(folder: Path, pattern: str) -> Path:
     return max(folder.glob(pattern), key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
-def mended(lake: PlacedLake) -> None:
+def check_recopied(lake: PlacedLake) -> None:
     """The other one has gone on; a copy of this one takes part, and all readers have its rows."""
     assert cut_tables(lake) == {str(OTHERS.name)}
     assert rows_in(lake, OTHERS) == rows_at("at 30")
@@ -67,7 +82,7 @@ def test_a_damaged_file_stops_its_table_alone(
 ) -> None:
     # as a large one is
     monkeypatch.setattr(ObjectStore, "vectors_in_log_bytes", 0)
-    follower = copied(lake)
+    follower = bootstrap_follower(lake)
     transact(follower, 10, only=KEYS[:5])
     file = newest(lake.disk(THINGS.name), what)
     harm(file)
@@ -75,13 +90,13 @@ def test_a_damaged_file_stops_its_table_alone(
     [told] = transact(follower_of(lake), 30)
     assert told.startswith("public.things is followed no further than 0/A: ")
     assert f"file {file.name} of the lake is " in told
-    mended(lake)
+    check_recopied(lake)
 
 
 @pytest.mark.parametrize("harm", [*HARMS[:2]])
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_damaged_commit_stops_its_table_alone(lake: PlacedLake, harm: Harm, which: int) -> None:
-    follower = copied(lake)
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     transact(follower, 20)
     name = f"_delta_log/{which:020}.json"
@@ -91,22 +106,22 @@ def test_a_damaged_commit_stops_its_table_alone(lake: PlacedLake, harm: Harm, wh
     assert stop.copy
     assert f"{name} is damaged" in stop.reason
     assert not transact(follower, 30)
-    mended(lake)
+    check_recopied(lake)
 
 
-def test_a_commit_that_is_damaged_while_it_is_followed(folder_lake: PlacedLake) -> None:
+def test_a_commit_damaged_while_followed_stops_its_table(folder_lake: PlacedLake) -> None:
     """By another hand: one of ours is known."""
-    follower = copied(folder_lake)
+    follower = bootstrap_follower(folder_lake)
     transact(follower, 10)
     path = folder_lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"
     path.write_text("{")
     [told] = transact(follower, 30)
     assert f"{path} is damaged" in told
-    mended(folder_lake)
+    check_recopied(folder_lake)
 
 
 def test_a_gap_in_a_log_stops_its_table_alone(lake: PlacedLake) -> None:
-    follower = copied(lake)
+    follower = bootstrap_follower(lake)
     for number in (10, 20):
         transact(follower, number)
     (lake.disk(THINGS.name) / f"_delta_log/{1:020}.json").unlink()
@@ -114,12 +129,12 @@ def test_a_gap_in_a_log_stops_its_table_alone(lake: PlacedLake) -> None:
     [stop] = follower.check_tables()
     assert "has a gap" in stop.reason
     transact(follower, 30)
-    mended(lake)
+    check_recopied(lake)
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_a_damaged_checkpoint_is_passed_over_and_made_anew(folder_lake: PlacedLake, harm: Harm) -> None:
-    lake, follower = folder_lake, copied(folder_lake)
+def test_a_damaged_checkpoint_is_skipped_and_rewritten(folder_lake: PlacedLake, harm: Harm) -> None:
+    lake, follower = folder_lake, bootstrap_follower(folder_lake)
     for number in range(10, 15):
         transact(follower, number)
     DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
@@ -145,8 +160,8 @@ def test_a_damaged_checkpoint_is_passed_over_and_made_anew(folder_lake: PlacedLa
     assert not again.damaged
 
 
-def test_one_that_has_nothing_but_a_damaged_checkpoint_is_copied_into_a_new_log(folder_lake: PlacedLake) -> None:
-    lake, follower = folder_lake, copied(folder_lake)
+def test_a_log_with_only_a_damaged_checkpoint_is_replaced_by_a_copy(folder_lake: PlacedLake) -> None:
+    lake, follower = folder_lake, bootstrap_follower(folder_lake)
     for number in range(10, 15):
         transact(follower, number)
     DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
@@ -158,11 +173,11 @@ def test_one_that_has_nothing_but_a_damaged_checkpoint_is_copied_into_a_new_log(
     [stop] = follower.check_tables()
     assert "is not whole" in stop.reason
     transact(follower, 30)
-    mended(lake)
+    check_recopied(lake)
 
 
-def test_the_upkeep_of_the_others_goes_on(folder_lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, follower = folder_lake, copied(folder_lake)
+def test_maintenance_of_other_tables_goes_on(folder_lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, follower = folder_lake, bootstrap_follower(folder_lake)
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 1)
     monkeypatch.setattr(upkeep, "MAX_DEAD_SHARE", 0.01)
     monkeypatch.setattr(upkeep, "TINY_BYTES", 0)

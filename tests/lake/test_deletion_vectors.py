@@ -19,12 +19,12 @@ PROTOCOLS_EXAMPLE = VectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
 """Delta protocol, "JSON Example 1"."""
 
 
-def test_the_protocols_example_names_its_file() -> None:
+def test_the_protocols_example_descriptor_names_its_file() -> None:
     assert PROTOCOLS_EXAMPLE.path == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 
 @given(st.lists(st.sets(st.integers(0, 2**31 - 1)), min_size=1, max_size=4))
-def test_vectors_come_back(vectors: list[set[int]]) -> None:
+def test_vectors_round_trip_through_a_file(vectors: list[set[int]]) -> None:
     file = VectorFile()
     stored = [file.add(BitMap(rows)) for rows in vectors]
     for descriptor, rows in zip(stored, vectors, strict=True):
@@ -35,13 +35,13 @@ def test_vectors_come_back(vectors: list[set[int]]) -> None:
 
 
 @given(st.sets(st.integers(0, 2**31 - 1), max_size=50))
-def test_vectors_in_the_log_are_read(rows: set[int]) -> None:
+def test_inline_vectors_are_read(rows: set[int]) -> None:
     """Other writers keep small ones there."""
     data = pack(BitMap(rows))
     assert set(read_inline(VectorDescriptor("i", _to_z85(data), len(data), len(rows)))) == rows
 
 
-def test_small_vectors_go_into_the_log_as_long_as_there_is_room() -> None:
+def test_small_vectors_go_inline_while_room_is_left() -> None:
     few, many = BitMap(range(0, 1000, 7)), BitMap(range(0, 100_000, 7))
     file = VectorFile(in_log_bytes=1000)
     in_log, too_large, no_room = file.add(few), file.add(many), [file.add(few) for _ in range(9)][-1]
@@ -50,7 +50,7 @@ def test_small_vectors_go_into_the_log_as_long_as_there_is_room() -> None:
     assert read_framed(too_large, file.content) == many
 
 
-def test_other_bytes_are_no_vector() -> None:
+def test_unpack_refuses_other_bytes() -> None:
     with pytest.raises(ValueError, match="magic"):
         unpack(b"x" * 20)
     file = VectorFile()

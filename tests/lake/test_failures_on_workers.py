@@ -11,12 +11,12 @@ from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.run.spark.errors import translate_errors
 
 
-def unreachable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def fail_unreachable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from ()
     raise UnreachableError("the store does not answer", "is it running?")
 
 
-def lost(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def lose_table(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from ()
     raise HistoryLostError("it is gone")
 
@@ -24,11 +24,13 @@ def lost(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 @pytest.mark.parametrize(
     ("task", "kind", "line"),
     [
-        (unreachable, UnreachableError, "the store does not answer → is it running?"),
-        (lost, HistoryLostError, "it is gone"),
+        (fail_unreachable, UnreachableError, "the store does not answer → is it running?"),
+        (lose_table, HistoryLostError, "it is gone"),
     ],
 )
-def test_what_a_task_raises(spark: SparkSession, task: object, kind: type[Exception], line: str) -> None:
+def test_errors_of_tasks_reach_the_driver_unchanged(
+    spark: SparkSession, task: object, kind: type[Exception], line: str
+) -> None:
     frame = spark.range(1).mapInArrow(task, "id long")  # type: ignore[arg-type]
     with pytest.raises(kind) as raised, translate_errors("the copy"):
         frame.collect()

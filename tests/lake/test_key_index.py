@@ -26,7 +26,7 @@ def bits(*keys: int) -> KeyBits:
 NOW = VersionId(7, "of version 7")
 
 
-def opened(folder: Path, table_id: str, now: VersionId = NOW) -> KeyIndex:
+def open_index(folder: Path, table_id: str, now: VersionId = NOW) -> KeyIndex:
     """The index as it lies in a folder, of a table that went through this version."""
     return KeyIndex.open(folder, table_id, now.__eq__)
 
@@ -35,7 +35,7 @@ def all_live(places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     return np.ones(len(places), np.bool_)
 
 
-def found(index: KeyIndex, *keys: int) -> set[tuple[int, str, int]]:
+def find_entries(index: KeyIndex, *keys: int) -> set[tuple[int, str, int]]:
     hits, paths = index.find(bits(*keys)), index.paths()
     rows = zip(hits.queries.tolist(), hits.files.tolist(), hits.rows.tolist(), strict=True)
     return {(keys[asked], paths[file], row) for asked, file, row in rows if file in paths}
@@ -49,9 +49,7 @@ files = st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=12)
 
 
 @given(files, st.sets(st.integers(0, 11)), st.lists(st.integers(0, 35), max_size=20, unique=True))
-def test_finds_what_lies_in_the_files_that_it_knows(
-    contents: list[list[int]], forgotten: set[int], asked: list[int]
-) -> None:
+def test_finds_all_keys_of_indexed_files(contents: list[list[int]], forgotten: set[int], asked: list[int]) -> None:
     index = KeyIndex(Path("nowhere"), "t")
     for number, keys in enumerate(contents):
         index.add({f"f{number}": bits(*keys)}, all_live)
@@ -63,16 +61,16 @@ def test_finds_what_lies_in_the_files_that_it_knows(
         for row, key in enumerate(keys)
         if key in asked and number not in forgotten
     }
-    assert found(index, *asked) == expected
+    assert find_entries(index, *asked) == expected
 
 
 @given(files, st.sets(st.integers(0, 11)), st.lists(st.integers(0, 35), max_size=20, unique=True), st.integers(1, 12))
 @settings(max_examples=60, deadline=None)
-def test_runs_merged_from_file_to_file_are_found_as_well(
+def test_finds_keys_in_runs_merged_file_to_file(
     contents: list[list[int]], dead: set[int], asked: list[int], at_once: int
 ) -> None:
     with TemporaryDirectory() as folder, patch.multiple(run_merge, MAX_MEMORY_ENTRIES=3, RANGE_ENTRIES=2):
-        index = opened(Path(folder), "t")
+        index = open_index(Path(folder), "t")
         named = [(f"f{number}", bits(*keys)) for number, keys in enumerate(contents)]
         index.add_many([dict(named[at : at + at_once]) for at in range(0, len(named), at_once)], partial(_not_in, dead))
         alive = {
@@ -81,63 +79,63 @@ def test_runs_merged_from_file_to_file_are_found_as_well(
             for row, key in enumerate(keys)
             if key in asked and number not in dead
         }
-        assert {hit for hit in found(index, *asked) if int(hit[1][1:]) not in dead} == alive
+        assert {hit for hit in find_entries(index, *asked) if int(hit[1][1:]) not in dead} == alive
         index.save(NOW, everything=True)
-        assert found(opened(Path(folder), "t"), *asked) == found(index, *asked)
+        assert find_entries(open_index(Path(folder), "t"), *asked) == find_entries(index, *asked)
         assert len(list(Path(folder).glob("run-*"))) == len(index._runs)
 
 
-def test_a_group_that_cannot_be_read_leaves_those_before(tmp_path: Path) -> None:
+def test_a_failing_group_keeps_the_groups_before_it(tmp_path: Path) -> None:
     def groups() -> Iterator[dict[str, KeyBits]]:
         yield {"a": bits(1, 2)}
         yield {"b": bits(2)}
         raise OSError("gone")
 
-    index = opened(tmp_path, "t")
+    index = open_index(tmp_path, "t")
     with pytest.raises(OSError, match="gone"):
         index.add_many(groups(), all_live)
     assert set(index.files) == {"a", "b"}
-    assert found(index, 1, 2) == {(1, "a", 0), (2, "a", 1), (2, "b", 0)}
+    assert find_entries(index, 1, 2) == {(1, "a", 0), (2, "a", 1), (2, "b", 0)}
     index.save(NOW, everything=True)
-    assert found(opened(tmp_path, "t"), 1, 2) == found(index, 1, 2)
+    assert find_entries(open_index(tmp_path, "t"), 1, 2) == find_entries(index, 1, 2)
 
 
 def _not_in(dead: set[int], places: Places) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     return ~np.isin(places >> np.uint64(32), list(dead))
 
 
-def test_merges_forget_rows_that_are_gone() -> None:
+def test_merges_drop_deleted_rows() -> None:
     index = KeyIndex(Path("nowhere"), "t")
     for number in range(20):
         index.add({f"f{number}": bits(1, 2, 3)}, partial(_in_files_from, number))
     assert len(index) < 20
-    assert {path for _, path, _ in found(index, 1)} >= {"f19"}
+    assert {path for _, path, _ in find_entries(index, 1)} >= {"f19"}
 
 
 def test_a_saved_index_is_read_back(tmp_path: Path) -> None:
-    index = opened(tmp_path / "index", "t")
+    index = open_index(tmp_path / "index", "t")
     index.add({"a": bits(*range(100)), "b": bits(7, 8)}, all_live)
     index.save(NOW, everything=True)
-    again = opened(tmp_path / "index", "t")
-    assert found(again, 7, 50) == {(7, "a", 7), (7, "b", 0), (50, "a", 50)}
+    again = open_index(tmp_path / "index", "t")
+    assert find_entries(again, 7, 50) == {(7, "a", 7), (7, "b", 0), (50, "a", 50)}
     again.add({"c": bits(7)}, all_live)
-    assert found(again, 7) == {(7, "a", 7), (7, "b", 0), (7, "c", 0)}
+    assert find_entries(again, 7) == {(7, "a", 7), (7, "b", 0), (7, "c", 0)}
     again.save(NOW, everything=True)
     assert len(list((tmp_path / "index").glob("run-*"))) == len(again._runs)
 
 
-def test_what_was_only_in_memory_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_unsaved_runs_are_unknown_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "MAX_MEMORY_ENTRIES", 50)
-    index = opened(tmp_path, "t")
+    index = open_index(tmp_path, "t")
     index.add({"large": bits(*range(100))}, all_live)
     index.add({"small": bits(1)}, all_live)
     index.save(NOW, everything=False)
-    assert set(opened(tmp_path, "t").files) == {"large"}
+    assert set(open_index(tmp_path, "t").files) == {"large"}
 
 
 @pytest.mark.parametrize("damage", ["another table", "manifest", "run", "lost run"])
-def test_a_damaged_index_is_no_index(tmp_path: Path, damage: str) -> None:
-    index = opened(tmp_path, "t")
+def test_a_damaged_index_opens_empty(tmp_path: Path, damage: str) -> None:
+    index = open_index(tmp_path, "t")
     index.add({"a": bits(*range(100))}, all_live)
     index.save(NOW, everything=True)
     [run] = tmp_path.glob("run-*")
@@ -148,5 +146,5 @@ def test_a_damaged_index_is_no_index(tmp_path: Path, damage: str) -> None:
             run.write_bytes(run.read_bytes()[:-1])
         case "lost run":
             run.unlink()
-    again = opened(tmp_path, "other" if damage == "another table" else "t")
+    again = open_index(tmp_path, "other" if damage == "another table" else "t")
     assert (len(again), list(again.files)) == (0, [])

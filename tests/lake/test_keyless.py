@@ -23,10 +23,10 @@ from sinks.lake.table.maintenance import maintain
 from sinks.lake.table.writer import TableWriter
 from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
 from tests.lake.places import PlacedLake
-from tests.lake.tables import APP, copied, opened
+from tests.lake.tables import APP, copy_rows, open_writer
 
 
-def held(lake: Lake) -> Counter[Row]:
+def count_rows(lake: Lake) -> Counter[Row]:
     query = QueryBuilder().register("t", DeltaTable(lake.folder(LOGS.name)))
     found = pa.table(query.execute("SELECT a, b FROM t").read_all()).to_pylist()
     return Counter((row["a"], row["b"]) for row in found)
@@ -40,36 +40,36 @@ def apply(writer: TableWriter, events: list[dict[str, object]], version: int) ->
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(rows, max_size=8), st.lists(st.tuples(steps, st.sampled_from(["", "again", "maintain"])), max_size=6))
-def test_every_row_is_there_as_often_as_it_is(
+def test_keyless_rows_keep_their_multiplicity(
     first: list[Row], batches: list[tuple[list[tuple[str, Row, int]], str]]
 ) -> None:
-    with made(first) as lake:
-        writer, there = opened(lake, LOGS), Counter(first)
+    with open_lake(first) as lake:
+        writer, there = open_writer(lake, LOGS), Counter(first)
         for version, (history, then) in enumerate(batches):
             events, there = played(history, there)
             apply(writer, events, version)
-            assert held(lake) == there
+            assert count_rows(lake) == there
             if then == "maintain":
                 maintain(writer, Retention(0, writer.snapshot.version))
             elif then == "again":
                 writer.save_index(everything=True)
-                writer = opened(lake, LOGS)
-        assert held(lake) == there
+                writer = open_writer(lake, LOGS)
+        assert count_rows(lake) == there
 
 
 @contextmanager
-def made(first: list[Row]) -> Iterator[PlacedLake]:
+def open_lake(first: list[Row]) -> Iterator[PlacedLake]:
     """A lake with a copy of these rows, for as long as the context lasts."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         lake = PlacedLake(str(folder / "lake"), "p", 1, files=folder / "lake", indexes=folder / "indexes")
-        copied(lake, LOGS, [named(row) for row in first])  # type: ignore[misc]
+        copy_rows(lake, LOGS, [named(row) for row in first])  # type: ignore[misc]
         yield lake
 
 
-def test_a_row_that_is_not_there_cannot_go() -> None:
+def test_deleting_a_missing_keyless_row_is_refused() -> None:
     gone: dict[str, object] = {"op": "d", "before": named((1, "x")), "after": None}
-    with made([(1, "x")]) as lake:
-        writer = opened(lake, LOGS)
+    with open_lake([(1, "x")]) as lake:
+        writer = open_writer(lake, LOGS)
         with pytest.raises(DivergenceError, match=r"public\.logs: cannot delete 1 row"):
             apply(writer, [gone, dict(gone)], 1)

@@ -22,7 +22,7 @@ from sinks.lake.table.writer import TableWriter
 from tests.columns.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.core.histories import THINGS, Sent, histories
 from tests.lake.places import in_folder
-from tests.lake.tables import APP, copied, expected, opened, read_by_delta_rs, row
+from tests.lake.tables import APP, by_id, copy_rows, open_writer, read_by_delta_rs, row
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(3)}
 
@@ -32,7 +32,7 @@ def ends(history: list[Sent]) -> Ends:
     return to_columns(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
 
 
-def made(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> list[TaskResult]:
+def run_tasks_on(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> list[TaskResult]:
     """The parts that tasks make of these changes."""
     wanted = MissingChanges(THINGS, topic(THINGS), len(changes), after, writer.storage, has_blocked_keys=False)
     plan = TaskPlan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, is_patient=False)
@@ -41,7 +41,7 @@ def made(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows
 
 
 def effect(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> TableEffect:
-    parts = made(writer, changes, run, after, rows)
+    parts = run_tasks_on(writer, changes, run, after, rows)
     # what the table has already is not waited for
     assert sum(part.count for part in parts) == sum(change.place.rank > after for change in changes)
     if all(part.is_complete for part in parts):
@@ -59,12 +59,12 @@ def read_by_the_driver(changes: list[Change], run: Ends, after: int) -> TableEff
 
 @settings(max_examples=60)
 @given(histories(COPY), st.integers(0, 8), st.integers(1, 20), st.integers(0, 8))
-def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, again: int) -> None:
+def test_two_overlapping_runs_end_as_the_model_says(history: list[Sent], cut: int, rows: int, again: int) -> None:
     """The second run begins before the first one's end: what the table has already is left out."""
     with tempfile.TemporaryDirectory() as folder:
         lake = in_folder(Path(folder))
-        copied(lake, THINGS, list(COPY.values()))
-        writer = opened(lake)
+        copy_rows(lake, THINGS, list(COPY.values()))
+        writer = open_writer(lake)
         done, before = 0, None
         for run in (history[:cut], history[min(cut, again) :]):
             changes = [change for sent in run for change in sent.changes]
@@ -75,15 +75,15 @@ def test_two_runs_end_as_one_by_one(history: list[Sent], cut: int, rows: int, ag
                     write.apply_effect(writer, found, TxnUpdate(APP, before, done))
                     before = done
         everything = [change for sent in history for change in sent.changes]
-        assert read_by_delta_rs(lake) == expected(model.apply(COPY, everything))
+        assert read_by_delta_rs(lake) == by_id(model.apply(COPY, everything))
 
 
-def test_a_task_ends_where_the_run_ends(tmp_path: Path) -> None:
+def test_a_task_stops_at_the_end_of_the_run(tmp_path: Path) -> None:
     lake = in_folder(tmp_path)
-    copied(lake, THINGS, list(COPY.values()))
-    writer = opened(lake)
+    copy_rows(lake, THINGS, list(COPY.values()))
+    writer = open_writer(lake)
     history: list[Change] = [change for n in range(1, 100) for change in _insert(n)]
-    parts = made(writer, history, ends([Sent(tuple(_insert(n)), {}) for n in range(1, 10)]), 0, 5)
+    parts = run_tasks_on(writer, history, ends([Sent(tuple(_insert(n)), {}) for n in range(1, 10)]), 0, 5)
     assert sum(part.count for part in parts) == 9
     assert all(part.until is None or part.until <= 20 for part in parts)
 

@@ -17,7 +17,7 @@ def letter(table_id: str, offset: int) -> DeadLetter:
     return DeadLetter(table_id, NAME, message, -1)
 
 
-def test_letters_of_a_hot_key_lie_in_few_files(tmp_path: Path) -> None:
+def test_letters_of_a_hot_key_are_compacted(tmp_path: Path) -> None:
     lake = in_folder(tmp_path)
     letters = DeadLetters(lake)
     letters.maintain(0, list)

@@ -21,13 +21,13 @@ from sinks.lake.delta.scan import MIN_SHARE_BYTES, LakeCopy, Share, live_rows, s
 from sinks.lake.delta.snapshot import DataFile
 from sinks.lake.storage.base import LocalFolder
 from tests.core.histories import THINGS
-from tests.lake.places import PLACES, PlacedLake, placed
-from tests.lake.tables import apply, copied, opened, row, update
+from tests.lake.places import PLACES, PlacedLake, place_lake
+from tests.lake.tables import apply, copy_rows, open_writer, row, update
 
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    return placed(request, tmp_path)
+    return place_lake(request, tmp_path)
 
 
 def rows_of(ids: range) -> pa.Table:
@@ -35,7 +35,7 @@ def rows_of(ids: range) -> pa.Table:
 
 
 @given(st.data())
-def test_shares_have_every_live_row_once(data: st.DataObject) -> None:
+def test_shares_cover_every_live_row_once(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 60), "rows")
     gone = data.draw(st.sets(st.integers(0, max(count - 1, 0)), max_size=count), "gone")
     group, shares = data.draw(st.integers(1, 20), "rows a group"), data.draw(st.integers(1, 9), "shares")
@@ -51,7 +51,7 @@ def test_shares_have_every_live_row_once(data: st.DataObject) -> None:
 
 
 @given(st.lists(st.integers(0, 400), max_size=20), st.integers(1, 16))
-def test_files_are_shared_out_whole_and_evenly(megabytes: list[int], tasks: int) -> None:
+def test_files_split_into_complete_even_shares(megabytes: list[int], tasks: int) -> None:
     files = [DataFile(f"{n}", size * MIN_SHARE_BYTES, 1, "{}", 0) for n, size in enumerate(megabytes)]
     found = split_files(files, tasks)
     for file in files:
@@ -61,13 +61,13 @@ def test_files_are_shared_out_whole_and_evenly(megabytes: list[int], tasks: int)
     assert all(share.file.size / share.count <= usual for share in found)
 
 
-def test_a_copy_is_what_the_version_has(lake: PlacedLake, spark: SparkSession) -> None:
-    copied(lake, THINGS, [row(number, f"t{number}") for number in range(500)], files=3)
-    apply(opened(lake), update(1, row(7, "new"), row(900, None)), 1)
+def test_a_lake_copy_has_the_rows_of_its_version(lake: PlacedLake, spark: SparkSession) -> None:
+    copy_rows(lake, THINGS, [row(number, f"t{number}") for number in range(500)], files=3)
+    apply(open_writer(lake), update(1, row(7, "new"), row(900, None)), 1)
     log = layout.open_owned_log(lake, THINGS.name)
     assert log is not None
     # a later version has nothing to do with it
-    apply(opened(lake), update(2, row(8, "newer")), 2)
+    apply(open_writer(lake), update(2, row(8, "newer")), 2)
     copy = LakeCopy(spark, THINGS, lake.table_storage(THINGS.name), [*log.snapshot.files.values()])
     found = {each[KafkaColumn.KEY]: each[KafkaColumn.VALUE] for each in documents_of(copy, THINGS).collect()}
     assert len(found) == 501
@@ -76,5 +76,5 @@ def test_a_copy_is_what_the_version_has(lake: PlacedLake, spark: SparkSession) -
     assert found['{"id":900}'] == '{"id":900,"small":900,"big":null}'
 
 
-def test_a_copy_of_nothing_has_no_rows(lake: PlacedLake, spark: SparkSession) -> None:
+def test_a_lake_copy_of_no_files_is_empty(lake: PlacedLake, spark: SparkSession) -> None:
     assert documents_of(LakeCopy(spark, THINGS, lake.table_storage(THINGS.name), []), THINGS).count() == 0

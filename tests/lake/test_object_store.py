@@ -14,9 +14,9 @@ from sinks.lake.storage import s3_client
 from sinks.lake.storage.base import open_storage
 from sinks.lake.storage.object_store import ObjectStore
 from tests.core.histories import THINGS
-from tests.lake.disturbance import Disturbance, disturbed
+from tests.lake.disturbance import Disturbance, run_disturbance
 from tests.lake.places import PlacedLake, on_server
-from tests.lake.tables import apply, copied, opened, read_by_delta_rs, row, update
+from tests.lake.tables import apply, copy_rows, open_writer, read_by_delta_rs, row, update
 from tests.object_store_fixture import KEY, SECRET, S3Server, access_at, reach, started
 
 NOBODY = "http://127.0.0.1:9"
@@ -24,7 +24,7 @@ NOBODY = "http://127.0.0.1:9"
 
 @pytest.fixture
 def way(s3_server: S3Server) -> Iterator[tuple[str, Disturbance]]:
-    with disturbed(s3_server.endpoint) as found:
+    with run_disturbance(s3_server.endpoint) as found:
         yield found
 
 
@@ -58,7 +58,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize("times", [1, 2, s3_client.RETRIES["max_retries"] + 1])
 @pytest.mark.parametrize(("answer", "landing"), ANSWERS)
-def test_ours_is_known_as_ours(
+def test_a_put_with_a_spoiled_answer_is_recognized_as_ours(
     store: ObjectStore, what: Disturbance, answer: int | None, landing: bool, times: int
 ) -> None:
     what.times, what.answer, what.landing = times, answer, landing
@@ -68,7 +68,7 @@ def test_ours_is_known_as_ours(
 
 
 @pytest.mark.parametrize(("answer", "landing"), ANSWERS)
-def test_another_ones_is_never_taken_for_ours(
+def test_another_writers_object_is_never_taken_for_ours(
     store: ObjectStore, beside: ObjectStore, what: Disturbance, answer: int | None, landing: bool
 ) -> None:
     """The other one is there first, before the request that is disturbed."""
@@ -78,7 +78,7 @@ def test_another_ones_is_never_taken_for_ours(
     assert store.read("0.json") == b"theirs"
 
 
-def test_an_answer_that_is_too_late(
+def test_a_put_that_lands_after_the_timeout_is_recognized(
     s3_server: S3Server, way: tuple[str, Disturbance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client gives up and asks what is there, while its own request still waits before the store."""
@@ -100,9 +100,9 @@ def test_a_commit_with_a_lost_answer_is_there_once(
     s3_server: S3Server, way: tuple[str, Disturbance], tmp_path: Path
 ) -> None:
     direct = on_server(s3_server, tmp_path)
-    copied(direct, THINGS, [row(n, "old") for n in range(10)])
+    copy_rows(direct, THINGS, [row(n, "old") for n in range(10)])
     lake = PlacedLake(direct.path, "p", 1, access_at(way[0]), direct.files, tmp_path)
-    writer = opened(lake)
+    writer = open_writer(lake)
     version = writer.snapshot.version
     for rank in range(1, 6):
         way[1].times, way[1].of, way[1].answer = 1, "_delta_log", None if rank % 2 else 500
@@ -112,10 +112,10 @@ def test_a_commit_with_a_lost_answer_is_there_once(
     assert {key for key, found in read_by_delta_rs(direct).items() if found["big"] == "new"} == set(range(1, 6))
 
 
-def test_every_commit_can_be_told_from_any_other(s3_server: S3Server, tmp_path: Path) -> None:
+def test_equal_commits_have_different_bytes(s3_server: S3Server, tmp_path: Path) -> None:
     lake = on_server(s3_server, tmp_path)
-    copied(lake, THINGS, [row(1, "old")])
-    mine, theirs = opened(lake), opened(lake, index="theirs")
+    copy_rows(lake, THINGS, [row(1, "old")])
+    mine, theirs = open_writer(lake), open_writer(lake, index="theirs")
     for rank in (1, 2):
         for each in (mine, theirs):
             each.refresh()
@@ -129,7 +129,7 @@ def _commits(lake: PlacedLake) -> list[Path]:
 
 
 def test_a_store_that_overwrites_is_refused(tmp_path: Path) -> None:
-    with started(tmp_path, authorization="none") as server, disturbed(server.endpoint) as (endpoint, what):
+    with started(tmp_path, authorization="none") as server, run_disturbance(server.endpoint) as (endpoint, what):
         store = ObjectStore(server.bucket(), "t", access_at(endpoint))
         what.dropped = {"if-none-match"}
         with pytest.raises(PreconditionError, match=r"overwrites what it is told to leave .* → use one with cond"):
@@ -163,27 +163,27 @@ def stream(storage: ObjectStore) -> None:
         file.write(bytes(20_000_000))
 
 
-def test_a_bucket_that_is_not_there(s3_server: S3Server) -> None:
+def test_a_missing_bucket_is_reported(s3_server: S3Server) -> None:
     for line in lines(ObjectStore("no-such-bucket", "t", s3_server.access)):
         assert line.startswith(f"PreconditionError: there is no bucket for {SCHEME}no-such-bucket/t")
         assert line.endswith(f" at {s3_server.endpoint} → make it, or name another in the lake's path")
 
 
-def test_keys_that_are_wrong(s3_server: S3Server) -> None:
+def test_wrong_keys_are_reported(s3_server: S3Server) -> None:
     for line in lines(ObjectStore(s3_server.bucket(), "t", access_at(s3_server.endpoint, "canary-wrong"))):
         assert line.startswith(f"PreconditionError: {s3_server.endpoint} refuses {SCHEME}")
         assert line.endswith("(403 SignatureDoesNotMatch) → check the keys, and what they may do in this bucket")
         assert "canary" not in line
 
 
-def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(s3_client.RETRIES, "max_retries", 1)
     for line in lines(ObjectStore("bucket", "t", access_at(NOBODY))):
         assert line.startswith(f"UnreachableError: the object store at {NOBODY} does not answer for {SCHEME}bucket/t")
         assert line.endswith(" → is it running, and s3.endpoint its address?")
 
 
-def test_no_keys_anywhere(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(s3_client.RETRIES, "max_retries", 1)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
@@ -193,7 +193,7 @@ def test_no_keys_anywhere(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) 
         ObjectStore(s3_server.bucket(), "t", access).list_names("")
 
 
-def test_keys_of_the_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_come_from_the_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = s3_server.access
     assert keys.access_key_id is not None
     assert keys.secret_access_key is not None
@@ -206,7 +206,7 @@ def test_keys_of_the_environment(s3_server: S3Server, monkeypatch: pytest.Monkey
     assert storage.list_names("") == ["a"]
 
 
-def test_given_keys_are_alone(
+def test_given_keys_ignore_the_environment(
     s3_server: S3Server, way: tuple[str, Disturbance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the environment says of another store, and of other keys, has no part in this."""
@@ -230,7 +230,7 @@ def test_given_keys_are_alone(
     assert "x-amz-security-token" not in way[1].headers
 
 
-def test_a_token_goes_with_its_keys(s3_server: S3Server, way: tuple[str, Disturbance]) -> None:
+def test_a_session_token_is_sent_with_its_keys(s3_server: S3Server, way: tuple[str, Disturbance]) -> None:
     access = access_at(way[0]).model_copy(update={"session_token": SecretStr("token")})
     # the server does not know tokens, and says so
     with pytest.raises(PreconditionError, match="501 NotImplemented"):
@@ -238,14 +238,14 @@ def test_a_token_goes_with_its_keys(s3_server: S3Server, way: tuple[str, Disturb
     assert "x-amz-security-token" in way[1].headers
 
 
-def test_where_requests_go() -> None:
+def test_requests_go_to_the_configured_address() -> None:
     access = S3Settings(endpoint="https://store.example:9000")
     assert s3_client.address("lake", access) == "https://lake.store.example:9000"
     assert s3_client.address("lake", access.model_copy(update={"path_style": True})) == access.endpoint
     assert s3_client.address("lake", S3Settings()) is None
 
 
-def test_unreachable_is_what_may_come_back(store: ObjectStore, what: Disturbance) -> None:
+def test_only_retryable_statuses_are_unreachable(store: ObjectStore, what: Disturbance) -> None:
     what.times, what.landing = 1000, False
     with pytest.raises(UnreachableError, match=r"does not answer for s3://.*/t/0.json \(500"):
         store.write("0.json", b"x")
@@ -254,7 +254,7 @@ def test_unreachable_is_what_may_come_back(store: ObjectStore, what: Disturbance
 def test_spark_finds_keys_where_none_are_given(spark: SparkSession, s3_server: S3Server, tmp_path: Path) -> None:
     """By the chain of Amazon's own client, of which Java's properties are one link."""
     lake = on_server(s3_server, tmp_path)
-    copied(lake, THINGS, [row(n, "old") for n in range(10)])
+    copy_rows(lake, THINGS, [row(n, "old") for n in range(10)])
     found = S3Settings(endpoint=s3_server.endpoint, region="us-east-1", path_style=True, allow_http=True)
     reach(spark, found)
     assert spark.sparkContext._jvm is not None

@@ -15,7 +15,18 @@ from sinks.lake.delta.snapshot import Action, Snapshot
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import read_by_delta_rs, row
-from tests.lake.tables_at import KEYS, OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact
+from tests.lake.tables_at import (
+    KEYS,
+    OTHERS,
+    TABLES,
+    bootstrap_follower,
+    copy,
+    cut_tables,
+    follower_of,
+    rows_at,
+    rows_in,
+    transact,
+)
 
 ROW_CHANGES = {
     "RESTORE": "RESTORE TABLE delta.`{folder}` TO VERSION AS OF 0",
@@ -45,7 +56,7 @@ def lake(tmp_path: Path) -> PlacedLake:
     return in_folder(tmp_path)
 
 
-def committed(lake: PlacedLake, version: int) -> list[Action]:
+def read_actions(lake: PlacedLake, version: int) -> list[Action]:
     """What a version of the table did."""
     text = (lake.disk(THINGS.name) / f"_delta_log/{version:020}.json").read_text()
     return [json.loads(line) for line in text.splitlines()]
@@ -55,7 +66,7 @@ def by_spark(spark: SparkSession, lake: PlacedLake, statement: str) -> None:
     spark.sql(statement.format(folder=lake.folder(THINGS.name))).collect()
 
 
-def mended(lake: PlacedLake) -> None:
+def check_recopied(lake: PlacedLake) -> None:
     """The other table has gone on; a copy of this one takes part, and nothing of the other hands is left."""
     assert cut_tables(lake) == {str(OTHERS.name)}
     follower = follower_of(lake)
@@ -68,10 +79,10 @@ def mended(lake: PlacedLake) -> None:
 
 @pytest.mark.parametrize("when", ["while it is followed", "between two runs", "and a checkpoint stands for it"])
 @pytest.mark.parametrize("operation", ROW_CHANGES)
-def test_rows_that_others_change_stop_the_table(
+def test_row_changes_of_other_writers_stop_the_table(
     spark: SparkSession, lake: PlacedLake, operation: str, when: str
 ) -> None:
-    follower = copied(lake)
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, ROW_CHANGES[operation])
     reason = f"another writer's {operation} (version 2) changed its rows"
@@ -85,23 +96,23 @@ def test_rows_that_others_change_stop_the_table(
         [stop] = follower.check_tables()
         assert (stop.name, stop.reason, stop.copy) == (THINGS.name, reason, True)
         transact(follower, 30)
-    mended(lake)
+    check_recopied(lake)
 
 
-def test_rows_that_delta_rs_adds_stop_the_table(lake: PlacedLake) -> None:
-    follower = copied(lake)
+def test_rows_appended_by_delta_rs_stop_the_table(lake: PlacedLake) -> None:
+    follower = bootstrap_follower(lake)
     rows = pa.Table.from_pylist([dict(row(1, "theirs"))], arrow_schema(THINGS))
     write_deltalake(lake.folder(THINGS.name), rows, mode="append")
     [told] = transact(follower, 30)
     assert "another writer's WRITE (version 1) changed its rows" in told
-    mended(lake)
+    check_recopied(lake)
 
 
-def test_files_that_are_brought_back_change_rows_whatever_their_commit_says(lake: PlacedLake) -> None:
-    follower = copied(lake)
+def test_restored_files_count_as_row_changes(lake: PlacedLake) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     # all of its rows have gone with that transaction
-    [gone] = [action["remove"]["path"] for action in committed(lake, 1) if "remove" in action]
+    [gone] = [action["remove"]["path"] for action in read_actions(lake, 1) if "remove" in action]
     back = {"path": gone, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": False, "stats": "{}"}
     lines = [{"commitInfo": {"operation": "ODD"}}, {"add": back}]
     entry = lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"
@@ -111,10 +122,8 @@ def test_files_that_are_brought_back_change_rows_whatever_their_commit_says(lake
 
 
 @pytest.mark.parametrize("properties", PROPERTIES)
-def test_a_property_that_we_do_not_heed_is_refused_by_name(
-    spark: SparkSession, lake: PlacedLake, properties: str
-) -> None:
-    follower = copied(lake)
+def test_an_unsupported_property_is_refused_by_name(spark: SparkSession, lake: PlacedLake, properties: str) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, "ALTER TABLE delta.`{folder}` SET " + PROPERTIES[properties])
     [told] = transact(follower, 30)
@@ -126,14 +135,12 @@ def test_a_property_that_we_do_not_heed_is_refused_by_name(
     with pytest.raises(PreconditionError, match=name):
         copy(lake, follower_of(lake), THINGS, 30, "at 30")
     spark.sql(undo)
-    mended(lake)
+    check_recopied(lake)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_a_feature_that_we_do_not_know_stops_its_table_alone(
-    spark: SparkSession, lake: PlacedLake, feature: str
-) -> None:
-    follower = copied(lake)
+def test_an_unknown_feature_stops_its_table_alone(spark: SparkSession, lake: PlacedLake, feature: str) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, f"ALTER TABLE delta.`{{folder}}` SET TBLPROPERTIES ('{FEATURES[feature]}')")
     [told] = transact(follower, 30)
@@ -146,8 +153,8 @@ def test_a_feature_that_we_do_not_know_stops_its_table_alone(
         copy(lake, follower_of(lake), THINGS, 30, "at 30")
 
 
-def test_a_condition_that_we_do_not_check_is_refused_by_name(spark: SparkSession, lake: PlacedLake) -> None:
-    follower = copied(lake)
+def test_an_unchecked_constraint_is_refused_by_name(spark: SparkSession, lake: PlacedLake) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, "ALTER TABLE delta.`{folder}` ADD CONSTRAINT positive CHECK (id >= 0)")
     [told] = transact(follower, 30)
@@ -163,7 +170,7 @@ def test_a_condition_that_we_do_not_check_is_refused_by_name(spark: SparkSession
         ({"metadata": {"comment": "mine"}}, None),
     ],
 )
-def test_a_column_that_is_bound_to_something_is_refused_by_name(column: dict[str, object], told_of: str | None) -> None:
+def test_a_column_constraint_is_refused_by_name(column: dict[str, object], told_of: str | None) -> None:
     """Spark lets nobody bind a column that is there."""
     fields = [{"name": "small", "type": "integer", "nullable": True, "metadata": {}, **column}]
     found = find_write_blocker(
@@ -172,8 +179,8 @@ def test_a_column_that_is_bound_to_something_is_refused_by_name(column: dict[str
     assert (found and found.what) == (told_of and f"table t of the lake was given {told_of}, which cdc cannot check")
 
 
-def test_properties_that_are_others_matter_do_no_harm(spark: SparkSession, lake: PlacedLake) -> None:
-    follower = copied(lake)
+def test_other_properties_are_accepted(spark: SparkSession, lake: PlacedLake) -> None:
+    follower = bootstrap_follower(lake)
     harmless = ["'delta.logRetentionDuration' = 'interval 60 days'", "'delta.dataSkippingNumIndexedCols' = '1'"]
     harmless += ["'delta.appendOnly' = 'false'", "'delta.checkpoint.writeStatsAsStruct' = 'true'", "'mine' = 'x'"]
     by_spark(spark, lake, f"ALTER TABLE delta.`{{folder}}` SET TBLPROPERTIES ({', '.join(harmless)})")

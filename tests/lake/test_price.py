@@ -11,13 +11,13 @@ from sinks.lake.delta.price import WriteRate
 from sinks.lake.delta.snapshot import now_ms
 from tests.core.histories import THINGS
 from tests.lake.places import in_folder
-from tests.lake.tables import apply, copied, opened, row, update
+from tests.lake.tables import apply, copy_rows, open_writer, row, update
 
 
-def test_the_files_of_commits_and_their_bytes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_write_rate_counts_files_and_bytes_of_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = in_folder(tmp_path)
-    copied(lake, THINGS, [row(n, "old") for n in range(300)], files=2)
-    writer, folder = opened(lake), lake.disk(THINGS.name)
+    copy_rows(lake, THINGS, [row(n, "old") for n in range(300)], files=2)
+    writer, folder = open_writer(lake), lake.disk(THINGS.name)
     before = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     for rank in range(1, 11):
         apply(
@@ -38,17 +38,17 @@ def test_the_files_of_commits_and_their_bytes_are_counted(tmp_path: Path, monkey
     assert 0.95 * (files + copy) < found.bytes <= files + copy
 
 
-def test_of_a_table_that_rests_the_price_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_write_rate_of_an_idle_table_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = in_folder(tmp_path)
-    copied(lake, THINGS, [row(1, "old")])
-    writer = opened(lake)
+    copy_rows(lake, THINGS, [row(1, "old")])
+    writer = open_writer(lake)
     busy = writer.log.rate_meter.rate()
     now = now_ms()
     monkeypatch.setattr(price, "now_ms", lambda: now + 10 * price.HOUR_MS)
     assert writer.log.rate_meter.rate().commits < busy.commits / 100
 
 
-def test_requests_are_told_of_an_object_store_only() -> None:
+def test_requests_are_reported_for_object_stores_only() -> None:
     hourly = WriteRate(600, 1800, 9e6)
     assert hourly.as_json(requests=False) == {"commits": 600, "files": 1800, "bytes": 9_000_000}
     assert hourly.as_json(requests=True)["requests"] == 3000

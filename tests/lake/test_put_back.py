@@ -12,7 +12,17 @@ from sinks.lake.delta.log import DeltaLog
 from sinks.lake.feed.feed import LakeFeed
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
-from tests.lake.tables_at import OTHERS, TABLES, copied, copy, cut_tables, follower_of, rows_at, rows_in, transact
+from tests.lake.tables_at import (
+    OTHERS,
+    TABLES,
+    bootstrap_follower,
+    copy,
+    cut_tables,
+    follower_of,
+    rows_at,
+    rows_in,
+    transact,
+)
 
 NAMES = [table.name for table in TABLES]
 
@@ -22,7 +32,7 @@ def lake(tmp_path: Path) -> PlacedLake:
     return in_folder(tmp_path)
 
 
-def kept(folder: Path, tmp_path: Path) -> Path:
+def back_up(folder: Path, tmp_path: Path) -> Path:
     """A backup of a folder."""
     return Path(shutil.copytree(folder, tmp_path / "backup"))
 
@@ -39,9 +49,9 @@ def lose_newest(lake: PlacedLake, count: int) -> None:
 
 
 def test_a_table_that_was_put_back_stops_alone_and_is_copied_again(lake: PlacedLake, tmp_path: Path) -> None:
-    follower = copied(lake)
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
-    backup = kept(lake.disk(THINGS.name), tmp_path)
+    backup = back_up(lake.disk(THINGS.name), tmp_path)
     transact(follower, 20)
     follower.close()
     put_back(lake.disk(THINGS.name), backup)
@@ -61,11 +71,11 @@ def test_a_table_that_was_put_back_stops_alone_and_is_copied_again(lake: PlacedL
     assert not follower_of(lake).check_tables()
 
 
-def test_one_that_was_written_on_since_is_known_by_its_commits(lake: PlacedLake, tmp_path: Path) -> None:
+def test_a_put_back_table_with_new_commits_is_recognized(lake: PlacedLake, tmp_path: Path) -> None:
     """Not by its version: another process, of an older version of ours perhaps, has brought it as far again."""
-    follower = copied(lake)
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
-    backup = kept(lake.disk(THINGS.name), tmp_path)
+    backup = back_up(lake.disk(THINGS.name), tmp_path)
     transact(follower, 20)
     put_back(lake.disk(THINGS.name), backup)
     log = DeltaLog.open(lake.table_storage(THINGS.name))
@@ -76,8 +86,8 @@ def test_one_that_was_written_on_since_is_known_by_its_commits(lake: PlacedLake,
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_entries_of_a_log_that_go_while_it_is_followed(lake: PlacedLake, lost: int) -> None:
-    follower = copied(lake)
+def test_losing_the_newest_commits_while_followed_stops_the_table(lake: PlacedLake, lost: int) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     transact(follower, 20)
     lose_newest(lake, lost)
@@ -89,10 +99,10 @@ def test_entries_of_a_log_that_go_while_it_is_followed(lake: PlacedLake, lost: i
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
 
 
-def test_a_table_that_was_put_back_while_it_is_followed(lake: PlacedLake, tmp_path: Path) -> None:
+def test_putting_a_table_back_while_followed_stops_it(lake: PlacedLake, tmp_path: Path) -> None:
     """Its log has as many versions as before, but others."""
-    follower = copied(lake)
-    backup = kept(lake.disk(THINGS.name), tmp_path)
+    follower = bootstrap_follower(lake)
+    backup = back_up(lake.disk(THINGS.name), tmp_path)
     transact(follower, 10)
     put_back(lake.disk(THINGS.name), backup)
     log = DeltaLog.open(lake.table_storage(THINGS.name))
@@ -102,10 +112,10 @@ def test_a_table_that_was_put_back_while_it_is_followed(lake: PlacedLake, tmp_pa
     assert told.endswith("version 1 is gone from the lake: removed, or put back to an older state")
 
 
-def test_a_lake_that_was_put_back_goes_on_from_there(lake: PlacedLake, tmp_path: Path) -> None:
-    follower = copied(lake)
+def test_a_put_back_lake_continues_from_its_last_cut(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
-    backup = kept(lake.files, tmp_path)
+    backup = back_up(lake.files, tmp_path)
     # rows that live in the older state, and that the index has dropped
     for number in range(20, 32):
         transact(follower, number)
@@ -119,10 +129,10 @@ def test_a_lake_that_was_put_back_goes_on_from_there(lake: PlacedLake, tmp_path:
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 32")] * 2
 
 
-def test_cuts_that_were_put_back_are_made_again(lake: PlacedLake, tmp_path: Path) -> None:
-    follower = copied(lake)
+def test_put_back_cuts_are_made_again(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
-    backup = kept(lake.files / "_cdc", tmp_path)
+    backup = back_up(lake.files / "_cdc", tmp_path)
     transact(follower, 20)
     put_back(lake.files / "_cdc", backup)
     follower = follower_of(lake)
@@ -132,9 +142,9 @@ def test_cuts_that_were_put_back_are_made_again(lake: PlacedLake, tmp_path: Path
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 30")] * 2
 
 
-def test_the_lakes_own_tables_that_go_while_it_is_followed(lake: PlacedLake, tmp_path: Path) -> None:
-    follower = copied(lake)
-    backup = kept(lake.files / "_cdc", tmp_path)
+def test_losing_metadata_tables_while_followed_is_an_error(lake: PlacedLake, tmp_path: Path) -> None:
+    follower = bootstrap_follower(lake)
+    backup = back_up(lake.files / "_cdc", tmp_path)
     transact(follower, 10)
     put_back(lake.files / "_cdc", backup)
     with pytest.raises(HistoryLostError, match=r"version 2 of .*cuts is gone: .* → start `cdc follow` again"):
@@ -145,10 +155,10 @@ def test_the_lakes_own_tables_that_go_while_it_is_followed(lake: PlacedLake, tmp
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 20")] * 2
 
 
-def test_a_cut_of_the_same_end_is_another_cut(lake: PlacedLake, tmp_path: Path) -> None:
+def test_cuts_at_the_same_end_differ_by_id(lake: PlacedLake, tmp_path: Path) -> None:
     """A follower that stood there has what the first one named."""
-    follower = copied(lake)
-    backup = kept(lake.files, tmp_path)
+    follower = bootstrap_follower(lake)
+    backup = back_up(lake.files, tmp_path)
     transact(follower, 10)
     first = follower.position()
     assert first is not None
@@ -167,10 +177,10 @@ def test_a_cut_of_the_same_end_is_another_cut(lake: PlacedLake, tmp_path: Path) 
     assert feed.find_cut(Position.from_json(unknown)) is not None
 
 
-def test_who_follows_meanwhile_goes_on_from_no_cut_that_is_no_more(lake: PlacedLake, tmp_path: Path) -> None:
+def test_a_running_follower_refuses_cuts_of_another_history(lake: PlacedLake, tmp_path: Path) -> None:
     """The versions that it has are another past's."""
-    follower = copied(lake)
-    backup = kept(lake.files, tmp_path)
+    follower = bootstrap_follower(lake)
+    backup = back_up(lake.files, tmp_path)
     transact(follower, 10)
     feed = LakeFeed(None, lake)
     stands = feed.last_cut()
@@ -185,9 +195,9 @@ def test_who_follows_meanwhile_goes_on_from_no_cut_that_is_no_more(lake: PlacedL
         feed.cuts_after(stands, 9)
 
 
-def test_what_can_be_read_of_a_cut_is_told_from_what_cannot(lake: PlacedLake) -> None:
+def test_split_readable_separates_unreadable_tables(lake: PlacedLake) -> None:
     """And those that do not fit into a follower are neither."""
-    transact(copied(lake), 10)
+    transact(bootstrap_follower(lake), 10)
     feed = LakeFeed(None, lake)
     found, unread = feed.split_readable(feed.last_cut())
     assert ([*map(_name, found)], unread) == (sorted(map(str, NAMES)), [])
@@ -203,8 +213,8 @@ def _name(found: tuple[Table, Bookmark]) -> str:
     return str(found[0].name)
 
 
-def test_a_table_that_is_gone_stops_alone(lake: PlacedLake) -> None:
-    follower = copied(lake)
+def test_a_removed_table_stops_alone(lake: PlacedLake) -> None:
+    follower = bootstrap_follower(lake)
     transact(follower, 10)
     shutil.rmtree(lake.disk(THINGS.name))
     follower = follower_of(lake)

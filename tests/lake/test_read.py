@@ -18,28 +18,28 @@ from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
 from tests.core.histories import THINGS
-from tests.lake.places import PLACES, PlacedLake, in_folder, placed
-from tests.lake.tables import apply, opened, row, update, written
+from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
+from tests.lake.tables import apply, open_writer, row, update, write_copy
 
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
     # delta-rs decodes no such path as it stands
-    return placed(request, tmp_path / "100%25 of it")
+    return place_lake(request, tmp_path / "100%25 of it")
 
 
-def filled(lake: PlacedLake, count: int) -> None:
+def fill_table(lake: PlacedLake, count: int) -> None:
     """A table of so many rows, two of them changed since its copy, in the first cut."""
     follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
     follower.prepare([THINGS])
-    files = [written(lake, THINGS, [row(n, f"t{n}") for n in range(start, count, 2)]) for start in range(2)]
+    files = [write_copy(lake, THINGS, [row(n, f"t{n}") for n in range(start, count, 2)]) for start in range(2)]
     follower.load(THINGS, files, Bookmark(Lsn(1), 4711, 1))
-    apply(opened(lake), update(1, row(7, "new"), row(900, None)), 1)
+    apply(open_writer(lake), update(1, row(7, "new"), row(900, None)), 1)
     follower.first_cut(0)
 
 
-def test_by_whoever_is_chosen(lake: PlacedLake, spark: SparkSession) -> None:
-    filled(lake, 500)
+def test_the_chosen_reader_digests_the_live_rows(lake: PlacedLake, spark: SparkSession) -> None:
+    fill_table(lake, 500)
     log = layout.open_owned_log(lake, THINGS.name)
     assert log is not None
     own = digest_of_copy(
@@ -49,9 +49,11 @@ def test_by_whoever_is_chosen(lake: PlacedLake, spark: SparkSession) -> None:
     assert read.compute_digest(lake, LakeFeed(lake.for_spark(spark), lake), THINGS) == own
 
 
-def test_by_either_reader(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_readers_give_the_same_digest(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = in_folder(tmp_path)
-    filled(lake, 500)
+    fill_table(lake, 500)
     # without Spark: it is not asked
     small = read.compute_digest(lake, LakeFeed(None, lake), THINGS)
     monkeypatch.setattr(digests, "SMALL_BYTES", 0)
@@ -59,9 +61,9 @@ def test_by_either_reader(tmp_path: Path, spark: SparkSession, monkeypatch: pyte
     assert small.rows == 501
 
 
-def test_a_column_that_is_not_there_is_no_null(tmp_path: Path) -> None:
+def test_a_missing_column_is_an_error(tmp_path: Path) -> None:
     lake = in_folder(tmp_path)
-    filled(lake, 10)
+    fill_table(lake, 10)
     wider = replace(THINGS, columns=(*THINGS.columns, Column("later", Kind.TEXT)))
     with pytest.raises(PreconditionError, match=r"has no column later in the lake"):
         read.compute_digest(lake, LakeFeed(None, lake), wider)

@@ -10,7 +10,7 @@ def rows(count: int) -> FeedRows:
     return FeedRows(pa.table({"id": pa.array(range(count), pa.int64())}), pa.table({"id": pa.array([], pa.int64())}))
 
 
-def test_of_small_commits_the_newest_are_kept() -> None:
+def test_the_newest_versions_of_small_commits_are_cached() -> None:
     recent = ChangeCache()
     for version in range(3 * MAX_VERSIONS):
         recent.put("busy", version, rows(1))
@@ -20,14 +20,14 @@ def test_of_small_commits_the_newest_are_kept() -> None:
     assert recent.get("quiet", 1) is not None
 
 
-def test_what_arrays_take_beside_their_values_counts() -> None:
+def test_the_overhead_of_arrays_counts() -> None:
     recent = ChangeCache(10 * ENTRY_BYTES)
     for version in range(20):
         recent.put(f"table {version}", version, rows(1))
     assert [version for version in range(20) if recent.get(f"table {version}", version)] == list(range(11, 20))
 
 
-def test_where_nobody_follows_nothing_is_kept() -> None:
+def test_a_cache_of_size_zero_stores_nothing() -> None:
     recent = ChangeCache(0)
     recent.put("table", 1, rows(1))
     assert recent.get("table", 1) is None

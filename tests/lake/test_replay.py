@@ -59,7 +59,7 @@ def on_rows(rows: dict[Key, Row], net: NetChanges) -> dict[Key, Row]:
 
 @settings(max_examples=300)
 @given(histories(COPY), st.integers(0, 100), st.integers(1, 3), st.integers(0, 8))
-def test_held_and_replayed_it_ends_as_applied_at_once(
+def test_blocking_and_replaying_equals_applying_at_once(
     history: list[Sent], spoiled: int, partitions: int, cut: int
 ) -> None:
     changes: list[Change] = [change for sent in history for change in sent.changes]
@@ -70,23 +70,23 @@ def test_held_and_replayed_it_ends_as_applied_at_once(
     # two batches: what the first one holds, the second one has to know of
     rows, held, letters = dict(COPY), dict[bytes, int](), list[DeadLetter]()
     for batch in (run.slice(0, cut), run.slice(cut, len(run))):
-        found = _taken(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
+        found = _take(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
         part = batch_of(found, batch)
         letters += [_letter(each, sound) for each in part.find_refused(THINGS, -1, held)]
         # killed between its letters and the table, it comes again, and does the same
-        again = _held(letters)
+        again = _blocked_keys(letters)
         # nothing of it may be applied before, not even where its keys are given up meanwhile
         assert _comes_before_its_batch(letters, batch, again) == []
         assert _outcome(part, again, rows) == _outcome(part, held, rows)
         rows, held = on_rows(rows, part.effect(THINGS, -1, held).net), again
-    done = plan_replay(THINGS, [_mended(each, sound) for each in letters], END, DECODER)
+    done = plan_replay(THINGS, [_repair(each, sound) for each in letters], END, DECODER)
     assert not done.blocked
     after_all = on_rows(rows, done.effect.net) if done.effect else rows
     assert after_all == history[-1].rows
     # what can be read of it may come first
     some = plan_replay(THINGS, letters, END, DECODER)
     assert some.blocked
-    rest = [_mended(each, sound) for each in letters if each not in some.letters]
+    rest = [_repair(each, sound) for each in letters if each not in some.letters]
     then = plan_replay(THINGS, rest, END, DECODER)
     first = on_rows(rows, some.effect.net) if some.effect else rows
     assert (on_rows(first, then.effect.net) if then.effect else first) == history[-1].rows
@@ -106,7 +106,7 @@ def _outcome(batch: DecodedBatch, held: BlockedKeys, rows: dict[Key, Row]) -> tu
     return refused, on_rows(rows, batch.effect(THINGS, -1, held).net)
 
 
-def _held(letters: list[DeadLetter]) -> dict[bytes, int]:
+def _blocked_keys(letters: list[DeadLetter]) -> dict[bytes, int]:
     """As `DeadLetters` remembers them."""
     places = [(each.message.key, each.message.refusal.offset) for each in letters]
     return {key: min(offset for own, offset in places if own == key) for key, _ in places if key is not None}
@@ -122,7 +122,7 @@ def _ranks(sound: Messages) -> list[int]:
     return [int(each) for each in DECODER.decode(sound).changes.tx_id]
 
 
-def _taken(found: Messages, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Messages:
+def _take(found: Messages, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Messages:
     at = np.flatnonzero(own)
     keys, old_keys = ([column[place] for place in at.tolist()] for column in (found.key, found.old_key))
     values = [found.value[place] for place in at.tolist()]
@@ -134,7 +134,7 @@ def _letter(message: RefusedMessage, sound: Messages) -> DeadLetter:
     return DeadLetter("id", THINGS.name, message, _ranks(sound)[place])
 
 
-def _mended(letter: DeadLetter, sound: Messages) -> DeadLetter:
+def _repair(letter: DeadLetter, sound: Messages) -> DeadLetter:
     refusal = letter.message.refusal
     value = sound.value[_places(sound)[refusal.partition, refusal.offset]]
     return replace(letter, message=replace(letter.message, value=value))

@@ -21,7 +21,7 @@ from sinks.lake.settings import DeltaSettings
 from tests.columns.model_changes import as_columns
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, on_server
-from tests.lake.tables import row, update, written
+from tests.lake.tables import row, update, write_copy
 from tests.object_store_fixture import S3Server
 
 BATCHES = 30
@@ -61,11 +61,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
-def test_a_batch_is_six_requests_and_the_upkeep_some_more(lake: PlacedLake, asked: Counter[str]) -> None:
+def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Counter[str]) -> None:
     """Rows, commit and the look that the log is there; the same of the cut. A large vector is one more."""
     follower = follower_of(lake)
     follower.prepare([THINGS])
-    follower.load(THINGS, [written(lake, THINGS, [row(n, "old") for n in range(400)])], Bookmark(Lsn(1), 4711, 1))
+    follower.load(THINGS, [write_copy(lake, THINGS, [row(n, "old") for n in range(400)])], Bookmark(Lsn(1), 4711, 1))
     follower.first_cut(0)
     follower.adopt(follower.joining())
 
@@ -89,13 +89,15 @@ def test_a_batch_is_six_requests_and_the_upkeep_some_more(lake: PlacedLake, aske
     assert asked.total() <= 10 * BATCHES, asked
 
 
-def test_another_writers_table_is_seen_in_time(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_writers_table_is_seen_after_the_refresh_interval(
+    lake: PlacedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     follower = follower_of(lake)
     follower.prepare([])
     assert follower.tables() == []
     other = follower_of(lake)
     other.prepare([THINGS])
-    other.load(THINGS, [written(lake, THINGS, [row(1, "old")])], Bookmark(Lsn(1), 4711, 1))
+    other.load(THINGS, [write_copy(lake, THINGS, [row(1, "old")])], Bookmark(Lsn(1), 4711, 1))
     # who is told of it looks at once
     follower.reload_tables([THINGS.name])
     assert follower.tables() == [THINGS]
@@ -105,9 +107,7 @@ def test_another_writers_table_is_seen_in_time(lake: PlacedLake, monkeypatch: py
     assert late.tables() == [THINGS]
 
 
-def test_a_log_whose_next_commit_is_forgotten_already_is_opened_anew(
-    lake: PlacedLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_whose_next_commit_was_vacuumed_is_reopened(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """As behind a machine that slept: the next version would never be found."""
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
     slept, other = (MetadataTable(lake.metadata_storage("tables"), "tables", SCHEMA) for _ in range(2))

@@ -13,7 +13,7 @@ import pytest
 
 from sinks.lake.delta import data_files
 from sinks.lake.storage.base import Storage, open_storage
-from tests.lake.places import PLACES, PlacedLake, placed
+from tests.lake.places import PLACES, PlacedLake, place_lake
 from tests.object_store_fixture import SECRET
 
 LOG = "_delta_log"
@@ -21,7 +21,7 @@ LOG = "_delta_log"
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    return placed(request, tmp_path)
+    return place_lake(request, tmp_path)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def storage(lake: PlacedLake) -> Storage:
     return found
 
 
-def test_what_is_put_is_read_listed_and_removed(storage: Storage) -> None:
+def test_files_are_written_read_listed_and_deleted(storage: Storage) -> None:
     storage.write("a.bin", pa.py_buffer(b"one"))
     storage.write("a.bin", b"two")
     storage.write("below/b-1%20 x.bin", b"")
@@ -44,21 +44,21 @@ def test_what_is_put_is_read_listed_and_removed(storage: Storage) -> None:
     assert storage.list_names("") == []
 
 
-def test_what_is_not_there_is_named(storage: Storage) -> None:
+def test_a_missing_file_is_named(storage: Storage) -> None:
     for ask in (storage.read, storage.open):
         with pytest.raises(FileNotFoundError) as missing:
             ask("below/no.bin")
         assert str(missing.value.filename).endswith("below/no.bin")
 
 
-def test_the_second_one_hears_so_and_changes_nothing(storage: Storage) -> None:
+def test_the_second_put_if_absent_returns_false(storage: Storage) -> None:
     assert storage.put_if_absent(f"{LOG}/0.json", b"first")
     assert not storage.put_if_absent(f"{LOG}/0.json", b"second")
     assert storage.read(f"{LOG}/0.json") == b"first"
     assert storage.put_if_absent(f"{LOG}/1.json", b"next", behind=f"{LOG}/0.json")
 
 
-def test_nothing_is_put_behind_what_is_gone(storage: Storage) -> None:
+def test_put_if_absent_refuses_a_missing_predecessor(storage: Storage) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         storage.put_if_absent(f"{LOG}/8.json", b"x", behind=f"{LOG}/7.json")
     assert str(missing.value.filename).endswith("7.json")
@@ -83,7 +83,7 @@ def test_a_parquet_file_is_read_in_parts(storage: Storage) -> None:
         assert file.read() == b"PAR1"
 
 
-def test_a_file_in_parts_is_there_when_it_is_whole(storage: Storage) -> None:
+def test_a_file_in_parts_appears_when_complete(storage: Storage) -> None:
     part = os.urandom(1_000_000)
     with storage.open_writer("large.bin") as file:
         for _ in range(20):
@@ -100,7 +100,7 @@ def write_half(storage: Storage) -> None:
         raise RuntimeError("broken")
 
 
-def test_a_file_in_parts_that_fails_is_not_there(storage: Storage, lake: PlacedLake) -> None:
+def test_a_failed_file_in_parts_does_not_appear(storage: Storage, lake: PlacedLake) -> None:
     with pytest.raises(RuntimeError, match="broken"):
         write_half(storage)
     assert storage.list_names("") == []
@@ -125,7 +125,7 @@ def most_memory(storage: Storage, megabytes: int) -> int:
     return int(ended.stdout)
 
 
-def test_memory_is_flat_in_what_is_written(storage: Storage) -> None:
+def test_memory_does_not_grow_with_written_bytes(storage: Storage) -> None:
     assert most_memory(storage, 256) - most_memory(storage, 64) < 32
     assert len(storage.read("streamed.bin")) == 64 * 2**20
 
@@ -140,7 +140,7 @@ for n in range(int(sys.argv[1])):
 """
 
 
-def test_of_many_processes_one_wins(storage: Storage) -> None:
+def test_one_of_many_processes_wins_each_name(storage: Storage) -> None:
     """They meet on the same names: who goes ahead loses no time, so the others come up with him."""
     command = [sys.executable, "-c", RACES, "200"]
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(5)]
@@ -163,14 +163,14 @@ def _numbers(process: "subprocess.Popen[bytes]") -> list[int]:
     return [int(line) for line in said.split()]
 
 
-def test_it_travels_and_tells_no_secret(storage: Storage) -> None:
+def test_storage_pickles_and_its_repr_hides_secrets(storage: Storage) -> None:
     storage.write("a.bin", b"here")
     again: Storage = pickle.loads(pickle.dumps(storage))  # noqa: S301 - written just now
     assert again.read("a.bin") == b"here"
     assert SECRET not in repr(storage)
 
 
-def test_a_root_that_is_gone_is_not_made_again(storage: Storage, lake: PlacedLake) -> None:
+def test_a_removed_root_is_not_recreated(storage: Storage, lake: PlacedLake) -> None:
     storage.put_if_absent(f"{LOG}/0.json", b"0")
     shutil.rmtree(lake.files)
     with pytest.raises(FileNotFoundError):

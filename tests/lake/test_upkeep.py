@@ -20,17 +20,17 @@ from sinks.lake.table.compact import compact_files
 from sinks.lake.table.maintenance import LARGEST_BYTES, MAX_COMPACTED_BYTES, MAX_SMALL_FILES, maintain, plan_compaction
 from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS
-from tests.lake.places import PLACES, PlacedLake, in_folder, placed
-from tests.lake.tables import apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
-from tests.lake.test_write import mixed
+from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
+from tests.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
+from tests.lake.test_write import mix_changes
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    build_checkpoint = placed(request, tmp_path)
-    copied(build_checkpoint, THINGS, list(COPY.values()), files=2)
+    build_checkpoint = place_lake(request, tmp_path)
+    copy_rows(build_checkpoint, THINGS, list(COPY.values()), files=2)
     return build_checkpoint
 
 
@@ -38,7 +38,7 @@ def batches(writer: TableWriter, count: int, keep: Callable[[], Retention]) -> d
     """So many batches, each with the upkeep behind it; the rows that are there then."""
     rows = dict(COPY)
     for rank in range(1, count + 1):
-        changes = mixed(5, rank, rows)
+        changes = mix_changes(5, rank, rows)
         apply(writer, changes, rank)
         rows = model.apply(rows, changes)
         maintain(writer, keep())
@@ -47,32 +47,32 @@ def batches(writer: TableWriter, count: int, keep: Callable[[], Retention]) -> d
 
 def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 10)
-    writer = opened(lake)
+    writer = open_writer(lake)
     rows = batches(writer, 119, lambda: Retention(0, writer.snapshot.version))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.rglob("*.parquet"))) < 40
     # those of the commits since the last checkpoint but one
     assert len(list(folder.rglob("*.bin"))) < 15
     assert len(list((folder / "_delta_log").glob("*.json"))) < 30
-    assert read_by_delta_rs(lake) == expected(rows)
+    assert read_by_delta_rs(lake) == by_id(rows)
     frame = lake.for_spark(spark).read.format("delta").load(lake.folder(THINGS.name))
-    assert by_key([r.asDict() for r in frame.collect()]) == expected(rows)
-    again = opened(lake, index="new")
+    assert by_key([r.asDict() for r in frame.collect()]) == by_id(rows)
+    again = open_writer(lake, index="new")
     apply(again, update(1000, row(9999, "x")), 1000)
-    assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
+    assert read_by_delta_rs(lake) == by_id({**rows, (9999,): row(9999, "x")})
 
 
 @pytest.mark.parametrize(("many", "every"), [(2, 2), (1, 6)])
-def test_of_many_files_a_checkpoint_is_made_more_seldom(
+def test_tables_with_many_files_are_checkpointed_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, every: int
 ) -> None:
     """It names all of them."""
     lake = in_folder(tmp_path)
-    copied(lake, THINGS, list(COPY.values()), files=2)
+    copy_rows(lake, THINGS, list(COPY.values()), files=2)
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 2)
     monkeypatch.setattr(checkpoint, "SELDOM_FACTOR", 3)
     monkeypatch.setattr(checkpoint, "MANY_FILES", many)
-    writer, written = opened(lake), list[int]()
+    writer, written = open_writer(lake), list[int]()
     for rank in range(1, 13):
         # no new files: what is many stays what it is
         apply(writer, [Delete(THINGS.name, Place(rank, 1), (rank,))], rank)
@@ -83,22 +83,22 @@ def test_of_many_files_a_checkpoint_is_made_more_seldom(
     assert written == [version for version in range(1, 13) if (version + 1) % every == 0]
 
 
-def test_another_process_forgets_what_the_first_has_removed(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_vacuums_files_removed_by_the_first(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a table no longer has stands in the commits that took it out, for as long as they are kept."""
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 10)
-    rows = batches(opened(lake), 39, lambda: Retention(1000, 0))
+    rows = batches(open_writer(lake), 39, lambda: Retention(1000, 0))
     folder = lake.disk(THINGS.name)
     assert len(list(folder.glob("*.parquet"))) > 40
-    again = opened(lake, index="new")
+    again = open_writer(lake, index="new")
     write_checkpoint(again.log, build_checkpoint(again.log))
     vacuum(again.log, Retention(0, again.snapshot.version))
     assert {path.name for path in folder.glob("*.parquet")} == set(again.snapshot.files)
-    assert read_by_delta_rs(lake) == expected(rows)
+    assert read_by_delta_rs(lake) == by_id(rows)
 
 
-def test_what_a_killed_process_left_goes(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, rows = opened(lake), dict(COPY)
-    changes = mixed(5, 1, rows)
+def test_orphans_of_a_killed_process_are_deleted(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, rows = open_writer(lake), dict(COPY)
+    changes = mix_changes(5, 1, rows)
     apply(writer, changes, 1)
     left = ["part-left.parquet", "copy-left.parquet", "_change_data/cdc-left.parquet", "deletion_vector_left.bin"]
     kept = ["of another hand.parquet"]
@@ -111,16 +111,16 @@ def test_what_a_killed_process_left_goes(lake: PlacedLake, monkeypatch: pytest.M
     assert delete_orphans(writer.log, kept_past) == len(left)
     assert delete_orphans(writer.log, kept_past) == 0
     assert writer.storage.read(kept[0]) == b"left"
-    assert read_by_delta_rs(lake) == expected(model.apply(rows, changes))
+    assert read_by_delta_rs(lake) == by_id(model.apply(rows, changes))
 
 
-def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: PlacedLake) -> None:
-    writer = opened(lake)
+def test_a_compaction_yields_to_another_writer(lake: PlacedLake) -> None:
+    writer = open_writer(lake)
     commit, batches = DeltaLog.commit, [update(1, row(5, "new"), row(250, "new"))]
 
     def after_a_batch(log: DeltaLog, actions: object, operation: str) -> int:
         if operation == "OPTIMIZE" and batches:
-            apply(opened(lake, index="other"), batches.pop(), 1)
+            apply(open_writer(lake, index="other"), batches.pop(), 1)
         return commit(log, actions, operation)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -128,11 +128,11 @@ def test_a_rewrite_that_another_writer_was_quicker_than_is_given_up(lake: Placed
         assert not compact_files(writer, list(writer.snapshot.files))
     assert compact_files(writer, list(writer.snapshot.files))
     changed = {**COPY, (5,): row(5, "new"), (250,): row(250, "new")}
-    assert read_by_delta_rs(lake) == expected(changed)
+    assert read_by_delta_rs(lake) == by_id(changed)
 
 
-def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = opened(lake)
+def test_a_batch_may_commit_beside_a_compaction(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = open_writer(lake)
     written, batches = rewrite._write_live_rows, [update(1, row(5, "new"), row(250, "new"))]
 
     def beside_a_batch(*arguments: object) -> object:
@@ -143,14 +143,14 @@ def test_a_batch_beside_a_rewrite_in_the_same_writer(lake: PlacedLake, monkeypat
 
     monkeypatch.setattr(rewrite, "_write_live_rows", beside_a_batch)
     assert compact_files(writer, list(writer.snapshot.files))
-    assert read_by_delta_rs(lake) == expected({**COPY, (5,): row(5, "new"), (250,): row(250, "new")})
+    assert read_by_delta_rs(lake) == by_id({**COPY, (5,): row(5, "new"), (250,): row(250, "new")})
     apply(writer, update(2, row(5, "newer")), 2)
     assert read_by_delta_rs(lake)[5] == row(5, "newer")
 
 
-def test_the_past_that_somebody_needs_stays(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_past_needed_by_a_follower_is_kept(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
-    writer = opened(lake)
+    writer = open_writer(lake)
     for rank in range(1, 40):
         apply(writer, update(rank, row(rank, "x"), row(rank + 100, "y")), rank)
         maintain(writer, Retention(0, 10))
@@ -162,20 +162,20 @@ def test_the_past_that_somebody_needs_stays(lake: PlacedLake, monkeypatch: pytes
     assert len(read_by_delta_rs(lake)) == len(COPY)
 
 
-def test_a_past_that_is_gone_in_part_is_no_failure(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vacuum_accepts_a_partly_deleted_past(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
-    writer = opened(lake)
+    writer = open_writer(lake)
     rows = batches(writer, 20, lambda: Retention(0, writer.snapshot.version))
     assert not (lake.disk(THINGS.name) / "_delta_log" / f"{1:020}.json").exists()
     # somebody stands at a cut without the table, as whoever was far behind when it stopped
     apply(writer, update(100, row(9999, "x")), 100)
     compact_files(writer, list(writer.snapshot.files))
     maintain(writer, Retention(0, 0))
-    assert read_by_delta_rs(lake) == expected({**rows, (9999,): row(9999, "x")})
+    assert read_by_delta_rs(lake) == by_id({**rows, (9999,): row(9999, "x")})
 
 
-def test_recent_pasts_stay(lake: PlacedLake) -> None:
-    writer = opened(lake)
+def test_a_recent_past_is_kept(lake: PlacedLake) -> None:
+    writer = open_writer(lake)
     for rank in range(1, 20):
         apply(writer, update(rank, row(rank, "x")), rank)
         maintain(writer, Retention(1, writer.snapshot.version))
@@ -187,7 +187,7 @@ def file(path: str, size: int, rows: int = 10) -> DataFile:
     return DataFile(path, size, rows, "{}", 0)
 
 
-def test_the_smallest_of_too_many_files_are_put_together() -> None:
+def test_the_smallest_of_too_many_files_are_compacted() -> None:
     small, large = (
         [file(f"s{n}", 1000) for n in range(8)],
         [file(f"l{n}", 10_000_000) for n in range(MAX_SMALL_FILES - 1)],

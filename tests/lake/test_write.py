@@ -19,8 +19,8 @@ from sinks.lake.delta.log import ConflictError, DeltaLog
 from sinks.lake.table.compact import compact_files
 from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS
-from tests.lake.places import PLACES, PlacedLake, in_folder, placed
-from tests.lake.tables import APP, apply, by_key, copied, expected, opened, read_by_delta_rs, row, update
+from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
+from tests.lake.tables import APP, apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(200)}
 T = THINGS.name
@@ -28,8 +28,8 @@ T = THINGS.name
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    made = placed(request, tmp_path)
-    copied(made, THINGS, list(COPY.values()), files=3)
+    made = place_lake(request, tmp_path)
+    copy_rows(made, THINGS, list(COPY.values()), files=3)
     return made
 
 
@@ -37,11 +37,11 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 def folder_lake(tmp_path: Path) -> PlacedLake:
     """A lake that Spark may write to: on an object store it must not."""
     made = in_folder(tmp_path)
-    copied(made, THINGS, list(COPY.values()), files=3)
+    copy_rows(made, THINGS, list(COPY.values()), files=3)
     return made
 
 
-def mixed(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
+def mix_changes(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
     """A transaction of all kinds of changes on these rows, unsent values and changed keys among them."""
     chance, changes = random.Random(seed * 1000 + rank), list[Change]()
     keys, fresh = sorted(rows), 1000 * rank
@@ -67,9 +67,9 @@ def mixed(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
 
 def play(lake: PlacedLake, batches: int, between: Callable[[int], None] = lambda _: None) -> dict[Key, Row]:
     """Batches through one writer, something done to the table between them; the rows that must come out."""
-    writer, rows = opened(lake), dict(COPY)
+    writer, rows = open_writer(lake), dict(COPY)
     for rank in range(1, batches + 1):
-        changes = mixed(7, rank, rows)
+        changes = mix_changes(7, rank, rows)
         apply(writer, changes, rank)
         rows = model.apply(rows, changes)
         between(rank)
@@ -77,7 +77,7 @@ def play(lake: PlacedLake, batches: int, between: Callable[[int], None] = lambda
 
 
 def test_every_reader_sees_the_rows(lake: PlacedLake, spark: SparkSession) -> None:
-    rows = expected(play(lake, 12))
+    rows = by_id(play(lake, 12))
     folder = lake.folder(T)
     assert read_by_delta_rs(lake) == rows
     assert by_key(polars.scan_delta(folder, storage_options=dict(lake.options)).collect().to_dicts()) == rows
@@ -87,7 +87,7 @@ def test_every_reader_sees_the_rows(lake: PlacedLake, spark: SparkSession) -> No
 
 
 def test_duckdb_sees_the_rows(folder_lake: PlacedLake) -> None:
-    rows = expected(play(folder_lake, 3))
+    rows = by_id(play(folder_lake, 3))
     connection = duckdb.connect()
     try:
         connection.execute("LOAD delta")
@@ -98,7 +98,7 @@ def test_duckdb_sees_the_rows(folder_lake: PlacedLake) -> None:
 
 
 @pytest.mark.parametrize("hand", ["optimize", "vacuum", "checkpoint", "spark rewrites"])
-def test_other_hands_that_change_no_row_do_no_harm(folder_lake: PlacedLake, spark: SparkSession, hand: str) -> None:
+def test_other_writers_that_change_no_row_do_no_harm(folder_lake: PlacedLake, spark: SparkSession, hand: str) -> None:
     folder = folder_lake.folder(T)
 
     def do(rank: int) -> None:
@@ -115,21 +115,21 @@ def test_other_hands_that_change_no_row_do_no_harm(folder_lake: PlacedLake, spar
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     # VACUUM lists folders by 10,000 tasks otherwise
     spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
-    rows = expected(play(folder_lake, 5, do))
+    rows = by_id(play(folder_lake, 5, do))
     assert read_by_delta_rs(folder_lake) == rows
     assert by_key([found.asDict() for found in spark.read.format("delta").load(folder).collect()]) == rows
 
 
-def test_a_value_that_was_not_sent_and_is_nowhere_stops(folder_lake: PlacedLake) -> None:
-    writer = opened(folder_lake)
+def test_an_unsent_value_without_a_previous_row_is_refused(folder_lake: PlacedLake) -> None:
+    writer = open_writer(folder_lake)
     unsent = Update(T, Place(1, 1), (2000,), {"id": 2000, "small": 1, "big": UNCHANGED})
     with pytest.raises(DivergenceError, match=r"public\.things: an update left out values, .* → .*cdc verify"):
         apply(writer, [unsent], 1)
     assert writer.snapshot.transactions.get(APP) is None
 
 
-def test_a_key_that_comes_and_is_there_is_a_contradiction(folder_lake: PlacedLake) -> None:
-    writer, before = opened(folder_lake), read_by_delta_rs(folder_lake)
+def test_inserting_an_existing_key_is_refused(folder_lake: PlacedLake) -> None:
+    writer, before = open_writer(folder_lake), read_by_delta_rs(folder_lake)
     again = [Insert(T, Place(1, 1), (2,), row(2, "another")), Insert(T, Place(1, 2), (10_000,), row(10_000, "new"))]
     with pytest.raises(DivergenceError, match=r"1 row inserted whose key \(id\) the lake has already"):
         apply(writer, again, 1)
@@ -144,19 +144,19 @@ def test_a_key_that_comes_and_is_there_is_a_contradiction(folder_lake: PlacedLak
 def test_a_new_process_finds_every_row(lake: PlacedLake, index: str) -> None:
     rows, folder = dict(COPY), lake.indexes / "index"
     for rank in range(1, 9):
-        writer = opened(lake)
-        changes = mixed(3, rank, rows)
+        writer = open_writer(lake)
+        changes = mix_changes(3, rank, rows)
         apply(writer, changes, rank)
         rows = model.apply(rows, changes)
         if index == "saved" or (index == "of another time" and rank == 2):
             writer.save_index(everything=True)
         if index == "lost":
             shutil.rmtree(folder, ignore_errors=True)
-    assert read_by_delta_rs(lake) == expected(rows)
+    assert read_by_delta_rs(lake) == by_id(rows)
 
 
-def test_a_truncate_leaves_what_came_behind_it(lake: PlacedLake) -> None:
-    writer = opened(lake)
+def test_a_truncate_keeps_later_inserts(lake: PlacedLake) -> None:
+    writer = open_writer(lake)
     behind = Insert(T, Place(2, 2), (1,), row(1, "behind"))
     apply(writer, [*update(1, row(5, "before")), Truncate(T, Place(2, 1)), behind], 1)
     assert read_by_delta_rs(lake) == {1: row(1, "behind")}
@@ -164,9 +164,9 @@ def test_a_truncate_leaves_what_came_behind_it(lake: PlacedLake) -> None:
     assert read_by_delta_rs(lake) == {1: row(1, "after")}
 
 
-def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: PlacedLake) -> None:
+def test_a_commit_after_a_conflict_builds_on_the_other_commit(lake: PlacedLake) -> None:
     """The other one commits between this one's look and its commit: ours is tried again, theirs is kept."""
-    mine, theirs = opened(lake), opened(lake, index="theirs")
+    mine, theirs = open_writer(lake), open_writer(lake, index="theirs")
     commit, others = DeltaLog.commit, [lambda: compact_files(theirs, list(theirs.snapshot.files))]
 
     def after_another(log: DeltaLog, *arguments: object) -> int:
@@ -178,20 +178,20 @@ def test_a_commit_behind_another_writers_is_made_on_what_that_left(lake: PlacedL
         patch.setattr(DeltaLog, "commit", after_another)
         apply(mine, update(1, row(4, "mine")), 1)
     assert not others
-    assert read_by_delta_rs(lake) == expected({**COPY, (4,): row(4, "mine")})
+    assert read_by_delta_rs(lake) == by_id({**COPY, (4,): row(4, "mine")})
     assert len(mine.snapshot.files) == 2
 
 
-def test_a_position_that_another_moved_is_refused(lake: PlacedLake) -> None:
-    mine, theirs = opened(lake), opened(lake, index="theirs")
+def test_a_position_moved_by_another_writer_is_refused(lake: PlacedLake) -> None:
+    mine, theirs = open_writer(lake), open_writer(lake, index="theirs")
     apply(theirs, update(1, row(4, "theirs")), 1)
     with pytest.raises(RefusedError, match=r"another writer moved public\.things to offset 1"):
         apply(mine, update(1, row(4, "mine")), 1)
     assert read_by_delta_rs(lake)[4] == row(4, "theirs")
 
 
-def test_a_table_that_is_gone_is_not_made_again(lake: PlacedLake) -> None:
-    writer = opened(lake)
+def test_a_removed_table_is_not_recreated(lake: PlacedLake) -> None:
+    writer = open_writer(lake)
     shutil.rmtree(lake.disk(T))
     with pytest.raises(
         TableLostError, match=r"public\.things: .* of the lake is gone → .*`cdc bootstrap --again public"
@@ -201,9 +201,9 @@ def test_a_table_that_is_gone_is_not_made_again(lake: PlacedLake) -> None:
     assert layout.open_owned_log(lake, T) is None
 
 
-def test_a_log_that_is_gone_is_not_gone_on_with(lake: PlacedLake) -> None:
+def test_a_removed_log_is_not_continued(lake: PlacedLake) -> None:
     """A commit behind versions that are no more would be a table that nobody can read."""
-    writer = opened(lake)
+    writer = open_writer(lake)
     apply(writer, update(1, row(4, "x")), 1)
     shutil.rmtree(lake.disk(T) / "_delta_log")
     with pytest.raises(TableLostError, match=r"public\.things: version 1 is gone from the lake: removed, or put back"):
@@ -211,19 +211,19 @@ def test_a_log_that_is_gone_is_not_gone_on_with(lake: PlacedLake) -> None:
     assert layout.open_owned_log(lake, T) is None
 
 
-def test_killed_between_data_and_commit_nothing_is_there(lake: PlacedLake) -> None:
-    writer: TableWriter = opened(lake)
+def test_a_kill_before_the_commit_leaves_no_rows(lake: PlacedLake) -> None:
+    writer: TableWriter = open_writer(lake)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             apply(writer, update(1, row(4, "lost")), 1)
-    assert read_by_delta_rs(lake) == expected(COPY)
-    apply(opened(lake), update(1, row(4, "kept")), 1)
+    assert read_by_delta_rs(lake) == by_id(COPY)
+    apply(open_writer(lake), update(1, row(4, "kept")), 1)
     assert read_by_delta_rs(lake)[4] == row(4, "kept")
 
 
-def test_a_busy_table_is_given_up_by_name(lake: PlacedLake) -> None:
-    writer = opened(lake)
+def test_endless_conflicts_are_reported_by_table(lake: PlacedLake) -> None:
+    writer = open_writer(lake)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DeltaLog, "commit", lambda *_: (_ for _ in ()).throw(ConflictError))
         with pytest.raises(RefusedError, match=r"other writers kept public\.things busy"):

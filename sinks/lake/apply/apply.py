@@ -78,14 +78,14 @@ class BatchApplier:
         failures = [(name, self._refresh(tables[name])) for name in touched]
         self._stop_failed(failures)
         fit = [name for name, failure in failures if failure is None]
-        found = [s for s in map(self._tables.find, fit) if s and s.last_applied(batch.ends) < batch.ends.offset[-1]]
+        behind = [s for s in map(self._tables.find, fit) if s and s.last_applied(batch.ends) < batch.ends.offset[-1]]
         # the blocked keys before this batch; within the batch, the order of its messages decides
         work = self._set_aside_refused(
-            batch, [(s, self._dead_letters.blocked_keys(s.writer.snapshot.table_id)) for s in found]
+            batch, [(s, self._dead_letters.blocked_keys(s.writer.snapshot.table_id)) for s in behind]
         )
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
             # leaving this block waits for all threads, even after a failure: no thread goes on writing unseen
-            futures = [threads.submit(self._apply_table, batch, *each, version) for each in work]
+            futures = [threads.submit(self._apply_table, batch, *item, version) for item in work]
         self._stop_failed([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
         self.cost = sum((future.result() for future in futures if not future.exception()), CommitCost())
 
@@ -135,14 +135,14 @@ class BatchApplier:
             for s, _ in work
             if not _can_block(s.table, refused[s.table.name])
         }
-        unread = {name: [each for each in found if not each.waits] for name, found in refused.items()}
-        for name, found in unread.items():
-            if found and self._settings.on_refusal == "stop":
+        unread = {name: [message for message in messages if not message.waits] for name, messages in refused.items()}
+        for name, messages in unread.items():
+            if messages and self._settings.on_refusal == "stop":
                 raise PreconditionError(
-                    f"{name}: {_describe_refused(found)}; nothing of the batch was applied", recopy_remedy(name)
+                    f"{name}: {_describe_refused(messages)}; nothing of the batch was applied", recopy_remedy(name)
                 )
         self._stop_all(reasons)
-        self._blocked |= {name for name, found in refused.items() if found}
+        self._blocked |= {name for name, messages in refused.items() if messages}
         return [(table, blocked) for table, blocked in work if table.table.name not in reasons]
 
     def _store_letters(
@@ -151,9 +151,9 @@ class BatchApplier:
         ranks = Ranks.of(batch.ends)
         self._dead_letters.add(
             [
-                DeadLetter(id, name, each, ranks.place(each.tx_id))
-                for id, (name, found) in refused.items()
-                for each in found[:MAX_MESSAGES]
+                DeadLetter(id, name, message, ranks.place(message.tx_id))
+                for id, (name, messages) in refused.items()
+                for message in messages[:MAX_MESSAGES]
             ]
         )
 
@@ -175,10 +175,10 @@ class BatchApplier:
     def count_blocked(self) -> dict[TableName, tuple[int, int]]:
         """Per table with blocked keys: number of keys, number of messages."""
         ids = {s.table.name: s.writer.snapshot.table_id for s in self._tables.active().values()}
-        found = {
+        counts_by_name = {
             name: (len(self._dead_letters.blocked_keys(id)), self._dead_letters.count(id)) for name, id in ids.items()
         }
-        return {name: counts for name, counts in found.items() if any(counts)}
+        return {name: counts for name, counts in counts_by_name.items() if any(counts)}
 
     def letters(self) -> list[DeadLetter]:
         """The dead letters of the present tables; letters of former copies are void."""
@@ -197,13 +197,13 @@ class BatchApplier:
         table.writer.refresh()
         own = [letter for letter in self.letters() if letter.table == name]
         reached = max(table.offset, reached)
-        found = plan_replay(table.table, own, reached, decoder, given_up)
-        if found.effect is not None and not found.effect.is_empty:
+        plan = plan_replay(table.table, own, reached, decoder, given_up)
+        if plan.effect is not None and not plan.effect.is_empty:
             before = None if table.offset == BEFORE_LOG else table.offset
-            write.apply_effect(table.writer, found.effect, TxnUpdate(self._lake.app_id, before, reached))
+            write.apply_effect(table.writer, plan.effect, TxnUpdate(self._lake.app_id, before, reached))
         # after the commit: a kill in between replays them again, onto the same rows
-        self._dead_letters.remove(found.letters)
-        return found
+        self._dead_letters.remove(plan.letters)
+        return plan
 
     def drop_letters(self, letters: Collection[DeadLetter]) -> None:
         """Delete letters without applying them."""
@@ -228,15 +228,15 @@ def _find_failure(table: FollowedTable) -> BaseException | None:
 
 
 def _drain(lines: list[str]) -> list[str]:
-    taken, lines[:] = [*lines], []
-    return taken
+    drained, lines[:] = [*lines], []
+    return drained
 
 
 def _can_block(table: Table, refused: Sequence[RefusedMessage]) -> bool:
     """Whether these messages can block just their keys."""
-    return len(refused) <= MAX_MESSAGES and all(each.key is not None and table.key for each in refused)
+    return len(refused) <= MAX_MESSAGES and all(message.key is not None and table.key for message in refused)
 
 
 def _describe_refused(refused: Sequence[RefusedMessage]) -> str:
-    unread = [each for each in refused if not each.waits] or refused
+    unread = [message for message in refused if not message.waits] or refused
     return f"{format_count(len(unread), 'message')} cannot be read, first {unread[0].refusal} (`cdc dead-letters list`)"

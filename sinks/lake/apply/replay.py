@@ -38,17 +38,19 @@ def plan_replay(
     `given_up` are dropped. If a row then misses a value that no later change sent, its key stays blocked.
     """
     blocked = {
-        each.message.key: BATCH_PENDING for each in letters if each.message.key is not None and each.rank > reached
+        letter.message.key: BATCH_PENDING
+        for letter in letters
+        if letter.message.key is not None and letter.rank > reached
     }
     _spread_blocks(letters, blocked)
     while True:
-        own = [each for each in letters if each.message.key is not None and each.message.key not in blocked]
+        own = [letter for letter in letters if letter.message.key is not None and letter.message.key not in blocked]
         decoded = decoder.decode(_to_messages(own))
         for refused in decoded.refused:
             if refused.key is not None and refused.key not in given_up:
                 blocked[refused.key] = refused.refusal.reason
         _spread_blocks(own, blocked)
-        if not blocked.keys() & {each.message.key for each in own}:
+        if not blocked.keys() & {letter.message.key for letter in own}:
             break
     if not len(decoded.changes):
         return ReplayPlan(own, None, blocked)
@@ -57,16 +59,16 @@ def plan_replay(
     if unknown:
         lacking = dict.fromkeys(unknown, MISSING_VALUES)
         _spread_blocks(own, lacking)
-        found = plan_replay(
-            table, [each for each in letters if each.message.key not in lacking], reached, decoder, given_up
+        plan = plan_replay(
+            table, [letter for letter in letters if letter.message.key not in lacking], reached, decoder, given_up
         )
-        return replace(found, blocked={**blocked, **found.blocked, **lacking})
+        return replace(plan, blocked={**blocked, **plan.blocked, **lacking})
     return ReplayPlan(own, TableEffect(net), blocked)
 
 
 def _spread_blocks(letters: Sequence[DeadLetter], blocked: dict[bytes, str]) -> None:
     """Block both keys of a row that changed its key when one of them is blocked: they replay together."""
-    pairs = [(each.message.key, each.message.old_key) for each in letters if each.message.old_key is not None]
+    pairs = [(letter.message.key, letter.message.old_key) for letter in letters if letter.message.old_key is not None]
     linked = [(key, old) for key, old in pairs if key is not None and old is not None]
     while more := [pair for pair in linked if len(blocked.keys() & set(pair)) == 1]:
         for key, old in more:
@@ -88,18 +90,18 @@ def _find_incomplete(net: NetChanges, decoded: Decoded, letters: Sequence[DeadLe
     bits = decoded.changes.keys
     names = dict(zip(zip(bits.high.tolist(), bits.low.tolist(), strict=True), decoded.at.tolist(), strict=True))
     rows = net.keys.take(np.flatnonzero(net.incomplete))
-    found = (names[at] for at in zip(rows.high.tolist(), rows.low.tolist(), strict=True))
-    return {key for at in found if (key := letters[at].message.key) is not None}
+    positions = (names[at] for at in zip(rows.high.tolist(), rows.low.tolist(), strict=True))
+    return {key for at in positions if (key := letters[at].message.key) is not None}
 
 
 def _to_messages(letters: Sequence[DeadLetter]) -> Messages:
-    all_of = [letter.message for letter in letters]
+    messages = [letter.message for letter in letters]
     return Messages(
-        all_of[0].refusal.topic if all_of else "",
-        np.array([each.refusal.partition for each in all_of], np.int64),
-        np.array([each.refusal.offset for each in all_of], np.int64),
-        [each.key for each in all_of],
-        [each.value for each in all_of],
-        [each.old_key for each in all_of],
-        np.array([each.moves_on for each in all_of], np.bool_),
+        messages[0].refusal.topic if messages else "",
+        np.array([message.refusal.partition for message in messages], np.int64),
+        np.array([message.refusal.offset for message in messages], np.int64),
+        [message.key for message in messages],
+        [message.value for message in messages],
+        [message.old_key for message in messages],
+        np.array([message.moves_on for message in messages], np.bool_),
     )

@@ -99,10 +99,10 @@ def _run_task(
 def process_partition(messages: Iterable[Messages], stretch: Stretch, plan: TaskPlan) -> TaskResult:
     """Process one partition's messages, inside a task."""
     reading = _PartitionReader(plan, plan.missing[stretch.topic], stretch.partition)
-    for found in messages:
+    for batch in messages:
         # a partition is in commit order: after the run's last message comes none of it. If reading began before the
         # run, too few are found, and the driver retries with `is_patient`
-        if len(found) and not reading.add(found) and not plan.is_patient:
+        if len(batch) and not reading.add(batch) and not plan.is_patient:
             break
     return reading.result()
 
@@ -125,9 +125,9 @@ class _PartitionReader:
         decoded = self._decoder.decode(messages)
         places = self._plan.ranks.places(decoded.changes.tx_id)
         own = np.flatnonzero(places >= 0)
-        refused = [each for each in decoded.refused if self._is_of_run(each)]
+        refused = [message for message in decoded.refused if self._is_of_run(message)]
         offsets = messages.offset
-        last = [*offsets[decoded.at[own]].tolist(), *(each.refusal.offset for each in refused)]
+        last = [*offsets[decoded.at[own]].tolist(), *(message.refusal.offset for message in refused)]
         if last:
             self._until = max(last) + 1
             self._changes.append((decoded.changes.take(own), places[own]))
@@ -144,18 +144,18 @@ class _PartitionReader:
     def result(self) -> TaskResult:
         """Fold the collected changes into a result."""
         after = self._missing.after
-        late = [each for each in self._refused if self._plan.ranks.is_behind(each.tx_id, after)]
-        found = len({(each.tx_id, each.total_order) for each in late})
+        late = [message for message in self._refused if self._plan.ranks.is_behind(message.tx_id, after)]
+        refused = len({(message.tx_id, message.total_order) for message in late})
         # unreadable messages, and those behind them, need all partitions
         alone = not (self._refused or self._has_foreign or self._missing.has_blocked_keys)
-        part = TaskResult(self._missing.topic, self._partition, found, self._until, (), None, is_complete=alone)
+        part = TaskResult(self._missing.topic, self._partition, refused, self._until, (), None, is_complete=alone)
         if not self._changes:
             return part
-        changes = Changes.concat([each for each, _ in self._changes])
-        places = np.concatenate([each for _, each in self._changes])
+        changes = Changes.concat([part for part, _ in self._changes])
+        places = np.concatenate([part for _, part in self._changes])
         behind = places > after
         changes, places = changes.take(np.flatnonzero(behind)), places[behind]
-        part = replace(part, count=changes.distinct() + found)
+        part = replace(part, count=changes.distinct() + refused)
         return self._fold(part, changes, places) if alone and behind.any() else part
 
     def _fold(self, part: TaskResult, changes: Changes, ranks: Integers) -> TaskResult:
@@ -196,5 +196,5 @@ class LargeBatch:
         """The table's effect, computed for this `after` and without blocked keys."""
         own = self.results[table.name]
         nets = [part.net for part in own if part.net is not None]
-        written = [each for part in own for each in part.written]
+        written = [rows for part in own for rows in part.written]
         return TableEffect(NetChanges.concat(nets) if nets else empty_net(table), written)

@@ -132,8 +132,8 @@ class FollowedTables:
 
     def find_diverged(self, cut: Cut) -> dict[TableName, str]:
         """The tables that are neither the cut's version nor a successor of it, with reasons."""
-        found = {name: table.describe_divergence(cut) for name, table in self.active().items() if table.is_in(cut)}
-        return {name: reason for name, reason in found.items() if reason}
+        reasons = {name: table.describe_divergence(cut) for name, table in self.active().items() if table.is_in(cut)}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     def _find_lost(self, cut: Cut) -> dict[TableName, str]:
         """The cut's tables that are gone or cannot be opened, with reasons."""
@@ -166,11 +166,11 @@ class FollowedTables:
     def list_stops(self) -> list[StoppedTable]:
         """The stops of present tables, and of listed ones that cannot be opened."""
         stops, tables = self._stopped.by_id(), self.all()
-        found = [stops.get(table.writer.snapshot.table_id) for table in tables.values()]
+        present = [stops.get(table.writer.snapshot.table_id) for table in tables.values()]
         # an unopened table's id is unknown: go by its name
         last = {stop.name: stop for stop in stops.values()}
-        found += [last[name] for name in last.keys() - self._writers.keys() if self.is_listed(name)]
-        return [stop for stop in found if stop]
+        present += [last[name] for name in last.keys() - self._writers.keys() if self.is_listed(name)]
+        return [stop for stop in present if stop]
 
     def stop_lost(self, cut: Cut) -> list[StoppedTable]:
         """Stop the cut's tables that are gone or cannot be opened; they get a new copy. Returns the new stops."""

@@ -109,7 +109,7 @@ class Checkpoint:
             yield {"txn": {"appId": app_id, "version": version}}
         for file in self.snapshot.files.values():
             yield file.add_action(data_change=False)
-        yield from ({"remove": {**each["remove"], "dataChange": False}} for each in self.tombstones)
+        yield from ({"remove": {**tombstone["remove"], "dataChange": False}} for tombstone in self.tombstones)
 
 
 def take_due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
@@ -128,11 +128,11 @@ def take_due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
 
 def build_checkpoint(log: DeltaLog) -> Checkpoint:
     """Build a checkpoint of the current snapshot. It drains the recent tombstones, so the caller must write it."""
-    found, log.tombstones_since = (
+    checkpoint, log.tombstones_since = (
         Checkpoint(log.snapshot, log.tombstones.drain(), log.tombstones_since),
         log.snapshot.version,
     )
-    return found
+    return checkpoint
 
 
 def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
@@ -161,10 +161,10 @@ def _row(action: Action) -> Mapping[str, Any]:
 
 def _maps_as_pairs(value: Mapping[str, Any]) -> dict[str, Any]:
     """Arrow takes maps as lists of pairs."""
-    found = dict(value)
+    row = dict(value)
     for name in ("partitionValues", "tags", "configuration", "options"):
-        if isinstance(found.get(name), Mapping):
-            found[name] = list(found[name].items())
-    if isinstance(found.get("format"), Mapping):
-        found["format"] = _maps_as_pairs(found["format"])
-    return found
+        if isinstance(row.get(name), Mapping):
+            row[name] = list(row[name].items())
+    if isinstance(row.get("format"), Mapping):
+        row["format"] = _maps_as_pairs(row["format"])
+    return row

@@ -46,9 +46,9 @@ def group_checkpoints(names: Iterable[str]) -> dict[int, list[str]]:
     parts: dict[int, list[str]] = {}
     wanted: dict[int, int] = {}
     for name in names:
-        if found := CHECKPOINT.fullmatch(name):
-            parts.setdefault(int(found[1]), []).append(name)
-            wanted[int(found[1])] = int(found[3] or 1)
+        if match := CHECKPOINT.fullmatch(name):
+            parts.setdefault(int(match[1]), []).append(name)
+            wanted[int(match[1])] = int(match[3] or 1)
     return {version: files for version, files in parts.items() if len(files) >= wanted[version]}
 
 
@@ -113,6 +113,6 @@ def _is_filled(kind: str, value: Mapping[str, Any] | None) -> bool:
 def _pairs_as_maps(value: Mapping[str, Any]) -> dict[str, Any]:
     """Parquet returns maps as lists of pairs."""
     return {
-        name: dict(found) if name in ("configuration", "options", "partitionValues") and found is not None else found
-        for name, found in value.items()
+        name: dict(field) if name in ("configuration", "options", "partitionValues") and field is not None else field
+        for name, field in value.items()
     }

@@ -61,15 +61,15 @@ def write_in_parts(
     groups = group_batches(batches)
     # Parquet fixes the encodings when the file begins, so the first row group decides
     first = next(groups, schema.empty_table())
-    found = statistics.of_rows(schema.empty_table(), bounded)
+    stats = statistics.of_rows(schema.empty_table(), bounded)
     with storage.open_writer(path) as file:
         with pq.ParquetWriter(file, schema, compression=COMPRESSION, **_encodings(first)) as writer:
             for rows in chain([first], groups):
                 writer.write_table(rows, row_group_rows(rows))
-                found = statistics.merge([found, statistics.of_rows(rows, bounded)])
+                stats = statistics.merge([stats, statistics.of_rows(rows, bounded)])
         # after the writer closed, which wrote the footer
         size = file.tell()
-    return DataFile(path, size, found["numRecords"], statistics.to_json(found), now_ms())
+    return DataFile(path, size, stats["numRecords"], statistics.to_json(stats), now_ms())
 
 
 def write_changes(storage: Storage, rows: pa.Table) -> tuple[str, int]:
@@ -84,8 +84,8 @@ def to_parquet(rows: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     # in a small file, statistics and Arrow's schema would be half of the bytes; the log has the statistics, and no
     # reader needs the schema
-    told = rows.num_rows > FEW_ROWS
-    options = {"write_statistics": told, "store_schema": told, "row_group_size": row_group_rows(rows)}
+    is_large = rows.num_rows > FEW_ROWS
+    options = {"write_statistics": is_large, "store_schema": is_large, "row_group_size": row_group_rows(rows)}
     pq.write_table(rows, sink, compression=COMPRESSION, **options, **_encodings(rows))
     return sink.getvalue()
 
@@ -156,10 +156,10 @@ def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: Integer
     starts = np.concatenate([[0], np.cumsum(sizes)])
     groups = np.searchsorted(starts, rows, "right") - 1
     needed = np.unique(groups)
-    found = file.read_row_groups(needed.tolist(), list(columns))
-    # `found` holds only the needed groups, side by side: shift each row's number accordingly
+    needed_rows = file.read_row_groups(needed.tolist(), list(columns))
+    # `needed_rows` holds only the needed groups, side by side: shift each row's number accordingly
     new_starts = np.concatenate([[0], np.cumsum([sizes[group] for group in needed])])
-    return found.take(pa.array(new_starts[np.searchsorted(needed, groups)] + rows - starts[groups]))
+    return needed_rows.take(pa.array(new_starts[np.searchsorted(needed, groups)] + rows - starts[groups]))
 
 
 def _open(storage: Storage, path: str) -> pq.ParquetFile:

@@ -55,13 +55,13 @@ class VectorDescriptor:
 
     def as_json(self) -> dict[str, Any]:
         """The action's field; only vectors in files have an offset."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "storageType": self.kind,
             "pathOrInlineDv": self.place,
             "sizeInBytes": self.size,
             "cardinality": self.cardinality,
         }
-        return found if self.offset is None else {**found, "offset": self.offset}
+        return fields if self.offset is None else {**fields, "offset": self.offset}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -127,8 +127,8 @@ def unpack(data: bytes) -> BitMap:
         return BitMap()
     if buckets == 1 and struct.unpack_from("<i", data, 12)[0] == 0:
         return BitMap.deserialize(data[16:])
-    found = BitMap64.deserialize(data[4:])
-    return BitMap(found)
+    rows = BitMap64.deserialize(data[4:])
+    return BitMap(rows)
 
 
 def read(descriptor: VectorDescriptor, storage: Storage) -> BitMap:

@@ -78,7 +78,7 @@ class DeltaLog:
         `version`, LogDamagedError when it is unreadable.
         """
         names = storage.list_names(LOG)
-        commits = sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
+        commits = sorted(int(match[1]) for name in names if (match := _COMMIT.fullmatch(name)))
         base = load_checkpoint(storage, names, version)
         # without a checkpoint, replay must start at version 0
         if base.snapshot is None and not (commits and commits[0] == 0):
@@ -101,14 +101,14 @@ class DeltaLog:
 
         Raises PreconditionError when one brings an unknown feature, LogDamagedError when one is unreadable.
         """
-        found = []
+        commits = []
         # versions are contiguous: the first missing one is not written yet
         while (actions := self.read(self.snapshot.version + 1)) is not None:
             self._advance(actions)
-            found.append(actions)
+            commits.append(actions)
         if self._unknown_features:
             raise self._unknown_features
-        return found
+        return commits
 
     def commit(self, actions: Sequence[Action], operation: str) -> int:
         """Commit these actions as the next version, durable on return.
@@ -153,10 +153,10 @@ class DeltaLog:
 
     def actions(self, version: int) -> list[Action]:
         """The actions of one version; raises HistoryLostError when the log no longer has it."""
-        found = self.read(version)
-        if found is None:
+        actions = self.read(version)
+        if actions is None:
             raise HistoryLostError(f"version {version} of a table of the lake is gone", "raise the lake's retention")
-        return found
+        return actions
 
     def all_actions(self, versions: Sequence[int]) -> list[list[Action]]:
         """The actions of several versions; raises HistoryLostError when the log no longer has one of them."""
@@ -183,8 +183,8 @@ class DeltaLog:
 
     def _expected_content(self) -> bytes:
         """Bytes that the last commit must contain; empty when its writer gave it no id."""
-        found = self.snapshot.commit_id
-        return found.encode() if found and has_writer_id(found) else b""
+        id = self.snapshot.commit_id
+        return id.encode() if id and has_writer_id(id) else b""
 
     def read(self, version: int) -> list[Action] | None:
         """Read one version's actions; None when it does not exist."""
@@ -197,12 +197,12 @@ class DeltaLog:
     def _parse(self, version: int, commit: bytes) -> list[Action]:
         try:
             # split bytes, not text: str.splitlines also splits at U+2028 and U+0085, which JSON allows in values
-            found = [json.loads(line) for line in commit.splitlines() if line]
+            actions = [json.loads(line) for line in commit.splitlines() if line]
         except ValueError:
-            found = []
-        if not found or not all(isinstance(action, dict) for action in found):
+            actions = []
+        if not actions or not all(isinstance(action, dict) for action in actions):
             raise LogDamagedError(f"{self.storage.uri()}/{_name(version)} is damaged", "bootstrap again") from None
-        return found
+        return actions
 
     def _replay(self, commits: Sequence[int], until: int | None) -> None:
         last = commits[-1] if until is None and commits else until or 0
@@ -227,7 +227,7 @@ def truncate_log(storage: Storage) -> None:
 
     Deletes the newest file first: a killed run leaves an intact beginning.
     """
-    versions = {name: int(found[1]) for name in storage.list_names(LOG) if (found := _OF_VERSION.match(name))}
+    versions = {name: int(match[1]) for name in storage.list_names(LOG) if (match := _OF_VERSION.match(name))}
     descending = sorted(set(versions.values()), reverse=True)
     whole = next((version for version in descending if _is_whole(storage, version)), -1)
     # it may name a deleted checkpoint; without it, readers list the folder
@@ -264,5 +264,5 @@ def _commit_info(operation: str) -> Action:
 
 def version_of(name: str) -> int | None:
     """The version of a commit or checkpoint by its file name; None for other files."""
-    found = _COMMIT.fullmatch(name) or CHECKPOINT.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _COMMIT.fullmatch(name) or CHECKPOINT.fullmatch(name)
+    return int(match[1]) if match else None

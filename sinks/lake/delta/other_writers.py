@@ -47,10 +47,10 @@ def describe_row_change(
     info = commit_info(actions)
     if info.get("engineInfo") == ENGINE:
         return None
-    moved = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
-    came = [action["add"]["path"] for action in actions if "add" in action]
-    back = any(path in removed and path not in snapshot.files for path in came)
-    if not back and not any(each.get("dataChange", True) for each in moved):
+    files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+    added = [action["add"]["path"] for action in actions if "add" in action]
+    is_restored = any(path in removed and path not in snapshot.files for path in added)
+    if not is_restored and not any(file.get("dataChange", True) for file in files):
         return None
     return f"another writer's {info.get('operation') or 'commit'} (version {version}) changed its rows"
 
@@ -63,18 +63,18 @@ def is_copy(actions: Sequence[Action]) -> bool:
 
 def commit_info(actions: Sequence[Action]) -> Mapping[str, Any]:
     """The commit's `commitInfo`, empty when it has none."""
-    found: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    return found
+    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return info
 
 
 def find_unknown_features(snapshot: Snapshot) -> PreconditionError | None:
     """The error for table features that the toolkit does not know; None when it knows all."""
     name, protocol = snapshot.metadata.get("name"), snapshot.protocol
     declared = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
-    if not (found := sorted(declared - KNOWN_FEATURES)):
+    if not (features := sorted(declared - KNOWN_FEATURES)):
         return None
     return PreconditionError(
-        f"table {name} of the lake was given {', '.join(found)}, which cdc cannot write",
+        f"table {name} of the lake was given {', '.join(features)}, which cdc cannot write",
         "drop the feature (ALTER TABLE … DROP FEATURE), or bootstrap into another path",
     )
 
@@ -88,8 +88,10 @@ def find_write_blocker(snapshot: Snapshot, uri: str) -> PreconditionError | None
                 f"table {name} of the lake was given {key} = {value}, {why}",
                 f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES ('{key}')",
             )
-    if found := next(_column_constraints(snapshot), None):
-        return PreconditionError(f"table {name} of the lake was given {found}, which cdc cannot check", "undo that")
+    if constraint := next(_column_constraints(snapshot), None):
+        return PreconditionError(
+            f"table {name} of the lake was given {constraint}, which cdc cannot check", "undo that"
+        )
     return None
 
 

@@ -33,8 +33,8 @@ class WriteRate:
         return self.files + REQUESTS_A_COMMIT * self.commits
 
     def as_json(self, *, requests: bool) -> dict[str, int]:
-        found = {"commits": round(self.commits), "files": round(self.files), "bytes": round(self.bytes)}
-        return found | ({"requests": round(self.requests)} if requests else {})
+        rates = {"commits": round(self.commits), "files": round(self.files), "bytes": round(self.bytes)}
+        return rates | ({"requests": round(self.requests)} if requests else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +60,22 @@ class RateMeter:
         if not self._commits:
             return WriteRate()
         hours = max(now_ms() - self._commits[0].at_ms, MIN_SPAN_MS) / HOUR_MS
-        found = self._commits
-        return WriteRate(len(found) / hours, sum(c.files for c in found) / hours, sum(c.bytes for c in found) / hours)
+        commits = self._commits
+        return WriteRate(
+            len(commits) / hours, sum(c.files for c in commits) / hours, sum(c.bytes for c in commits) / hours
+        )
 
 
 def _files(actions: Iterable[Action]) -> dict[str, int]:
     """The files that a commit added, path → bytes; a vector file counts with its vectors' sizes."""
     added = [action["add"] for action in actions if "add" in action]
-    there = {action["remove"]["path"] for action in actions if "remove" in action}
-    found = {each["path"]: int(each["size"]) for each in added if each["path"] not in there}
-    found |= {each["path"]: int(each["size"]) for each in (a["cdc"] for a in actions if "cdc" in a)}
-    for each in added:
-        for path in paths_of(each)[1:]:
-            found[path] = found.get(path, 0) + _vector_bytes(each)
-    return found
+    removed = {action["remove"]["path"] for action in actions if "remove" in action}
+    sizes = {file["path"]: int(file["size"]) for file in added if file["path"] not in removed}
+    sizes |= {file["path"]: int(file["size"]) for file in (a["cdc"] for a in actions if "cdc" in a)}
+    for file in added:
+        for path in paths_of(file)[1:]:
+            sizes[path] = sizes.get(path, 0) + _vector_bytes(file)
+    return sizes
 
 
 def _vector_bytes(add: Any) -> int:

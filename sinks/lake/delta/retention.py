@@ -116,29 +116,29 @@ def _vacuum_until(log: DeltaLog, history: LogHistory, version: int) -> int:
         dropped = _find_dropped_paths(_read_ahead(log, commits))
     # a removed file never returns, except by another writer's RESTORE, which stops the table
     gone = dropped - live_paths(snapshot) - live_paths(log.snapshot)
-    older = [each for each in history.checkpoints if each < version]
+    older_versions = [older_version for older_version in history.checkpoints if older_version < version]
     names = [
-        *(f"{each:020}.json" for each in commits[:-1]),
-        *(part for each in older for part in history.checkpoints[each]),
+        *(f"{older_version:020}.json" for older_version in commits[:-1]),
+        *(part for older_version in older_versions for part in history.checkpoints[older_version]),
     ]
     # files first: after a kill, the log still names them
     log.storage.delete(gone)
     log.storage.delete(f"{LOG}/{name}" for name in names)
     log.tombstones.forget(history.next_ms or 0)
     history.first, history.next_ms = version, None
-    for each in older:
-        del history.checkpoints[each]
+    for older_version in older_versions:
+        del history.checkpoints[older_version]
     return len(gone) + len(names)
 
 
 def _find_dropped_paths(commits: Iterable[Sequence[Action]]) -> set[str]:
     """The paths that commits removed, and of change data outside data files, which only its commit names."""
-    found = set[str]()
+    paths = set[str]()
     for actions in commits:
-        found |= {path for action in actions if "remove" in action for path in paths_of(action["remove"])}
+        paths |= {path for action in actions if "remove" in action for path in paths_of(action["remove"])}
         added = {action["add"]["path"] for action in actions if "add" in action}
-        found |= {action["cdc"]["path"] for action in actions if "cdc" in action} - added
-    return found
+        paths |= {action["cdc"]["path"] for action in actions if "cdc" in action} - added
+    return paths
 
 
 def delete_orphans(log: DeltaLog, retention: Retention) -> int:
@@ -147,14 +147,14 @@ def delete_orphans(log: DeltaLog, retention: Retention) -> int:
     Deletes only files much older than the retention: a younger one may be about to be committed.
     """
     horizon = retention.horizon_ms - ORPHAN_HOURS * HOUR_MS
-    written = [each for folder in ("", CHANGE_FOLDER) for each in log.storage.list_write_times(folder).items()]
+    written = [entry for folder in ("", CHANGE_FOLDER) for entry in log.storage.list_write_times(folder).items()]
     old = {path for path, at in written if at < horizon and _OURS.match(path.rpartition("/")[2])}
     unknown = old - live_paths(log.snapshot)
     if unknown:
         # reads every commit, a few at a time
         for actions in _read_ahead(log, range(LogHistory.of(log).first, log.snapshot.version + 1)):
             named = [action[kind] for action in actions for kind in ("add", "remove", "cdc") if kind in action]
-            unknown -= {path for each in named for path in paths_of(each)}
+            unknown -= {path for file in named for path in paths_of(file)}
     log.storage.delete(unknown)
     return len(unknown)
 
@@ -166,8 +166,8 @@ def live_paths(snapshot: Snapshot) -> set[str]:
 
 
 def _version(name: str) -> int:
-    found = version_of(name)
-    return -1 if found is None else found
+    version = version_of(name)
+    return -1 if version is None else version
 
 
 def _read_ahead(log: DeltaLog, versions: Sequence[int]) -> Iterator[list[Action]]:
@@ -177,5 +177,7 @@ def _read_ahead(log: DeltaLog, versions: Sequence[int]) -> Iterator[list[Action]
     """
     for start in range(0, len(versions), READS_AT_ONCE):
         yield from (
-            found for found in map_concurrently(log.read, versions[start : start + READS_AT_ONCE]) if found is not None
+            actions
+            for actions in map_concurrently(log.read, versions[start : start + READS_AT_ONCE])
+            if actions is not None
         )

@@ -39,7 +39,7 @@ class DataFile:
 
     def add_action(self, *, data_change: bool = True) -> Action:
         """The `add` action of this file with its vector."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "path": self.path,
             "partitionValues": {},
             "size": self.size,
@@ -47,11 +47,11 @@ class DataFile:
             "dataChange": data_change,
             "stats": self.stats,
         }
-        return {"add": {**found, "deletionVector": self.vector.as_json()} if self.vector else found}
+        return {"add": {**fields, "deletionVector": self.vector.as_json()} if self.vector else fields}
 
     def remove_action(self, now_ms: int, *, data_change: bool = True) -> Action:
         """The `remove` action of this file with its current vector."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "path": self.path,
             "deletionTimestamp": now_ms,
             "dataChange": data_change,
@@ -59,7 +59,7 @@ class DataFile:
             "partitionValues": {},
             "size": self.size,
         }
-        return {"remove": {**found, "deletionVector": self.vector.as_json()} if self.vector else found}
+        return {"remove": {**fields, "deletionVector": self.vector.as_json()} if self.vector else fields}
 
     @classmethod
     def from_action(cls, add: Mapping[str, Any]) -> Self:
@@ -93,8 +93,8 @@ class Snapshot:
 
     @property
     def configuration(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.metadata.get("configuration") or {}
-        return found
+        properties: Mapping[str, str] = self.metadata.get("configuration") or {}
+        return properties
 
     @property
     def table_id(self) -> str:
@@ -154,9 +154,9 @@ def _remove_file(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
     Actions of one commit have no order; path and vector identify a file ("Add File and Remove File").
     """
     vector = remove.get("deletionVector")
-    was = VectorDescriptor.from_json(vector).unique_id if vector else None
-    found = files.get(remove["path"])
-    if found is not None and found.vector_id == was:
+    vector_id = VectorDescriptor.from_json(vector).unique_id if vector else None
+    file = files.get(remove["path"])
+    if file is not None and file.vector_id == vector_id:
         del files[remove["path"]]
 
 

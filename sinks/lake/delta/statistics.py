@@ -25,34 +25,34 @@ def choose_columns(names: Iterable[str], key: Iterable[str]) -> list[str]:
 
 def of_rows(rows: pa.Table, columns: Iterable[str]) -> dict[str, Any]:
     """The statistics of rows: number of records, and nulls and bounds of these columns."""
-    found: dict[str, Any] = {"numRecords": rows.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    stats: dict[str, Any] = {"numRecords": rows.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for name in columns:
         column = rows[name]
-        found["nullCount"][name] = column.null_count
-        _set_bounds(found, name, column)
-    return found
+        stats["nullCount"][name] = column.null_count
+        _set_bounds(stats, name, column)
+    return stats
 
 
 def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the statistics of a file's parts."""
     first, *others = parts
-    found = json.loads(json.dumps(first))
+    merged = json.loads(json.dumps(first))
     for part in others:
         # bounds before counts: `_merge_bounds` uses the counts to tell a part without values
         for name in part["nullCount"]:
-            _merge_bounds(found, part, name)
+            _merge_bounds(merged, part, name)
         for name, nulls in part["nullCount"].items():
-            found["nullCount"][name] += nulls
-        found["numRecords"] += part["numRecords"]
-    return dict(found)
+            merged["nullCount"][name] += nulls
+        merged["numRecords"] += part["numRecords"]
+    return dict(merged)
 
 
-def to_json(found: Mapping[str, Any]) -> str:
+def to_json(stats: Mapping[str, Any]) -> str:
     """The statistics as the log's JSON."""
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
 
 
-def _set_bounds(found: dict[str, Any], name: str, column: pa.ChunkedArray) -> None:
+def _set_bounds(stats: dict[str, Any], name: str, column: pa.ChunkedArray) -> None:
     """Set the bounds if all readers order this type and these values alike."""
     if column.null_count == len(column) or not _is_ordered(column.type):
         return
@@ -65,7 +65,7 @@ def _set_bounds(found: dict[str, Any], name: str, column: pa.ChunkedArray) -> No
     except (ValueError, OverflowError):
         return
     if lowest is not None and highest is not None:
-        found["minValues"][name], found["maxValues"][name] = lowest, highest
+        stats["minValues"][name], stats["maxValues"][name] = lowest, highest
 
 
 def _is_ordered(kind: pa.DataType) -> bool:
@@ -121,12 +121,12 @@ def _moment(value: datetime) -> str:
     return text if value.tzinfo is None else f"{text}Z"
 
 
-def _merge_bounds(found: dict[str, Any], part: Mapping[str, Any], name: str) -> None:
+def _merge_bounds(merged: dict[str, Any], part: Mapping[str, Any], name: str) -> None:
     """Merge both sides' bounds; drop them when one side has values and no bounds."""
     for side, pick in (("minValues", min), ("maxValues", max)):
-        bounds = [s[side][name] for s in (found, part) if name in s[side]]
-        unbounded = [s for s in (found, part) if name not in s[side] and s["nullCount"][name] < s["numRecords"]]
+        bounds = [s[side][name] for s in (merged, part) if name in s[side]]
+        unbounded = [s for s in (merged, part) if name not in s[side] and s["nullCount"][name] < s["numRecords"]]
         if unbounded or not bounds:
-            found[side].pop(name, None)
+            merged[side].pop(name, None)
         else:
-            found[side][name] = pick(bounds)
+            merged[side][name] = pick(bounds)

@@ -47,7 +47,7 @@ class Tombstones:
                 # somebody's RESTORE brought it back
                 self._long_lived.pop(file, None)
                 self._recent.pop(file, None)
-        self._recent |= {(each["path"], None): _as_removed(each, now) for each in _pure_change_data(actions)}
+        self._recent |= {(change["path"], None): _as_removed(change, now) for change in _pure_change_data(actions)}
 
     def __contains__(self, path: object) -> bool:
         """Whether a file of this path may have been removed earlier. True for any path of our pattern."""
@@ -55,9 +55,11 @@ class Tombstones:
 
     def forget(self, until_ms: float) -> None:
         """Drop tombstones up to this moment: their files are deleted."""
-        kept = self._long_lived.items()
+        tombstones = self._long_lived.items()
         self._long_lived = {
-            file: each for file, each in kept if int(each["remove"].get("deletionTimestamp") or 0) > until_ms
+            file: action
+            for file, action in tombstones
+            if int(action["remove"].get("deletionTimestamp") or 0) > until_ms
         }
 
     def all(self) -> list[Action]:

@@ -37,12 +37,12 @@ def _file_bytes(delta: DeltaTable) -> int:
 
 
 def _read_rows(delta: DeltaTable, table: Table) -> Iterator[pa.Table]:
-    found = pa.RecordBatchReader.from_stream(QueryBuilder().register("found", delta).execute("SELECT * FROM found"))
+    reader = pa.RecordBatchReader.from_stream(QueryBuilder().register("found", delta).execute("SELECT * FROM found"))
     # `shaped` would fill it with nulls, as for rows older than the column
     for name in table.column_names:
-        if name not in found.schema.names:
+        if name not in reader.schema.names:
             raise PreconditionError(
                 f"{table.name} has no column {name} in the lake", "verify again once it is followed"
             )
-    for batch in found:
+    for batch in reader:
         yield conform(pa.Table.from_batches([batch]), arrow_schema(table))

@@ -90,29 +90,29 @@ class LakeFeed:
 
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after this one, in order; raises HistoryLostError when it is no longer in this lake."""
-        found = self._cuts.list_after(than, most)
-        if found and not found[0].is_next_to(than):
+        cuts = self._cuts.list_after(than, most)
+        if cuts and not cuts[0].is_next_to(than):
             raise self._no_cut_error(than.position)
-        return found
+        return cuts
 
     def tables(self, cut: Cut) -> list[tuple[Table, Bookmark]]:
         """The follower's tables in a cut, with their copies' bookmarks."""
-        found = (self._table(name, cut) for name in map(TableName.parse, cut.versions) if self.has_table(name))
-        return [each for each in found if each and self._is_own(each[0])]
+        tables = (self._table(name, cut) for name in map(TableName.parse, cut.versions) if self.has_table(name))
+        return [table for table in tables if table and self._is_own(table[0])]
 
     def split_readable(
         self, cut: Cut, but: Collection[TableName] = ()
     ) -> tuple[list[tuple[Table, Bookmark]], list[TableName]]:
         """Like `tables`, without those in `but`; also returns the names of tables that cannot be read at this cut."""
-        found, unread = list[tuple[Table, Bookmark]](), list[TableName]()
+        readable, unread = list[tuple[Table, Bookmark]](), list[TableName]()
         for name in map(TableName.parse, cut.versions):
             if self.has_table(name) and name not in but:
                 try:
-                    each = self._table(name, cut)
-                    found += [each] if each and self._is_own(each[0]) else []
+                    table = self._table(name, cut)
+                    readable += [table] if table and self._is_own(table[0]) else []
                 except HistoryLostError:
                     unread.append(name)
-        return found, unread
+        return readable, unread
 
     def _is_own(self, table: Table) -> bool:
         return table.name in self._admitted or self._fits(table)
@@ -146,10 +146,10 @@ class LakeFeed:
             except LogDamagedError as error:
                 raise TableLostError(name, error.what) from error
             return known
-        found = layout.open_owned_log(self._lake, name)
-        if found is not None:
-            self._logs[str(name)] = found
-        return found
+        log = layout.open_owned_log(self._lake, name)
+        if log is not None:
+            self._logs[str(name)] = log
+        return log
 
     def forget(self) -> None:
         """Read everything again: a table may have been replaced."""
@@ -182,8 +182,8 @@ class LakeFeed:
         if log is None:
             raise TableLostError(name, "it is gone from the lake")
         # compare ids too: after a table was put back, the same version may be another one
-        for known, found in ((cut.ids, log.snapshot.table_id), (cut.commits, log.snapshot.commit_id)):
-            if found is not None and known.get(str(name), found) != found:
+        for ids, id in ((cut.ids, log.snapshot.table_id), (cut.commits, log.snapshot.commit_id)):
+            if id is not None and ids.get(str(name), id) != id:
                 raise TableLostError(name, f"version {log.snapshot.version} of a cut is another one in the lake now")
         return log.snapshot
 
@@ -286,10 +286,10 @@ class _CommitChanges:
         with reading(self.table.name, path):
             batches = pq.ParquetFile(self.storage.open(path)).iter_batches(PART_ROWS)
         for batch in read_parts(batches, self.table, path):
-            found = pa.Table.from_batches([batch])
-            kind = found[CHANGE_TYPE]
-            there = found.filter(pc.is_in(kind, pa.array(["insert", "update_postimage"])))
-            yield FeedRows(self._shape(there), found.filter(pc.equal(kind, "delete")).select(self.table.key))
+            rows = pa.Table.from_batches([batch])
+            kind = rows[CHANGE_TYPE]
+            upserts = rows.filter(pc.is_in(kind, pa.array(["insert", "update_postimage"])))
+            yield FeedRows(self._shape(upserts), rows.filter(pc.equal(kind, "delete")).select(self.table.key))
 
     def _diff_files(self) -> Iterator[FeedRows]:
         """Deletes, then inserts; a key that did both exists, so its row comes last."""
@@ -312,8 +312,8 @@ class _CommitChanges:
         empty = arrow_schema(self.table).empty_table().select(columns)
         return pa.concat_tables([empty, *chain.from_iterable(parts)])
 
-    def _shape(self, found: pa.Table) -> pa.Table:
-        return conform(found, arrow_schema(self.table))
+    def _shape(self, rows: pa.Table) -> pa.Table:
+        return conform(rows, arrow_schema(self.table))
 
 
 def _read_whole(version: _CommitChanges, table: Table) -> FeedRows:

@@ -86,11 +86,11 @@ class KeyIndex:
         """Find all entries of these keys, deleted rows included."""
         order = keys.order()
         sorted_keys = keys.take(order)
-        found = [run.find(sorted_keys) for run in self._runs]
-        if not found:
+        parts = [run.find(sorted_keys) for run in self._runs]
+        if not parts:
             return NO_HITS
-        queries = np.concatenate([hits.queries for hits in found])
-        return IndexHits(order[queries], np.concatenate([hits.places for hits in found]))
+        queries = np.concatenate([hits.queries for hits in parts])
+        return IndexHits(order[queries], np.concatenate([hits.places for hits in parts]))
 
     def add(self, files: Mapping[str, KeyBits], live: IsLive) -> None:
         """Add the keys of data files, in row order; `live` lets merges drop deleted rows.
@@ -145,22 +145,22 @@ class KeyIndex:
         self._folder.mkdir(parents=True, exist_ok=True)
         # runs, then the manifest that names them, then delete old runs. A kill in between leaves the old or the new
         # index; the next call deletes runs that no manifest names
-        kept = [
+        runs = [
             write_to_file(run, self._folder) if everything or len(run) > MAX_MEMORY_ENTRIES else run
             for run in self._runs
         ]
-        self._runs = kept
+        self._runs = runs
         manifest = {
             "format": FORMAT,
             "table": self._table_id,
             "past": {"version": past.version, "commit": past.commit},
             "next_number": self._next_number,
-            "runs": [{"name": run.name, "entries": len(run)} for run in kept if run.name],
+            "runs": [{"name": run.name, "entries": len(run)} for run in runs if run.name],
             "files": self._files_on_disk(),
         }
         text = json.dumps(manifest).encode()
         replace_file(self._folder / MANIFEST, [_digest(text), b"\n", text])
-        names = {run.name for run in kept}
+        names = {run.name for run in runs}
         # hidden files, too: a killed process leaves its temporary ones
         for file in (*self._folder.glob("run-*"), *self._folder.glob(".*")):
             if file.name not in names:
@@ -189,8 +189,8 @@ def _read_manifest(folder: Path) -> Mapping[str, Any] | None:
         return None
     if digest != _digest(text):
         raise ValueError("the manifest is damaged")
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    manifest: Mapping[str, Any] = json.loads(text)
+    return manifest
 
 
 def _digest(text: bytes) -> bytes:

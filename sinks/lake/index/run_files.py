@@ -72,8 +72,8 @@ class FileRun:
     def _find_some(self, keys: KeyBits, queries: Integers, blocks: Integers) -> tuple[Integers, Words]:
         others = np.diff(blocks, prepend=-1) != 0
         rows, at = self._copy_checked(blocks[others]), np.cumsum(others) - 1
-        found = np.flatnonzero(rows[at, _HIGH] == keys.high[:, np.newaxis])
-        which, entry = found // BLOCK, found % BLOCK
+        matches = np.flatnonzero(rows[at, _HIGH] == keys.high[:, np.newaxis])
+        which, entry = matches // BLOCK, matches % BLOCK
         row = at[which]
         # skip the padding of the last block
         same = (rows[row, _LOW.start + entry] == keys.low[which]) & (blocks[which] * BLOCK + entry < self.entries)

@@ -23,7 +23,7 @@ def merge_runs(runs: Sequence[SortedRun], live: IsLive, folder: Path) -> SortedR
     """Merge runs without deleted rows, in `folder` when they are large; raises DamagedRunError."""
     if sum(map(len, runs)) <= MAX_MEMORY_ENTRIES:
         return _merge([run.inside(None, None) for run in runs], live)
-    return write_run((_merge(each, live) for each in _ranges(runs)), folder)
+    return write_run((_merge(part, live) for part in _ranges(runs)), folder)
 
 
 def write_to_file(run: SortedRun, folder: Path) -> SortedRun:

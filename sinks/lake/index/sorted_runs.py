@@ -29,13 +29,13 @@ class IndexHits:
 
     @property
     def files(self) -> Integers:
-        found: Integers = (self.places >> ROW_BITS).astype(np.int64)
-        return found
+        numbers: Integers = (self.places >> ROW_BITS).astype(np.int64)
+        return numbers
 
     @property
     def rows(self) -> Integers:
-        found: Integers = (self.places & _ROW_MASK).astype(np.int64)
-        return found
+        numbers: Integers = (self.places & _ROW_MASK).astype(np.int64)
+        return numbers
 
     def take(self, at: npt.NDArray[Any]) -> "IndexHits":
         return IndexHits(self.queries[at], self.places[at])
@@ -82,7 +82,7 @@ class MemoryRun:
         """Find the entries of these keys; fastest for sorted keys."""
         at = np.searchsorted(self.keys.high, keys.high)
         queries = np.arange(len(keys))
-        found: list[tuple[Integers, Places]] = []
+        parts: list[tuple[Integers, Places]] = []
         # entries with equal upper halves are neighbours: each step compares the next one. Few steps suffice, as only a
         # key's deleted rows share a half (`cdc.columns.rows.key_fingerprints`)
         for _ in range(MAX_STEPS):
@@ -93,14 +93,14 @@ class MemoryRun:
             same = self.keys.high[at] == keys.high[queries]
             queries, at = queries[same], at[same]
             match = self.keys.low[at] == keys.low[queries]
-            found.append((queries[match], self.places[at[match]]))
+            parts.append((queries[match], self.places[at[match]]))
             at = at + 1
         if len(queries):
             # equal rows of a keyless table share both halves, perhaps a million of them
             queries, at = expand_ranges(queries, at, np.searchsorted(self.keys.high, keys.high[queries], "right"))
             match = self.keys.low[at] == keys.low[queries]
-            found.append((queries[match], self.places[at[match]]))
-        return concat_hits(found)
+            parts.append((queries[match], self.places[at[match]]))
+        return concat_hits(parts)
 
     def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> "MemoryRun":
         high = self.keys.high
@@ -112,9 +112,9 @@ class MemoryRun:
         return self.keys.high[every::every]
 
 
-def concat_hits(found: Sequence[tuple[Integers, Places]]) -> IndexHits:
+def concat_hits(parts: Sequence[tuple[Integers, Places]]) -> IndexHits:
     """Join the hits of several lookups."""
-    return IndexHits(np.concatenate([a for a, _ in found]), np.concatenate([p for _, p in found])) if found else NO_HITS
+    return IndexHits(np.concatenate([a for a, _ in parts]), np.concatenate([p for _, p in parts])) if parts else NO_HITS
 
 
 def expand_ranges(queries: Integers, first: Integers, behind: Integers) -> tuple[Integers, Integers]:

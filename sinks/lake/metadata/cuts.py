@@ -204,8 +204,8 @@ class Cuts:
             return
         horizon = datetime.now(UTC) - timedelta(hours=hours)
         since = last.position.end_offset if needed is None else min(needed, last.position.end_offset)
-        kept = (pc.field("committed_at") >= pa.scalar(horizon)) | (pc.field("end_offset") >= since)
-        self._table.maintain(hours, kept)
+        keep = (pc.field("committed_at") >= pa.scalar(horizon)) | (pc.field("end_offset") >= since)
+        self._table.maintain(hours, keep)
 
     def _find(self, snapshot: Snapshot, end_offset: int) -> Cut | None:
         files = [file for file in snapshot.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]

@@ -80,11 +80,11 @@ class DeadLetter:
     def as_row(self) -> dict[str, Any]:
         message, at = self.message, self.message.refusal
         place = {"topic": at.topic, "partition": at.partition, "offset": at.offset}
-        told = {"reason": at.reason, "waits": at.waits, "tx_id": message.tx_id, "total_order": message.total_order}
-        held = {"key": message.key, "value": message.value, "old_key": message.old_key, "moves_on": message.moves_on}
-        told["rank"] = self.rank
-        named = {"table_id": self.table_id, "schema": self.table.schema, "table": self.table.table}
-        return {**named, **place, **told, **held}
+        reason = {"reason": at.reason, "waits": at.waits, "tx_id": message.tx_id, "total_order": message.total_order}
+        content = {"key": message.key, "value": message.value, "old_key": message.old_key, "moves_on": message.moves_on}
+        reason["rank"] = self.rank
+        table = {"table_id": self.table_id, "schema": self.table.schema, "table": self.table.table}
+        return {**table, **place, **reason, **content}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -146,7 +146,9 @@ class DeadLetters:
         """Delete letters that were replayed or dropped."""
         gone = {(letter.table_id, letter.location) for letter in letters}
         if gone:
-            self._table.replace([each.as_row() for each in self.all() if (each.table_id, each.location) not in gone])
+            self._table.replace(
+                [letter.as_row() for letter in self.all() if (letter.table_id, letter.location) not in gone]
+            )
         with self._lock:
             self._letters = None
 

@@ -159,15 +159,15 @@ class MetadataTable:
         parts = map_concurrently(self._read, wanted)
         return pa.concat_tables(parts) if parts else self._schema.empty_table()
 
-    def compact(self, kept: pc.Expression | None = None) -> None:
-        """Rewrite all files as one, with only the rows that match `kept`; the change feed shows none of it."""
+    def compact(self, keep: pc.Expression | None = None) -> None:
+        """Rewrite all files as one, with only the rows that match `keep`; the change feed shows none of it."""
         with self._lock:
             snapshot = self.snapshot()
             if snapshot is None or self._log is None:
                 return
             files = list(snapshot.files.values())
             rows = self.rows(files)
-            rows = rows if kept is None else rows.filter(kept)
+            rows = rows if keep is None else rows.filter(keep)
             now = now_ms()
             one = data_files.write(self._storage, rows, self._schema.names)
             removed = [file.remove_action(now, data_change=False) for file in files]
@@ -195,12 +195,12 @@ class MetadataTable:
                 self._storage.delete([one.path])
                 raise self._conflict_error() from None
 
-    def maintain(self, past_hours: float, kept: pc.Expression | None = None) -> None:
+    def maintain(self, past_hours: float, keep: pc.Expression | None = None) -> None:
         """Compact when there are many files, write a checkpoint, and vacuum the past beyond `past_hours`."""
         with self._lock:
             snapshot = self.snapshot()
             if snapshot is not None and len(snapshot.files) >= COMPACT_AT_FILES:
-                self.compact(kept)
+                self.compact(keep)
             if self._log is not None:
                 retention = Retention(past_hours, self._log.snapshot.version)
                 if due := take_due_checkpoint(self._log, retention.horizon_ms):
@@ -213,12 +213,12 @@ class MetadataTable:
             return known
         try:
             there = pq.ParquetFile(self._storage.open(file.path))
-            found = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
+            rows = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
         except (OSError, ValueError) as error:
             if not (damage := describe_damage(error)):
                 raise
             raise _lost_error(f"{self._storage.uri()}/{file.path} {damage}") from error
-        return conform(found, self._schema)
+        return conform(rows, self._schema)
 
     def _to_arrow(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         return pa.Table.from_pylist([dict(row) for row in rows], self._schema)

@@ -156,12 +156,12 @@ class LocalFolder:
             return []
 
     def list_write_times(self, folder: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+        times: dict[str, int] = {}
         with suppress(FileNotFoundError):
             for entry in os.scandir(self._root / folder):
                 if entry.is_file():
-                    found[str(Path(folder, entry.name))] = entry.stat().st_mtime_ns // 1_000_000
-        return found
+                    times[str(Path(folder, entry.name))] = entry.stat().st_mtime_ns // 1_000_000
+        return times
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:

@@ -38,9 +38,9 @@ class _RangeFile(io.RawIOBase):
         self._key = key
         self._errors = errors
         # the tail's response carries the object's size: one request, often the only one
-        found = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
-        self._size = found.meta["size"]
-        self._tail = memoryview(found.bytes())
+        tail = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
+        self._size = tail.meta["size"]
+        self._tail = memoryview(tail.bytes())
         self._at = 0
 
     def readable(self) -> bool:

@@ -90,13 +90,13 @@ class ObjectStore:
         return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
     def list_names(self, folder: str) -> list[str]:
-        return sorted(_file_name(each) for each in self._list(folder))
+        return sorted(_file_name(entry) for entry in self._list(folder))
 
     def list_write_times(self, folder: str) -> dict[str, int]:
-        listed = self._list(folder)
+        entries = self._list(folder)
         return {
-            f"{folder}/{_file_name(each)}".strip("/"): round(each["last_modified"].timestamp() * 1000)
-            for each in listed
+            f"{folder}/{_file_name(entry)}".strip("/"): round(entry["last_modified"].timestamp() * 1000)
+            for entry in entries
         }
 
     def _list(self, folder: str) -> Sequence[Any]:
@@ -125,7 +125,7 @@ class ObjectStore:
         A refusal does not prove that another writer won: a retried request finds its own object, and "409, try again"
         looks the same. A failure does not prove that nothing was written. So read the object back and compare.
         """
-        for left in reversed(range(MAX_TRIES)):
+        for tries_left in reversed(range(MAX_TRIES)):
             try:
                 obstore.put(self._store, self._key(path), content, mode="create")
                 return True
@@ -133,7 +133,7 @@ class ObjectStore:
                 try:
                     return self.read(path) == content
                 except FileNotFoundError:
-                    if not left:
+                    if not tries_left:
                         raise unsure from None
             time.sleep(RETRY_SECONDS)
         raise AssertionError("unreachable")

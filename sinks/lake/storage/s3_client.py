@@ -67,13 +67,13 @@ def _credentials(access: S3Settings) -> "Callable[[], S3Credential] | None":
     """Use the given keys alone: a session token from the environment must not join keys from the settings."""
     if access.access_key_id is None or access.secret_access_key is None:
         return None
-    found: S3Credential = {
+    credential: S3Credential = {
         "access_key_id": access.access_key_id.get_secret_value(),
         "secret_access_key": access.secret_access_key.get_secret_value(),
         "token": access.session_token.get_secret_value() if access.session_token else None,
         "expires_at": None,
     }
-    return lambda: found
+    return lambda: credential
 
 
 @contextmanager
@@ -92,8 +92,8 @@ def translate_errors(root: str, access: S3Settings, path: str = "") -> Iterator[
 
 
 def _to_cdc_error(text: str, error: Exception, place: str, access: S3Settings) -> Exception:
-    status = int(found[1]) if (found := _STATUS.search(text)) else None
-    code = found[1] if (found := _CODE.search(text)) else ""
+    status = int(match[1]) if (match := _STATUS.search(text)) else None
+    code = match[1] if (match := _CODE.search(text)) else ""
     if code == "NoSuchBucket":
         return PreconditionError(
             f"there is no bucket for {place} at {_server(access)}", "make it, or name another in the lake's path"

@@ -70,7 +70,7 @@ def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> A
 
 def _cost(writer: TableWriter, effect: TableEffect, changed: FeedRows, files: Sequence[object]) -> CommitCost:
     vectors, text = writer.vector_bytes, writer.log.commit_bytes
-    own = changed.nbytes + sum(each.size for each in effect.written)
+    own = changed.nbytes + sum(file.size for file in effect.written)
     return CommitCost(
         own, vectors + text + len(files) * FILE_BYTES, len(files) + len(effect.written) + 1 + (vectors > 0)
     )
@@ -103,28 +103,28 @@ def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int
     # on every try: another writer may have added files and vectors
     marks = {} if effect.is_truncated else _grow_vectors(writer, effect)
     now, vectors = now_ms(), VectorFile(writer.storage.vectors_in_log_bytes)
-    went = [_delete_rows(writer.snapshot.files[path], rows, vectors, now) for path, rows in marks.items()]
+    removals = [_delete_rows(writer.snapshot.files[path], rows, vectors, now) for path, rows in marks.items()]
     if effect.is_truncated:
-        went.append([file.remove_action(now) for file in writer.snapshot.files.values()])
+        removals.append([file.remove_action(now) for file in writer.snapshot.files.values()])
     if vectors.content:
         writer.storage.write(vectors.path, vectors.content)
     writer.vector_bytes = len(vectors.content)
     actions = [
-        *(action for each in went for action in each),
-        *(_data_file(each, now).add_action() for each in effect.files),
+        *(action for actions_of_file in removals for action in actions_of_file),
+        *(_data_file(file, now).add_action() for file in effect.files),
         *_cdc_actions(effect),
         move.action,
     ]
-    return writer.commit(actions, "WRITE", marks, {each.path: each.keys for each in effect.files})
+    return writer.commit(actions, "WRITE", marks, {file.path: file.keys for file in effect.files})
 
 
 def _grow_vectors(writer: TableWriter, effect: CommitPlan) -> dict[str, BitMap]:
     """The vectors that delete the plan's rows; for written keys, also their former rows."""
     if not writer.table.key:
         return writer.vectors_deleting_rows(effect.deleted)
-    keys = concat_keys([*(each.keys for each in effect.files), effect.deleted])
+    keys = concat_keys([*(file.keys for file in effect.files), effect.deleted])
     # a deleted key had a row
-    existed = [*(each.existed for each in effect.files), np.ones(len(effect.deleted), np.bool_)]
+    existed = [*(file.existed for file in effect.files), np.ones(len(effect.deleted), np.bool_)]
     return writer.vectors_deleting_keys(keys, ~np.concatenate(existed))
 
 
@@ -141,10 +141,10 @@ def _cdc_actions(effect: CommitPlan) -> list[Action]:
 
     A commit with one `cdc` action has to list all its changes there (Delta protocol, "Add CDC File").
     """
-    named = [*((each.path, each.size) for each in effect.files), *effect.change_files]
+    files = [*((file.path, file.size) for file in effect.files), *effect.change_files]
     return [
         {"cdc": {"path": path, "partitionValues": {}, "size": size, "dataChange": False}}
-        for path, size in ([] if effect.is_truncated else named)
+        for path, size in ([] if effect.is_truncated else files)
     ]
 
 

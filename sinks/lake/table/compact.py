@@ -30,13 +30,13 @@ def compact_files(writer: TableWriter, paths: Collection[str]) -> bool:
     with writer.lock:
         table, files = writer.table, [writer.snapshot.files[path] for path in paths if path in writer.snapshot.files]
         vectors = [writer.vector(file.path) for file in files]
-        kept = [_live_row_numbers(file.rows, vector) for file, vector in zip(files, vectors, strict=True)]
+        row_numbers = [_live_row_numbers(file.rows, vector) for file, vector in zip(files, vectors, strict=True)]
     # without the lock, so batches need not wait; `_find_new_deletes` catches up on them
     new, keys = _write_live_rows(writer, files, vectors)
     with writer.lock:
         # a column added meanwhile would change the fingerprints of rows without a key
         same = writer.table == table and all(file.path in writer.snapshot.files for file in files)
-        if same and _replace_files(writer, files, kept, new, keys):
+        if same and _replace_files(writer, files, row_numbers, new, keys):
             return True
     writer.storage.delete([new.path])
     return False
@@ -71,37 +71,39 @@ def _write_live_rows(
 
 
 def _replace_files(
-    writer: TableWriter, files: Sequence[DataFile], kept: Sequence[RowNumbers], new: DataFile, keys: KeyBits
+    writer: TableWriter, files: Sequence[DataFile], row_numbers: Sequence[RowNumbers], new: DataFile, keys: KeyBits
 ) -> bool:
     """Commit the new file in place of the others; False when another writer was first."""
-    gone, now = _find_new_deletes(writer, files, kept), now_ms()
+    deleted, now = _find_new_deletes(writer, files, row_numbers), now_ms()
     vectors = VectorFile(writer.storage.vectors_in_log_bytes)
-    added = with_vector(new, vectors.add(gone)) if gone else new
+    added = with_vector(new, vectors.add(deleted)) if deleted else new
     marks = [vectors.path] if vectors.content else []
     if marks:
         writer.storage.write(vectors.path, vectors.content)
     # with current vectors: a `remove` identifies path and vector. dataChange is false: no row changes, and readers of
     # the change feed skip the commit
     removed = [writer.snapshot.files[file.path].remove_action(now, data_change=False) for file in files]
-    came = [added.add_action(data_change=False)] if added.live_rows else []
+    additions = [added.add_action(data_change=False)] if added.live_rows else []
     try:
-        writer.commit([*removed, *came], "OPTIMIZE", {added.path: gone}, {added.path: keys} if came else {})
+        writer.commit(
+            [*removed, *additions], "OPTIMIZE", {added.path: deleted}, {added.path: keys} if additions else {}
+        )
     except ConflictError:
         writer.refresh()
         writer.storage.delete(marks)
         return False
-    if not came:
+    if not additions:
         # all rows died meanwhile: no commit names the new file
         writer.storage.delete([new.path, *marks])
     return True
 
 
-def _find_new_deletes(writer: TableWriter, files: Sequence[DataFile], kept: Sequence[RowNumbers]) -> BitMap:
+def _find_new_deletes(writer: TableWriter, files: Sequence[DataFile], row_numbers: Sequence[RowNumbers]) -> BitMap:
     """The new file's rows whose originals were deleted while it was written."""
-    gone, start = BitMap(), 0
-    for file, rows in zip(files, kept, strict=True):
-        died = deleted_mask(writer.vector(file.path), rows)
-        # the new file holds the rows of `kept` in order
-        gone |= BitMap((np.flatnonzero(died) + start).astype(np.uint32))
+    deleted, start = BitMap(), 0
+    for file, rows in zip(files, row_numbers, strict=True):
+        is_deleted = deleted_mask(writer.vector(file.path), rows)
+        # the new file holds these rows in order
+        deleted |= BitMap((np.flatnonzero(is_deleted) + start).astype(np.uint32))
         start += len(rows)
-    return gone
+    return deleted

@@ -109,10 +109,10 @@ def release_table(lake: Lake, name: TableName) -> None:
     """
     log = layout.open_owned_log(lake, name)
     if log is not None:
-        kept = {key: value for key, value in log.snapshot.configuration.items() if key != SOURCE_PROPERTY}
+        properties = {key: value for key, value in log.snapshot.configuration.items() if key != SOURCE_PROPERTY}
         described = layout.table_of(log.snapshot)
         assert described is not None
-        action = metadata_action(str(name), arrow_schema(described), kept, log.snapshot.table_id)
+        action = metadata_action(str(name), arrow_schema(described), properties, log.snapshot.table_id)
         _commit(log, [action], "RELEASE", name)
 
 

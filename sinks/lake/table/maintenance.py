@@ -58,7 +58,7 @@ def plan_compaction(files: Iterable[DataFile]) -> list[list[str]]:
         elif file.size < LARGEST_BYTES:
             small.append(file)
     together = _choose_small(sorted(small, key=attrgetter("size"))) if len(small) > MAX_SMALL_FILES else []
-    return [[file.path for file in group] for group in (*([each] for each in dead), together) if group]
+    return [[file.path for file in group] for group in (*([file] for file in dead), together) if group]
 
 
 def _choose_small(small: Sequence[DataFile]) -> Sequence[DataFile]:

@@ -63,11 +63,11 @@ class TableWriter:
         """Read other writers' commits; raises as `check` does."""
         with self.lock:
             try:
-                found = self.log.refresh()
+                commits = self.log.refresh()
             except (LogDamagedError, PreconditionError) as error:
                 raise self._lost_error(error) from error
             # a new vector arrives as `remove` and `add` of its file
-            if any("remove" in action for actions in found for action in actions):
+            if any("remove" in action for actions in commits for action in actions):
                 self._vectors = {}
             self.check()
             return self.log.snapshot
@@ -131,18 +131,18 @@ class TableWriter:
         return self._vectors_with(hits)
 
     def _vectors_with(self, hits: IndexHits) -> dict[str, BitMap]:
-        paths, found = self._index.paths(), dict[str, BitMap]()
+        paths, vectors = self._index.paths(), dict[str, BitMap]()
         for number in np.unique(hits.files):
             path = paths.get(int(number))
             # an entry of a removed file, not yet dropped by a merge
             if path is None or path not in self.snapshot.files:
                 continue
-            was = self.vector(path)
-            now = was | BitMap(hits.rows[hits.files == number].astype(np.uint32))
+            before = self.vector(path)
+            after = before | BitMap(hits.rows[hits.files == number].astype(np.uint32))
             # otherwise all found rows were dead before
-            if len(now) > len(was):
-                found[path] = now
-        return found
+            if len(after) > len(before):
+                vectors[path] = after
+        return vectors
 
     def vectors_deleting_rows(self, rows: KeyBits) -> dict[str, BitMap]:
         """The new vectors that delete one live row per fingerprint, in a table without a key; by file path.
@@ -172,8 +172,8 @@ class TableWriter:
         for number in np.unique(hits.files):
             here = hits.files == number
             with reading(self.table.name, paths[int(number)]):
-                found = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
-            parts.append(conform(found, schema))
+                rows = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
+            parts.append(conform(rows, schema))
             queries.append(hits.queries[here])
         places = np.concatenate(queries) if queries else np.empty(0, np.int64)
         # np.unique sorts, which restores the order of the keys
@@ -281,8 +281,8 @@ class TableWriter:
 
     def _read_keys(self, path: str) -> KeyBits:
         with reading(self.table.name, path):
-            found = data_files.read(self.storage, path, identifying_columns(self.table))
-        return row_bits(found if self.table.key else conform(found, arrow_schema(self.table)), self.table)
+            rows = data_files.read(self.storage, path, identifying_columns(self.table))
+        return row_bits(rows if self.table.key else conform(rows, arrow_schema(self.table)), self.table)
 
 
 def _count_distinct(rows: KeyBits) -> tuple[KeyBits, Integers]:
@@ -298,5 +298,5 @@ def deleted_mask(vector: BitMap, rows: Integers) -> Mask:
         return np.zeros(len(rows), np.bool_)
     gone = np.asarray(vector.to_array(), np.int64)
     at = np.minimum(np.searchsorted(gone, rows), len(gone) - 1)
-    found: Mask = gone[at] == rows
-    return found
+    contained: Mask = gone[at] == rows
+    return contained

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.world.pipeline import LAKE, Pipeline, Settings, merge
-from tests.lake.disturbance import Disturbance, disturbed
+from tests.lake.disturbance import Disturbance, run_disturbance
 from tests.object_store_fixture import S3Server, access_at, started
 
 
@@ -58,6 +58,6 @@ class CountedStore:
 def counted_store(folder: Path) -> Iterator[CountedStore]:
     """A server on a folder for as long as the context lasts."""
     folder.mkdir(parents=True)
-    with started(folder) as server, disturbed(server.endpoint, Requests()) as (endpoint, what):
+    with started(folder) as server, run_disturbance(server.endpoint, Requests()) as (endpoint, what):
         assert isinstance(what, Requests)
         yield CountedStore(server, server.bucket(), endpoint, what)
