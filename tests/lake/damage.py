@@ -1,4 +1,4 @@
-"""What can happen to a file on a disk, done to the files of a folder, in place: whoever has them mapped sees it."""
+"""Damage to files on a disk, done in place, so that processes with a mapping see it."""
 
 import shutil
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ KINDS = ("flip", "flip many", "zeros", "cut off", "longer", "swap", "lose")
 
 @dataclass(frozen=True)
 class Damage:
-    """What is done, and numbers that choose where."""
+    """A kind of damage, and numbers that choose its place."""
 
     kind: str
     file: int
@@ -20,7 +20,7 @@ class Damage:
     other: int
 
     def do(self, folder: Path, others: Sequence[Path] = ()) -> None:
-        """Damage one of the folder's files; `others` are folders with files that may come in its place."""
+        """Damage one file of the folder; `others` are folders whose files may take its place."""
         files = sorted(path for path in folder.glob("*") if path.is_file())
         if not files:
             return
@@ -34,7 +34,7 @@ class Damage:
             opened.truncate(opened.write(self.apply_to(content)))
 
     def apply_to(self, content: bytes) -> bytes:
-        """These bytes with that done to them."""
+        """The damaged bytes."""
         at, found = self.at % max(len(content), 1), bytearray(content)
         match self.kind:
             case "flip":
@@ -57,7 +57,7 @@ damages = st.builds(
 
 
 def back_up(folder: Path, at: Path) -> Path:
-    """A copy of a folder as it is now; an empty one where there is none."""
+    """Copy a folder as it is now; returns the copy's path. A missing folder has an empty copy."""
     if folder.exists():
         shutil.copytree(folder, at)
     return at

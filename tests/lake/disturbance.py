@@ -1,4 +1,4 @@
-"""A server between a client and an object store that spoils answers, as networks and busy stores do."""
+"""A server between a client and an object store that spoils responses, as networks and busy stores do."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,10 +13,10 @@ NOT_HANDED_ON = {"transfer-encoding", "connection", "content-length", "date", "s
 
 @dataclass
 class Disturbance:
-    """What is done to the next PUTs of paths with `of` in them, and what was seen.
+    """Disturbs the next PUTs of paths that contain `of`, and records requests.
 
-    `landing`: whether the store gets to see them. `answer`: the status that the client hears in place of the store's;
-    None closes the connection.
+    `landing`: whether the store gets the disturbed requests. `answer`: the status for the client instead of the
+    store's; None closes the connection.
     """
 
     times: int = 0
@@ -29,7 +29,7 @@ class Disturbance:
     asked: threading.Event = field(default_factory=threading.Event)
 
     def begins(self, method: str, path: str) -> bool:
-        """Is this request one that is to be disturbed?"""
+        """Whether to disturb this request."""
         run_disturbance = method == "PUT" and self.of in path and self.times > 0
         if method == "GET":
             self.asked.set()
@@ -38,14 +38,14 @@ class Disturbance:
 
 
 @contextmanager
-def run_disturbance(endpoint: str, what: Disturbance | None = None) -> Iterator[tuple[str, Disturbance]]:
-    """An address that leads to the store at `endpoint`, and what happens on the way."""
-    what = what or Disturbance()
-    server = _Server(what, urlsplit(endpoint).netloc)
+def run_disturbance(endpoint: str, disturbance: Disturbance | None = None) -> Iterator[tuple[str, Disturbance]]:
+    """Run the server before the store at `endpoint`; yields its address and the disturbance."""
+    disturbance = disturbance or Disturbance()
+    server = _Server(disturbance, urlsplit(endpoint).netloc)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", what
+        yield f"http://127.0.0.1:{server.server_port}", disturbance
     finally:
         server.shutdown()
         thread.join()
@@ -53,9 +53,9 @@ def run_disturbance(endpoint: str, what: Disturbance | None = None) -> Iterator[
 
 
 class _Server(ThreadingHTTPServer):
-    def __init__(self, what: Disturbance, store: str) -> None:
+    def __init__(self, disturbance: Disturbance, store: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.what = what
+        self.disturbance = disturbance
         self.store = store
 
 
@@ -67,17 +67,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is said."""
 
     def handle_one(self) -> None:
-        what = self.server.what
+        disturbance = self.server.disturbance
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in what.dropped}
-        what.headers |= {name.lower() for name in headers}
-        run_disturbance = what.begins(self.command, self.path)
-        if run_disturbance:
-            what.instead()
-        if not run_disturbance or what.landing:
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in disturbance.dropped}
+        disturbance.headers |= {name.lower() for name in headers}
+        is_disturbed = disturbance.begins(self.command, self.path)
+        if is_disturbed:
+            disturbance.instead()
+        if not is_disturbed or disturbance.landing:
             status, given, content = self._forward(headers, body)
-        if run_disturbance:
-            status, given, content = what.answer or 0, {}, b""
+        if is_disturbed:
+            status, given, content = disturbance.answer or 0, {}, b""
         if not status:
             self.close_connection = True
             return

@@ -1,4 +1,4 @@
-"""Lakes of tests in a folder and on an object store, whose files can be looked at either way."""
+"""Test lakes in a folder and on an object store; both give access to their files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PLACES = ("folder", pytest.param("object store", marks=pytest.mark.servers))
-"""What a lake's fixture is parametrised with."""
+"""Parameters of a lake fixture."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedLake(Lake):
-    """A lake, where its objects are files of this machine, and where its indexes are."""
+    """A lake, the local path of its objects, and the folder of its indexes."""
 
     files: Path = Path()
     indexes: Path = Path()
 
     def disk(self, name: TableName) -> Path:
-        """The folder of a table's files."""
+        """The local folder of a table's files."""
         return self.files / folder_name(name)
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What delta-rs and polars are told to read it."""
+        """delta-rs' and polars' storage options for this lake."""
         return {} if self.access is None else delta_rs_options(self.access)
 
     def for_spark(self, spark: "SparkSession") -> "SparkSession":
-        """The session, able to read it."""
+        """The session with access to this lake."""
         if self.access is not None:
             reach(spark, self.access)
         return spark
 
 
 def place_lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    """An empty lake at the place that a fixture is parametrised with."""
+    """An empty lake at the fixture's parameter."""
     return (
         on_server(request.getfixturevalue("s3_server"), tmp_path) if request.param != "folder" else in_folder(tmp_path)
     )

@@ -1,4 +1,4 @@
-"""Tables of a lake for tests, without Spark: a copy taken in, and batches of changes applied to it."""
+"""Lake tables without Spark: load a copy, and apply batches of changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,7 +27,7 @@ APP = "cdc/p/1"
 
 
 def copy_rows(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> None:
-    """A copy of these rows in so many files becomes the table."""
+    """Make these rows the table's content, in `files` copied files."""
     parts = np.array_split(np.arange(len(rows)), files)
     load_copy(
         lake, table, [write_copy(lake, table, [rows[at] for at in part]) for part in parts], Bookmark(Lsn(1), 4711, 1)
@@ -35,14 +35,14 @@ def copy_rows(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> 
 
 
 def write_copy(lake: Lake, table: Table, rows: Iterable[Row]) -> CopiedFile:
-    """A copy's file of these rows, which nobody has taken in yet."""
+    """Write a copied file of these rows without loading it."""
     write = CopyWriter(table, lake.table_storage(table.name))
     write.storage.make_root()
     return write(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(table)).to_batches())
 
 
 def open_writer(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> TableWriter:
-    """The table as a new process has it."""
+    """Open the table as a new process does."""
     log = layout.open_owned_log(lake, table.name)
     assert log is not None
     return TableWriter(table, lake.table_storage(table.name), log, lake.indexes / index)
@@ -58,7 +58,7 @@ def row(key: int, text: str | None) -> Row:
 
 
 def update(rank: int, *rows: Row) -> list[Change]:
-    """One transaction that changes these rows."""
+    """One transaction that updates these rows."""
     return [Update(THINGS.name, Place(rank, n), (each["id"],), each) for n, each in enumerate(rows, 1)]
 
 

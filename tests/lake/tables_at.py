@@ -1,4 +1,4 @@
-"""A follower of two tables of a lake, brought from transaction to transaction, and what the tables must then hold."""
+"""A follower of two tables that runs transaction by transaction, and the rows expected then."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,14 +26,14 @@ KEYS = range(40)
 
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
-    """The follower as a new process has it."""
+    """Open the follower as a new process does."""
     found = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
     found.prepare(TABLES)
     return found
 
 
 def bootstrap_follower(lake: PlacedLake) -> DeltaFollower:
-    """A follower with copies of both tables at LSN 1, and a cut."""
+    """A follower with copies of both tables at LSN 1, and a first cut."""
     follower = follower_of(lake)
     for table in TABLES:
         copy(lake, follower, table, 1, "copy")
@@ -42,7 +42,7 @@ def bootstrap_follower(lake: PlacedLake) -> DeltaFollower:
 
 
 def copy(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, text: str) -> None:
-    """Copy a table, with this text in all its rows, and let it take part."""
+    """Copy a table with this text in all rows, and let it join the cuts."""
     rows = [row(key, text) for key in KEYS]
     follower.load(table, [write_copy(lake, table, rows)], Bookmark(Lsn(lsn), 4711, 1))
     follower.reload_tables([table.name])
@@ -50,8 +50,7 @@ def copy(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, text
 
 
 def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS) -> list[str]:
-    """Transactions as one batch, each of which changes all rows of both tables, or those of these keys; gives the
-    tables that it stopped."""
+    """Apply these transactions as one batch; each updates these rows of both tables. Returns the stops."""
     counts = {str(table.name): len(only) for table in TABLES}
     ends = to_columns([TransactionEnd(n, n, Lsn(n), 0, counts) for n in numbers])
     changes = {table.name: _changes(table, numbers, only) for table in TABLES}

@@ -32,7 +32,7 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 @pytest.fixture
 def writer(lake: PlacedLake) -> TableWriter:
-    """Who has deleted every third row."""
+    """A writer that deleted every third row."""
     found = open_writer(lake)
     apply(found, [Delete(T, Place(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
     [file] = found.snapshot.files.values()
@@ -42,7 +42,7 @@ def writer(lake: PlacedLake) -> TableWriter:
 
 
 def feed(spark: SparkSession, lake: PlacedLake, version: int) -> dict[str, tuple[int, int]]:
-    """What happened in a version, as Spark tells it: how many rows, and the sum of their ids."""
+    """A version's changes as Spark reads them: per change type, number of rows and sum of ids."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     frame = reader.option("startingVersion", version).option("endingVersion", version).load(lake.folder(T))
     rows = frame.groupBy("_change_type").agg(f.count("id").alias("rows"), f.sum("id").alias("ids")).collect()

@@ -1,4 +1,4 @@
-"""A table that is copied again beside the others: what it lacks, what followers behind are told, what is kept of it."""
+"""A table copied again beside others: its missing changes, its followers' view, and its past."""
 
 import os
 from pathlib import Path
@@ -44,13 +44,13 @@ def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row:
 
 
 def commit(follower: DeltaFollower, lsn: int) -> None:
-    """A transaction of other tables brings everybody to this LSN."""
+    """Bring all tables to this LSN by a transaction on another table."""
     ends = to_columns([TransactionEnd(lsn, lsn, Lsn(lsn), 0, {})])
     follower.apply(DecodedBatch(ends, {}), Position(1, lsn, Lsn(lsn), lsn))
 
 
 def follow_at_20(lake: PlacedLake) -> DeltaFollower:
-    """A follower with the table in a cut at 20."""
+    """A follower whose table is in a cut at 20."""
     follower = follower_of(lake)
     load(lake, follower, THINGS, 10, {"id": 1, "was": "a"})
     commit(follower, 20)

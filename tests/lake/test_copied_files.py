@@ -1,4 +1,4 @@
-"""A copy's files hold its rows, and what the log says of them is what was counted while they were written."""
+"""A copy's files hold its rows, and the log's statistics match them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 
 def test_large_values_have_row_groups_of_their_own(lake: PlacedLake) -> None:
-    """A few old values are read with their row groups, so these are bounded in bytes as well."""
+    """Reads of old values fetch whole row groups, so these are bounded in bytes, too."""
     text = {"real": None, "day": None, "at": None, "yes": None}
     rows = [{"id": n, "text": str(n) + "x" * 100_000, **text} for n in range(400)]
     storage = lake.table_storage(KINDS.name)
@@ -113,13 +113,13 @@ EDGES: Mapping[str, tuple[Any, Any, Any]] = {
 
 
 def number(n: int, name: str) -> Any:
-    """Close to one edge, close to the other, none, and so on."""
+    """Values close to one edge, close to the other, null, and so on."""
     least, largest, step = EDGES[name]
     return (least + step * n, largest - step * n, None)[n % 3]
 
 
 def test_all_readers_decode_delta_binary_packed(tmp_path: Path, spark: "SparkSession") -> None:
-    """Those from one edge to the other are as large as they get."""
+    """Differences from edge to edge are the largest possible."""
     rows = [{"id": (-1) ** n * (2**63 - 1 - n), **{name: number(n, name) for name in EDGES}} for n in range(10_000)]
     lake, expected = in_folder(tmp_path), pa.Table.from_pylist(rows, arrow_schema(NUMBERS)).sort_by("id")
     copy_rows(lake, NUMBERS, rows)
@@ -136,7 +136,7 @@ def test_all_readers_decode_delta_binary_packed(tmp_path: Path, spark: "SparkSes
 
 @pytest.mark.parametrize("rows", [1, 100, 131_072, 131_073, 400_000])
 def test_no_row_group_is_left_with_a_few_rows(tmp_path: Path, rows: int) -> None:
-    """Each is a thing of its own to write, to find and to read."""
+    """Each group costs a write, a lookup and a read."""
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     table = pa.table([range(rows), ["x" * 70] * rows], schema=schema)
     parts = table.to_batches(max_chunksize=9_000)
@@ -144,5 +144,5 @@ def test_no_row_group_is_left_with_a_few_rows(tmp_path: Path, rows: int) -> None
     found = pq.ParquetFile(tmp_path / made.path)
     assert found.read() == table
     sizes = [found.metadata.row_group(n).num_rows for n in range(found.num_row_groups)]
-    # the last one has what is left of all rows
+    # the last group has the rest
     assert min(sizes[:-1], default=max(sizes)) > max(sizes) / 2

@@ -1,4 +1,4 @@
-"""Whatever becomes of an index on the disk, at any time, it costs time and never a row."""
+"""Damage to an index on disk, at any time, costs time and never a row."""
 
 import itertools
 import shutil
@@ -30,7 +30,7 @@ COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in KEYS}
 
 
 def fill_index(folder: Path, runs: Sequence[int]) -> KeyIndex:
-    """A saved index of so many entries a run, all of them in files."""
+    """A saved index with these numbers of entries per run, all runs in files."""
     index = open_saved_index(folder, "t")
     for number, entries in enumerate(runs):
         index._runs.append(index._to_run({f"f{number}": bits(*range(number, entries + number))}))
@@ -79,7 +79,7 @@ def test_every_flipped_bit_is_detected(tmp_path: Path) -> None:
 @given(st.lists(st.integers(0, 3 * BLOCK), max_size=3), st.data())
 @settings(max_examples=60)
 def test_equal_damage_to_two_words_is_detected(words: list[int], data: st.DataObject) -> None:
-    """Upper bits reach only upper bits of a sum of products: two of them must not cancel each other out."""
+    """Upper bits of a product sum reach only upper bits: equal flips of two words must not cancel out."""
     with TemporaryDirectory() as place:
         index = fill_index(Path(place), [BLOCK])
         [run] = Path(place).glob("run-*")
@@ -116,7 +116,7 @@ steps = st.lists(st.tuples(st.none() | damages, st.booleans(), st.booleans()), m
 @settings(max_examples=40)
 @given(steps, st.integers(0, 1000))
 def test_histories_end_equal_to_the_model(done: list[Step], seed: int) -> None:
-    """Damage while a process has the index, between processes, and of the kind that brings back what was there."""
+    """Damage while a process has the index, between processes, and by older copies of its files."""
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_index, "MAX_MEMORY_ENTRIES", 20)
         lake, rows = in_folder(Path(place)), dict(COPY)
@@ -156,7 +156,7 @@ def test_a_damaged_index_is_rebuilt_with_one_note(lake: PlacedLake, when: str) -
 
 
 def test_the_index_is_rebuilt_after_the_lake_is_put_back(lake: PlacedLake, tmp_path: Path) -> None:
-    """It has dropped rows that live again, by files that it knows."""
+    """The index dropped rows that live again, in files that it knows."""
     before = tmp_path / "before"
     shutil.copytree(lake.disk(THINGS.name), before)
     writer = open_writer(lake)

@@ -1,4 +1,4 @@
-"""Files of a table that are damaged or gone: it stops alone, by a line that names both, and a copy mends it."""
+"""A damaged or missing file stops its table alone; the error names both, and a new copy repairs the table."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +63,7 @@ def newest(folder: Path, pattern: str) -> Path:
 
 
 def check_recopied(lake: PlacedLake) -> None:
-    """The other one has gone on; a copy of this one takes part, and all readers have its rows."""
+    """The other table went on; a new copy of this one joins, and all readers see its rows."""
     assert cut_tables(lake) == {str(OTHERS.name)}
     assert rows_in(lake, OTHERS) == rows_at("at 30")
     follower = follower_of(lake)
@@ -76,15 +76,15 @@ def check_recopied(lake: PlacedLake) -> None:
 
 
 @pytest.mark.parametrize("harm", HARMS)
-@pytest.mark.parametrize("what", ["deletion_vector_*.bin", "*.parquet"])
+@pytest.mark.parametrize("pattern", ["deletion_vector_*.bin", "*.parquet"])
 def test_a_damaged_file_stops_its_table_alone(
-    lake: PlacedLake, harm: Harm, what: str, monkeypatch: pytest.MonkeyPatch
+    lake: PlacedLake, harm: Harm, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # as a large one is
     monkeypatch.setattr(ObjectStore, "vectors_in_log_bytes", 0)
     follower = bootstrap_follower(lake)
     transact(follower, 10, only=KEYS[:5])
-    file = newest(lake.disk(THINGS.name), what)
+    file = newest(lake.disk(THINGS.name), pattern)
     harm(file)
     # without an index, all files are read
     [told] = transact(follower_of(lake), 30)
@@ -110,7 +110,7 @@ def test_a_damaged_commit_stops_its_table_alone(lake: PlacedLake, harm: Harm, wh
 
 
 def test_a_commit_damaged_while_followed_stops_its_table(folder_lake: PlacedLake) -> None:
-    """By another hand: one of ours is known."""
+    """Another writer's commit: ours is in memory."""
     follower = bootstrap_follower(folder_lake)
     transact(follower, 10)
     path = folder_lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"

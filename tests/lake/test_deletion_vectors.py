@@ -1,4 +1,4 @@
-"""Deletion vectors come back as they were, from a file and from the log itself."""
+"""Deletion vectors round trip, through files and inline."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_vectors_round_trip_through_a_file(vectors: list[set[int]]) -> None:
 
 @given(st.sets(st.integers(0, 2**31 - 1), max_size=50))
 def test_inline_vectors_are_read(rows: set[int]) -> None:
-    """Other writers keep small ones there."""
+    """Other writers keep small vectors inline."""
     data = pack(BitMap(rows))
     assert set(read_inline(VectorDescriptor("i", _to_z85(data), len(data), len(rows)))) == rows
 

@@ -1,4 +1,4 @@
-"""A failure of ours on a worker is the same line, and of the same kind, as it would be here."""
+"""An error raised on a worker reaches the driver as the same line of the same type."""
 
 from collections.abc import Iterator
 

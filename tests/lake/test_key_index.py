@@ -1,4 +1,4 @@
-"""The index of keys finds every live row, whatever was merged, saved, damaged or forgotten."""
+"""The key index finds all live rows after merges, saves, damage and dropped files."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +18,7 @@ from sinks.lake.index.sorted_runs import Places
 
 
 def bits(*keys: int) -> KeyBits:
-    """Few different upper halves, so that keys meet in them."""
+    """Few distinct upper halves, so that keys collide in them."""
     numbers = np.array(keys, np.uint64)
     return KeyBits(numbers % np.uint64(5), numbers)
 
@@ -27,7 +27,7 @@ NOW = VersionId(7, "of version 7")
 
 
 def open_index(folder: Path, table_id: str, now: VersionId = NOW) -> KeyIndex:
-    """The index as it lies in a folder, of a table that went through this version."""
+    """Open the index of a table whose history contains `now`."""
     return KeyIndex.open(folder, table_id, now.__eq__)
 
 

@@ -1,4 +1,4 @@
-"""A table without a key in the lake: rows are there as often as they came more than they went, whatever is merged."""
+"""A table without a key keeps each row's multiplicity across merges."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def test_keyless_rows_keep_their_multiplicity(
 
 @contextmanager
 def open_lake(first: list[Row]) -> Iterator[PlacedLake]:
-    """A lake with a copy of these rows, for as long as the context lasts."""
+    """A lake with a copy of these rows, while the context lasts."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         lake = PlacedLake(str(folder / "lake"), "p", 1, files=folder / "lake", indexes=folder / "indexes")

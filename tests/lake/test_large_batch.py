@@ -1,4 +1,4 @@
-"""What tasks make of a run, put together by the driver, ends as the model says."""
+"""A run processed by tasks and committed by the driver ends as the model says."""
 
 import tempfile
 from pathlib import Path
@@ -33,7 +33,7 @@ def ends(history: list[Sent]) -> Ends:
 
 
 def run_tasks_on(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> list[TaskResult]:
-    """The parts that tasks make of these changes."""
+    """Run the tasks on these changes; returns their results."""
     wanted = MissingChanges(THINGS, topic(THINGS), len(changes), after, writer.storage, has_blocked_keys=False)
     plan = TaskPlan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, is_patient=False)
     read = [as_they_come(partition, rows) for partition in messages(THINGS, changes, 3)]
@@ -42,7 +42,7 @@ def run_tasks_on(writer: TableWriter, changes: list[Change], run: Ends, after: i
 
 def effect(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> TableEffect:
     parts = run_tasks_on(writer, changes, run, after, rows)
-    # what the table has already is not waited for
+    # applied changes are not waited for
     assert sum(part.count for part in parts) == sum(change.place.rank > after for change in changes)
     if all(part.is_complete for part in parts):
         return LargeBatch(run, {THINGS.name: parts}).effect(THINGS, after, {})
@@ -60,7 +60,7 @@ def read_by_the_driver(changes: list[Change], run: Ends, after: int) -> TableEff
 @settings(max_examples=60)
 @given(histories(COPY), st.integers(0, 8), st.integers(1, 20), st.integers(0, 8))
 def test_two_overlapping_runs_end_as_the_model_says(history: list[Sent], cut: int, rows: int, again: int) -> None:
-    """The second run begins before the first one's end: what the table has already is left out."""
+    """The second run begins before the first one's end; applied changes are left out."""
     with tempfile.TemporaryDirectory() as folder:
         lake = in_folder(Path(folder))
         copy_rows(lake, THINGS, list(COPY.values()))

@@ -1,4 +1,4 @@
-"""The table of dead letters stays small: its files are put together, and what belongs to former copies goes."""
+"""The dead letters stay small: files are compacted, and letters of former copies are dropped."""
 
 from pathlib import Path
 

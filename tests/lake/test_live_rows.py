@@ -1,4 +1,4 @@
-"""A table's files are read share by share: every live row is in one share, and no dead one in any."""
+"""Shares of a table's files cover each live row once, and no dead row."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

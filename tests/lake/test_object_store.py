@@ -1,4 +1,4 @@
-"""What an object store answers is not always what happened; and what it cannot do is one line."""
+"""A store's response does not always match the outcome; missing abilities are reported in one line."""
 
 import json
 from collections.abc import Iterator
@@ -29,20 +29,20 @@ def way(s3_server: S3Server) -> Iterator[tuple[str, Disturbance]]:
 
 
 @pytest.fixture
-def what(way: tuple[str, Disturbance]) -> Disturbance:
-    """What happens on the way to the store."""
+def disturbance(way: tuple[str, Disturbance]) -> Disturbance:
+    """The disturbance on the way to the store."""
     return way[1]
 
 
 @pytest.fixture
 def store(s3_server: S3Server, way: tuple[str, Disturbance]) -> ObjectStore:
-    """The store, through the server that spoils its answers."""
+    """The store, behind the server that spoils responses."""
     return ObjectStore(s3_server.bucket(), "t", access_at(way[0]))
 
 
 @pytest.fixture
 def beside(s3_server: S3Server, store: ObjectStore) -> ObjectStore:
-    """The same, as another writer reaches it."""
+    """The same store as another writer reaches it."""
     return ObjectStore(store.bucket, store.prefix, s3_server.access)
 
 
@@ -59,21 +59,21 @@ ANSWERS = [
 @pytest.mark.parametrize("times", [1, 2, s3_client.RETRIES["max_retries"] + 1])
 @pytest.mark.parametrize(("answer", "landing"), ANSWERS)
 def test_a_put_with_a_spoiled_answer_is_recognized_as_ours(
-    store: ObjectStore, what: Disturbance, answer: int | None, landing: bool, times: int
+    store: ObjectStore, disturbance: Disturbance, answer: int | None, landing: bool, times: int
 ) -> None:
-    what.times, what.answer, what.landing = times, answer, landing
+    disturbance.times, disturbance.answer, disturbance.landing = times, answer, landing
     assert store.put_if_absent("0.json", b"mine")
-    assert what.times == 0
+    assert disturbance.times == 0
     assert store.read("0.json") == b"mine"
 
 
 @pytest.mark.parametrize(("answer", "landing"), ANSWERS)
 def test_another_writers_object_is_never_taken_for_ours(
-    store: ObjectStore, beside: ObjectStore, what: Disturbance, answer: int | None, landing: bool
+    store: ObjectStore, beside: ObjectStore, disturbance: Disturbance, answer: int | None, landing: bool
 ) -> None:
-    """The other one is there first, before the request that is disturbed."""
-    what.times, what.answer, what.landing = 1, answer, landing
-    what.instead = lambda: beside.put_if_absent("0.json", b"theirs")
+    """The other writer wins before the disturbed request."""
+    disturbance.times, disturbance.answer, disturbance.landing = 1, answer, landing
+    disturbance.instead = lambda: beside.put_if_absent("0.json", b"theirs")
     assert not store.put_if_absent("0.json", b"mine")
     assert store.read("0.json") == b"theirs"
 
@@ -81,19 +81,19 @@ def test_another_writers_object_is_never_taken_for_ours(
 def test_a_put_that_lands_after_the_timeout_is_recognized(
     s3_server: S3Server, way: tuple[str, Disturbance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client gives up and asks what is there, while its own request still waits before the store."""
+    """The client times out and reads back while its own request still waits before the store."""
     monkeypatch.setattr(s3_client, "REQUEST_SECONDS", 1)
     impatient = ObjectStore(s3_server.bucket(), "late", access_at(way[0]))
-    what = way[1]
+    disturbance = way[1]
     seen = ObjectStore(impatient.bucket, impatient.prefix, s3_server.access)
-    what.times, what.landing = 1, True
-    what.instead = lambda: _until_asked(what)
+    disturbance.times, disturbance.landing = 1, True
+    disturbance.instead = lambda: _until_asked(disturbance)
     assert impatient.put_if_absent("0.json", b"mine")
     assert seen.read("0.json") == b"mine"
 
 
-def _until_asked(what: Disturbance) -> None:
-    what.asked.wait(60)
+def _until_asked(disturbance: Disturbance) -> None:
+    disturbance.asked.wait(60)
 
 
 def test_a_commit_with_a_lost_answer_is_there_once(
@@ -129,18 +129,18 @@ def _commits(lake: PlacedLake) -> list[Path]:
 
 
 def test_a_store_that_overwrites_is_refused(tmp_path: Path) -> None:
-    with started(tmp_path, authorization="none") as server, run_disturbance(server.endpoint) as (endpoint, what):
+    with started(tmp_path, authorization="none") as server, run_disturbance(server.endpoint) as (endpoint, disturbance):
         store = ObjectStore(server.bucket(), "t", access_at(endpoint))
-        what.dropped = {"if-none-match"}
+        disturbance.dropped = {"if-none-match"}
         with pytest.raises(PreconditionError, match=r"overwrites what it is told to leave .* → use one with cond"):
             store.make_root()
-        what.dropped = set()
+        disturbance.dropped = set()
         store.make_root()
         assert list(server.folder.rglob("*.cdc-*")) == []
 
 
 def lines(storage: ObjectStore) -> set[str]:
-    """What each thing that can be asked for says, where all of them fail."""
+    """The distinct errors of all operations of an unusable store."""
     found = set()
     for ask in (
         storage.make_root,
@@ -209,7 +209,7 @@ def test_keys_come_from_the_environment(s3_server: S3Server, monkeypatch: pytest
 def test_given_keys_ignore_the_environment(
     s3_server: S3Server, way: tuple[str, Disturbance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the environment says of another store, and of other keys, has no part in this."""
+    """Keys and addresses in the environment belong to other stores."""
     foreign = {
         "AWS_ACCESS_KEY_ID": "foreign",
         "AWS_SECRET_ACCESS_KEY": "foreign",
@@ -245,14 +245,14 @@ def test_requests_go_to_the_configured_address() -> None:
     assert s3_client.address("lake", S3Settings()) is None
 
 
-def test_only_retryable_statuses_are_unreachable(store: ObjectStore, what: Disturbance) -> None:
-    what.times, what.landing = 1000, False
+def test_only_retryable_statuses_are_unreachable(store: ObjectStore, disturbance: Disturbance) -> None:
+    disturbance.times, disturbance.landing = 1000, False
     with pytest.raises(UnreachableError, match=r"does not answer for s3://.*/t/0.json \(500"):
         store.write("0.json", b"x")
 
 
 def test_spark_finds_keys_where_none_are_given(spark: SparkSession, s3_server: S3Server, tmp_path: Path) -> None:
-    """By the chain of Amazon's own client, of which Java's properties are one link."""
+    """By the default chain of Amazon's client, which includes Java's properties."""
     lake = on_server(s3_server, tmp_path)
     copy_rows(lake, THINGS, [row(n, "old") for n in range(10)])
     found = S3Settings(endpoint=s3_server.endpoint, region="us-east-1", path_style=True, allow_http=True)

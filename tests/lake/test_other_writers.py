@@ -1,4 +1,4 @@
-"""What other writers do to a table: rows moved from file to file do no harm, rows changed make another table of it."""
+"""Other writers may move rows between files; when they change rows, the table is copied again."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 
 def read_actions(lake: PlacedLake, version: int) -> list[Action]:
-    """What a version of the table did."""
+    """The actions of a version of the table."""
     text = (lake.disk(THINGS.name) / f"_delta_log/{version:020}.json").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
@@ -67,7 +67,7 @@ def by_spark(spark: SparkSession, lake: PlacedLake, statement: str) -> None:
 
 
 def check_recopied(lake: PlacedLake) -> None:
-    """The other table has gone on; a copy of this one takes part, and nothing of the other hands is left."""
+    """The other table went on; a new copy of this one joins, and the other writer's rows are gone."""
     assert cut_tables(lake) == {str(OTHERS.name)}
     follower = follower_of(lake)
     copy(lake, follower, THINGS, 30, "at 30")
@@ -171,7 +171,7 @@ def test_an_unchecked_constraint_is_refused_by_name(spark: SparkSession, lake: P
     ],
 )
 def test_a_column_constraint_is_refused_by_name(column: dict[str, object], told_of: str | None) -> None:
-    """Spark lets nobody bind a column that is there."""
+    """Spark cannot add such a constraint to an existing column."""
     fields = [{"name": "small", "type": "integer", "nullable": True, "metadata": {}, **column}]
     found = find_write_blocker(
         Snapshot(metadata={"name": "t", "schemaString": json.dumps({"fields": fields})}), "/lake/t"

@@ -1,4 +1,4 @@
-"""What keeping a table fresh costs is told by its newest commits, to whoever opens its log."""
+"""The write rate comes from the newest commits, for anyone who opens the log."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_the_write_rate_counts_files_and_bytes_of_commits(tmp_path: Path, monkey
     assert (found.commits, found.files) == (11, len(made) + 3)
     files = sum(path.stat().st_size for path in made if path.suffix != ".json")
     copy = sum(size for path, size in before.items() if path.suffix == ".parquet")
-    # but for what frames the vectors
+    # without the vectors' frames
     assert 0.95 * (files + copy) < found.bytes <= files + copy
 
 

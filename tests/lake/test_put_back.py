@@ -1,4 +1,4 @@
-"""A lake, a table or the cuts that somebody put back to an older state, while all that is kept beside them stayed."""
+"""A lake, a table or the cuts put back to an older state, while indexes and followers stay."""
 
 import shutil
 from pathlib import Path
@@ -33,7 +33,7 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 
 def back_up(folder: Path, tmp_path: Path) -> Path:
-    """A backup of a folder."""
+    """Back up a folder."""
     return Path(shutil.copytree(folder, tmp_path / "backup"))
 
 
@@ -43,7 +43,7 @@ def put_back(folder: Path, backup: Path) -> None:
 
 
 def lose_newest(lake: PlacedLake, count: int) -> None:
-    """The newest entries of the log of one table go."""
+    """Delete the newest commits of one table."""
     for path in sorted((lake.disk(THINGS.name) / "_delta_log").glob("*.json"))[-count:]:
         path.unlink()
 
@@ -72,7 +72,7 @@ def test_a_table_that_was_put_back_stops_alone_and_is_copied_again(lake: PlacedL
 
 
 def test_a_put_back_table_with_new_commits_is_recognized(lake: PlacedLake, tmp_path: Path) -> None:
-    """Not by its version: another process, of an older version of ours perhaps, has brought it as far again."""
+    """The version alone does not show it: another process brought it to the same number."""
     follower = bootstrap_follower(lake)
     transact(follower, 10)
     backup = back_up(lake.disk(THINGS.name), tmp_path)
@@ -156,7 +156,7 @@ def test_losing_metadata_tables_while_followed_is_an_error(lake: PlacedLake, tmp
 
 
 def test_cuts_at_the_same_end_differ_by_id(lake: PlacedLake, tmp_path: Path) -> None:
-    """A follower that stood there has what the first one named."""
+    """A follower at the first cut has that cut's content."""
     follower = bootstrap_follower(lake)
     backup = back_up(lake.files, tmp_path)
     transact(follower, 10)
@@ -178,7 +178,7 @@ def test_cuts_at_the_same_end_differ_by_id(lake: PlacedLake, tmp_path: Path) -> 
 
 
 def test_a_running_follower_refuses_cuts_of_another_history(lake: PlacedLake, tmp_path: Path) -> None:
-    """The versions that it has are another past's."""
+    """Its versions belong to another history."""
     follower = bootstrap_follower(lake)
     backup = back_up(lake.files, tmp_path)
     transact(follower, 10)
@@ -196,7 +196,7 @@ def test_a_running_follower_refuses_cuts_of_another_history(lake: PlacedLake, tm
 
 
 def test_split_readable_separates_unreadable_tables(lake: PlacedLake) -> None:
-    """And those that do not fit into a follower are neither."""
+    """Tables that do not fit the follower are in neither list."""
     transact(bootstrap_follower(lake), 10)
     feed = LakeFeed(None, lake)
     found, unread = feed.split_readable(feed.last_cut())

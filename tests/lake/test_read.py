@@ -1,4 +1,4 @@
-"""A digest is the same whoever reads the table, and has no dead row in it."""
+"""Every reader computes the same digest, without dead rows."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 
 def fill_table(lake: PlacedLake, count: int) -> None:
-    """A table of so many rows, two of them changed since its copy, in the first cut."""
+    """A table of `count` rows in the first cut; two rows changed since its copy."""
     follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
     follower.prepare([THINGS])
     files = [write_copy(lake, THINGS, [row(n, f"t{n}") for n in range(start, count, 2)]) for start in range(2)]

@@ -1,4 +1,4 @@
-"""What was just written is kept for who follows in the same process, and not for ever."""
+"""The newest changes are cached for followers in the same process, within bounds."""
 
 import pyarrow as pa
 

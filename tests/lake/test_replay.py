@@ -1,4 +1,4 @@
-"""A message that cannot be read holds its key: what is applied meanwhile, and what is replayed, end as if it could."""
+"""Blocking a key and replaying its messages ends as if all had been readable."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ END = 1_000
 
 
 def together(partitions: list[Messages]) -> Messages:
-    """All partitions' messages, as a reader of the topic has them."""
+    """All partitions' messages, as a topic's reader gets them."""
     fields = ("topic", "partition", "offset", "key", "value", "old_key", "moves_on")
     rows = [
         {name: own.topic if name == "topic" else getattr(own, name)[at] for name in fields}
@@ -52,7 +52,7 @@ def batch_of(found: Messages, run: Ends) -> DecodedBatch:
 
 
 def on_rows(rows: dict[Key, Row], net: NetChanges) -> dict[Key, Row]:
-    """Rows after an effect that does not know which of them were there."""
+    """Rows after an effect that does not know which of them existed."""
     there = set(bits_of(THINGS, list(rows)).pairs())
     return applied(THINGS, rows, replace(net, existed=np.array([key in there for key in net.keys.pairs()], np.bool_)))
 
@@ -67,7 +67,7 @@ def test_blocking_and_replaying_equals_applying_at_once(
     sound, run = together(messages(THINGS, changes, partitions)), ends_of(history)
     at = spoiled % len(changes)
     values = [SPOILED if place == at else value for place, value in enumerate(sound.value)]
-    # two batches: what the first one holds, the second one has to know of
+    # two batches: the second one must respect keys blocked by the first
     rows, held, letters = dict(COPY), dict[bytes, int](), list[DeadLetter]()
     for batch in (run.slice(0, cut), run.slice(cut, len(run))):
         found = _take(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
@@ -83,20 +83,21 @@ def test_blocking_and_replaying_equals_applying_at_once(
     assert not done.blocked
     after_all = on_rows(rows, done.effect.net) if done.effect else rows
     assert after_all == history[-1].rows
-    # what can be read of it may come first
+    # its readable letters may come first
     some = plan_replay(THINGS, letters, END, DECODER)
     assert some.blocked
     rest = [_repair(each, sound) for each in letters if each not in some.letters]
     then = plan_replay(THINGS, rest, END, DECODER)
     first = on_rows(rows, some.effect.net) if some.effect else rows
     assert (on_rows(first, then.effect.net) if then.effect else first) == history[-1].rows
-    # given up, what waits is applied, but for rows that lack what only the spoiled one may have had
+    # given up: waiting letters are applied, except for rows that lack values which only the spoiled message may have
+    # had
     given = plan_replay(THINGS, letters, END, DECODER, held)
     assert set(given.blocked.values()) <= {MISSING_VALUES}
 
 
 def _comes_before_its_batch(letters: list[DeadLetter], batch: Ends, given_up: BlockedKeys) -> list[DeadLetter]:
-    """The letters that a replay applies before the batch which they came with is applied."""
+    """The letters that a replay would apply before their batch."""
     before = int(batch.offset[0]) - 1 if len(batch) else END
     return [each for each in plan_replay(THINGS, letters, before, DECODER, given_up).letters if each.rank > before]
 
@@ -107,7 +108,7 @@ def _outcome(batch: DecodedBatch, held: BlockedKeys, rows: dict[Key, Row]) -> tu
 
 
 def _blocked_keys(letters: list[DeadLetter]) -> dict[bytes, int]:
-    """As `DeadLetters` remembers them."""
+    """As `DeadLetters` caches them."""
     places = [(each.message.key, each.message.refusal.offset) for each in letters]
     return {key: min(offset for own, offset in places if own == key) for key, _ in places if key is not None}
 
@@ -118,7 +119,7 @@ def _places(sound: Messages) -> dict[tuple[int, int], int]:
 
 
 def _ranks(sound: Messages) -> list[int]:
-    """The transaction of every message, also of the one that will not say it."""
+    """The transaction of every message, the spoiled one included."""
     return [int(each) for each in DECODER.decode(sound).changes.tx_id]
 
 

@@ -1,4 +1,4 @@
-"""What a lake on an object store asks of it: each request takes its time, and is paid for."""
+"""The requests of a lake on an object store: each takes time and costs money."""
 
 from collections import Counter
 from pathlib import Path
@@ -44,7 +44,7 @@ def batch(rank: int) -> DecodedBatch:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each kind of request was made."""
+    """Counts requests by kind."""
     found = Counter[str]()
 
     def counted(name: str) -> None:
@@ -62,7 +62,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Counter[str]) -> None:
-    """Rows, commit and the look that the log is there; the same of the cut. A large vector is one more."""
+    """Rows, commit and a check of the log; the same for the cut. A large vector is one more."""
     follower = follower_of(lake)
     follower.prepare([THINGS])
     follower.load(THINGS, [write_copy(lake, THINGS, [row(n, "old") for n in range(400)])], Bookmark(Lsn(1), 4711, 1))
@@ -108,7 +108,7 @@ def test_another_writers_table_is_seen_after_the_refresh_interval(
 
 
 def test_a_log_whose_next_commit_was_vacuumed_is_reopened(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As behind a machine that slept: the next version would never be found."""
+    """As after a machine slept: the next version would never be found."""
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
     slept, other = (MetadataTable(lake.metadata_storage("tables"), "tables", SCHEMA) for _ in range(2))
     slept.append([{"schema": "public", "table": "first"}])

@@ -1,4 +1,4 @@
-"""What a table keeps of its past is bounded by time, and what is held in memory and written for it does not grow."""
+"""A table's past is bounded by time; memory and checkpoints do not grow with it."""
 
 import gc
 from pathlib import Path
@@ -41,7 +41,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_full_checkpoint(writer: TableWriter) -> Path:
-    """Write a checkpoint of the table as it is; where its rows lie."""
+    """Write a checkpoint of the table as it is; returns the path of its rows."""
     write_checkpoint(writer.log, checkpoint.build_checkpoint(writer.log))
     return Path("_delta_log", f"{writer.snapshot.version:020}.checkpoint.parquet")
 
@@ -56,7 +56,7 @@ def change_rows(writer: TableWriter, ranks: range) -> dict[Key, Row]:
 
 
 def test_a_checkpoint_alone_restores_the_table(lake: PlacedLake, spark: SparkSession) -> None:
-    """Readers have it alone, without the commits that it stands for."""
+    """Readers can use it alone, without the commits before it."""
     writer = open_writer(lake)
     rows = change_rows(writer, range(1, 8))
     version = write_full_checkpoint(writer).name[:20]
@@ -90,7 +90,7 @@ def test_memory_and_checkpoints_do_not_grow_with_the_retained_past(tmp_path: Pat
 
 
 def test_a_vector_file_stays_while_one_vector_is_needed(tmp_path: Path) -> None:
-    """Two files' vectors lie in one; the first goes, and those who read the past need the second."""
+    """Two files' vectors share a file; one goes, and readers of the past need the other."""
     lake = in_folder(tmp_path)
     copy_rows(lake, THINGS, list(COPY.values()), files=2)
     writer, folder = open_writer(lake), lake.disk(THINGS.name)
@@ -127,7 +127,7 @@ def test_a_killed_vacuum_is_resumed(lake: PlacedLake, monkeypatch: pytest.Monkey
 
 
 def test_an_idle_tables_replaced_files_are_vacuumed(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last commits are few: nobody would ever make a checkpoint behind them."""
+    """Its few last commits would never trigger a checkpoint."""
     monkeypatch.setattr(checkpoint, "IDLE_MS", 0)
     writer, folder = open_writer(lake), lake.disk(THINGS.name)
     assert compact_files(writer, list(writer.snapshot.files))

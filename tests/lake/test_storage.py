@@ -1,4 +1,4 @@
-"""A folder and an object store keep the same promises; what is written by one process is read by another."""
+"""A folder and an object store keep the same promises, across processes."""
 
 import os
 import pickle
@@ -119,7 +119,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def most_memory(storage: Storage, megabytes: int) -> int:
-    """How much memory a process of its own has at most that writes so much, in MiB."""
+    """Peak memory in MiB of a process that writes this much."""
     command = [sys.executable, "-c", WRITES, str(megabytes)]
     ended = subprocess.run(command, input=pickle.dumps(storage), capture_output=True, check=True)
     return int(ended.stdout)
@@ -141,7 +141,7 @@ for n in range(int(sys.argv[1])):
 
 
 def test_one_of_many_processes_wins_each_name(storage: Storage) -> None:
-    """They meet on the same names: who goes ahead loses no time, so the others come up with him."""
+    """They compete for the same names: the winner loses no time, so the others catch up."""
     command = [sys.executable, "-c", RACES, "200"]
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(5)]
     for process in running:

@@ -1,4 +1,4 @@
-"""After many batches a table is as small and as quick as on its first day, and nobody loses what he still reads."""
+"""After many batches a table is as small and fast as on day one, and readers keep their past."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +35,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 
 def batches(writer: TableWriter, count: int, keep: Callable[[], Retention]) -> dict[Key, Row]:
-    """So many batches, each with the upkeep behind it; the rows that are there then."""
+    """Apply `count` batches, each with maintenance; returns the expected rows."""
     rows = dict(COPY)
     for rank in range(1, count + 1):
         changes = mix_changes(5, rank, rows)
@@ -66,7 +66,7 @@ def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.Monkey
 def test_tables_with_many_files_are_checkpointed_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int, every: int
 ) -> None:
-    """It names all of them."""
+    """A checkpoint lists all files."""
     lake = in_folder(tmp_path)
     copy_rows(lake, THINGS, list(COPY.values()), files=2)
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 2)
@@ -74,7 +74,7 @@ def test_tables_with_many_files_are_checkpointed_less_often(
     monkeypatch.setattr(checkpoint, "MANY_FILES", many)
     writer, written = open_writer(lake), list[int]()
     for rank in range(1, 13):
-        # no new files: what is many stays what it is
+        # deletes add no files, so the number of files stays
         apply(writer, [Delete(THINGS.name, Place(rank, 1), (rank,))], rank)
         if due := take_due_checkpoint(writer.log, 0):
             write_checkpoint(writer.log, due)
@@ -84,7 +84,7 @@ def test_tables_with_many_files_are_checkpointed_less_often(
 
 
 def test_another_process_vacuums_files_removed_by_the_first(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a table no longer has stands in the commits that took it out, for as long as they are kept."""
+    """The commits that removed the files name them, as long as they are kept."""
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 10)
     rows = batches(open_writer(lake), 39, lambda: Retention(1000, 0))
     folder = lake.disk(THINGS.name)
@@ -202,7 +202,7 @@ def test_no_file_becomes_too_large() -> None:
 
 
 DOUBLINGS = 17
-"""From the smallest of these files to the largest that are put together."""
+"""Doublings from the smallest of these files to the largest compacted one."""
 
 
 @settings(max_examples=40)

@@ -1,4 +1,4 @@
-"""Batches written without a join end as the model says, whatever else has been done to the table meanwhile."""
+"""Batches written without a join end as the model says, whatever else happened to the table."""
 
 import random
 import shutil
@@ -35,14 +35,14 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 @pytest.fixture
 def folder_lake(tmp_path: Path) -> PlacedLake:
-    """A lake that Spark may write to: on an object store it must not."""
+    """A lake that Spark may write to, unlike one on an object store."""
     made = in_folder(tmp_path)
     copy_rows(made, THINGS, list(COPY.values()), files=3)
     return made
 
 
 def mix_changes(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
-    """A transaction of all kinds of changes on these rows, unsent values and changed keys among them."""
+    """A transaction with all kinds of changes, unsent values and changed keys included."""
     chance, changes = random.Random(seed * 1000 + rank), list[Change]()
     keys, fresh = sorted(rows), 1000 * rank
     for key in chance.sample(keys, min(len(keys), 30)):
@@ -66,7 +66,7 @@ def mix_changes(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
 
 
 def play(lake: PlacedLake, batches: int, between: Callable[[int], None] = lambda _: None) -> dict[Key, Row]:
-    """Batches through one writer, something done to the table between them; the rows that must come out."""
+    """Apply batches through one writer, with an action between them; returns the expected rows."""
     writer, rows = open_writer(lake), dict(COPY)
     for rank in range(1, batches + 1):
         changes = mix_changes(7, rank, rows)
@@ -165,7 +165,7 @@ def test_a_truncate_keeps_later_inserts(lake: PlacedLake) -> None:
 
 
 def test_a_commit_after_a_conflict_builds_on_the_other_commit(lake: PlacedLake) -> None:
-    """The other one commits between this one's look and its commit: ours is tried again, theirs is kept."""
+    """The other writer commits between lookup and commit: ours is retried, and both effects stay."""
     mine, theirs = open_writer(lake), open_writer(lake, index="theirs")
     commit, others = DeltaLog.commit, [lambda: compact_files(theirs, list(theirs.snapshot.files))]
 
@@ -202,7 +202,7 @@ def test_a_removed_table_is_not_recreated(lake: PlacedLake) -> None:
 
 
 def test_a_removed_log_is_not_continued(lake: PlacedLake) -> None:
-    """A commit behind versions that are no more would be a table that nobody can read."""
+    """Nobody could read a table whose earlier versions are gone."""
     writer = open_writer(lake)
     apply(writer, update(1, row(4, "x")), 1)
     shutil.rmtree(lake.disk(T) / "_delta_log")
