@@ -1,6 +1,5 @@
 """The Delta follower: one Delta table per source table, and a cut after every batch."""
 
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +8,7 @@ from pathlib import Path
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import ChangeBatch
 from cdc.columns.netting.transactions import Ends
-from cdc.core.errors import CdcError, PreconditionError, TableLostError
+from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout
@@ -18,23 +17,19 @@ from sinks.lake.apply.replay import ReplayPlan
 from sinks.lake.apply.spark_batch import MissingChanges
 from sinks.lake.apply.tables import FollowedTable, FollowedTables
 from sinks.lake.delta.price import WriteRate
-from sinks.lake.delta.retention import Retention
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.layout import Lake
-from sinks.lake.metadata.cuts import Cut, Cuts, oldest_needed_version
+from sinks.lake.maintenance import LakeMaintenance
+from sinks.lake.metadata.cuts import Cut, Cuts
 from sinks.lake.metadata.dead_letters import DeadLetter
 from sinks.lake.metadata.stopped_tables import StoppedTable
 from sinks.lake.metadata.table import REFRESH_SECONDS
 from sinks.lake.pace import CommitCost
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.table import maintenance as upkeep
 from sinks.lake.table.load import CopiedFiles, load_copy, release_table
-from sinks.lake.table.writer import TableWriter
 
 CUT = CommitCost(overhead_bytes=6 * 1024, files=2)
 """The cost of a cut: a file of one row, and a commit."""
-IDLE_SECONDS = 300.0
-"""How often maintenance visits a table without changes."""
 
 
 class DeltaFollower:
@@ -54,8 +49,7 @@ class DeltaFollower:
         self._lost: list[StoppedTable] = []
         # by Delta table id: a new copy has to be adopted again
         self._adopted: set[str] = set()
-        # used by the maintenance thread only
-        self._maintained: dict[TableName, tuple[int, float]] = {}
+        self._maintenance = LakeMaintenance(self._tables, self._cuts, self._applier, settings.history_hours)
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Refuse tables that are not ours, and create the metadata tables; a copy creates its table itself."""
@@ -265,38 +259,9 @@ class DeltaFollower:
     def maintain(self, needed: Iterable[Position]) -> None:
         """Maintain all tables. `needed`: the positions of followers behind, whose past is kept.
 
-        May run in another thread, beside `apply`.
+        May run in another thread, beside `apply`. Raises TableLostError after the other tables' turn.
         """
-        # versions before the last cut: later cuts never have older ones. A list, since the applying thread opens tables
-        # meanwhile
-        opened = [(name, writer, writer.snapshot.version) for name, writer in self._tables.list_open()]
-        last = self._cuts.last()
-        if last is None:
-            return
-        cuts = [cut for at in needed if (cut := self._cuts.find(at.end_offset))]
-        behind = [cut for cut in cuts if cut.position.end_offset < last.position.end_offset]
-        hours = self._settings.history_hours
-        failed = list[CdcError]()
-        for name, writer, version in opened:
-            if not self._is_due(name, writer):
-                continue
-            try:
-                upkeep.maintain(writer, Retention(hours, oldest_needed_version(str(name), behind, last, version)))
-            except TableLostError as lost:
-                # maintain the others; the next batch that meets the error stops the table
-                failed.append(lost)
-        self._cuts.maintain(hours, min((cut.position.end_offset for cut in cuts), default=None))
-        self._applier.maintain(hours)
-        if failed:
-            raise failed[0]
-
-    def _is_due(self, name: TableName, writer: TableWriter) -> bool:
-        """Whether the table changed since its last maintenance, or IDLE_SECONDS passed: idle tables age, too."""
-        version, moment = self._maintained.get(name, (-1, float("-inf")))
-        due = writer.snapshot.version != version or time.monotonic() - moment > IDLE_SECONDS
-        if due:
-            self._maintained[name] = (writer.snapshot.version, time.monotonic())
-        return due
+        self._maintenance.run(needed)
 
     def close(self) -> None:
         """Save the indexes for the next process."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from pyroaring import BitMap, BitMap64
 
+from cdc.columns.arrays import Integers, Mask
 from sinks.lake.storage.base import Storage
 
 MAGIC = 1681511377
@@ -149,6 +150,16 @@ def read_framed(descriptor: VectorDescriptor, file: bytes) -> BitMap:
     if len(frame) < 4 or zlib.crc32(data) != int.from_bytes(frame):
         raise ValueError(f"deletion vector {descriptor.unique_id} is damaged")
     return unpack(data)
+
+
+def deleted_mask(vector: BitMap, rows: Integers) -> Mask:
+    """Which of these row numbers are in the vector."""
+    if not vector:
+        return np.zeros(len(rows), np.bool_)
+    gone = np.asarray(vector.to_array(), np.int64)
+    at = np.minimum(np.searchsorted(gone, rows), len(gone) - 1)
+    contained: Mask = gone[at] == rows
+    return contained
 
 
 def _to_z85(data: bytes) -> str:

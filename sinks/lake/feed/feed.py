@@ -1,37 +1,23 @@
-"""The feed of the followers behind the lake: the changes of each commit, from cut to cut.
-
-Our commits name their change data: the data file of the new rows, and a small file of deleted keys (Delta protocol,
-"Add CDC File"). For other commits the protocol rules apply: their change data, or else the rows of added and removed
-files.
-"""
+"""The feed of the followers behind the lake: tables at a cut, and their changes from cut to cut."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.feed import FeedRows, merge_versions
 from cdc.columns.spark_tasks import require_spark
-from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout
-from sinks.lake.delta.damage import read_parts, reading
-from sinks.lake.delta.data_files import CHANGE_TYPE
 from sinks.lake.delta.log import DeltaLog, LogDamagedError
-from sinks.lake.delta.scan import PART_ROWS, LakeCopy, Share, live_rows
-from sinks.lake.delta.snapshot import Action, DataFile, Snapshot, commit_id
+from sinks.lake.delta.scan import LakeCopy
+from sinks.lake.delta.snapshot import Snapshot, commit_id
 from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.cuts import Cut, Cuts
-from sinks.lake.storage.base import Storage
 
 
 class LakeFeed:
@@ -204,14 +190,14 @@ class LakeFeed:
         if named and versions[-1].actions and commit_id(versions[-1].actions) != named:
             raise TableLostError(table.name, f"version {last} of a cut is another one in the lake now")
         # read lazily; a single version is read a part at a time
-        return _LazyParts(
+        return LazyParts(
             partial(self._iterate_changes, table, [version for version in versions if version.change_bytes])
         )
 
-    def _iterate_changes(self, table: Table, pieces: Sequence["_CommitChanges"]) -> Iterator[FeedRows]:
+    def _iterate_changes(self, table: Table, pieces: Sequence[CommitChanges]) -> Iterator[FeedRows]:
         """Yield the changes of versions in parts with disjoint keys: one version's own, or the fold of several."""
         if len(pieces) > 1:
-            yield merge_versions([_read_whole(piece, table) for piece in pieces], table)
+            yield merge_versions([read_whole(piece, table) for piece in pieces], table)
         for piece in pieces if len(pieces) == 1 else ():
             yield from piece.parts()
 
@@ -226,101 +212,7 @@ class LakeFeed:
             return 0
         return sum(self._read_commit(table, log, version).change_bytes for version in range(first + 1, last + 1))
 
-    def _read_commit(self, table: Table, log: DeltaLog, version: int) -> "_CommitChanges":
+    def _read_commit(self, table: Table, log: DeltaLog, version: int) -> CommitChanges:
         known = self._cache.get(log.snapshot.table_id, version)
         actions = [] if known else log.actions(version)
-        return _CommitChanges(table, self._lake.table_storage(table.name), actions, version, known)
-
-
-@dataclass(frozen=True, slots=True)
-class _LazyParts:
-    """Changes that each iteration reads again."""
-
-    read: Callable[[], Iterator[FeedRows]]
-
-    def __iter__(self) -> Iterator[FeedRows]:
-        return self.read()
-
-
-@dataclass(frozen=True, slots=True)
-class _CommitChanges:
-    """One commit's changes of one table, cached or in files."""
-
-    table: Table
-    storage: Storage
-    actions: Sequence[Action]
-    version: int
-    cached: FeedRows | None
-
-    @property
-    def change_bytes(self) -> int:
-        if self.cached is not None:
-            return self.cached.nbytes
-        if named := self._change_data():
-            return sum(size for _, size in named)
-        return sum(int(file["size"]) for _, file in self._row_changes())
-
-    def parts(self) -> Iterator[FeedRows]:
-        """Yield the changes in parts."""
-        if self.cached is not None:
-            yield FeedRows(self._shape(self.cached.rows), self.cached.gone)
-        elif named := self._change_data():
-            for path, _ in named:
-                yield from self._read_changes(path)
-        else:
-            yield from self._diff_files()
-
-    def _change_data(self) -> list[tuple[str, int]]:
-        return [(action["cdc"]["path"], int(action["cdc"]["size"])) for action in self.actions if "cdc" in action]
-
-    def _row_changes(self) -> list[tuple[str, dict[str, Any]]]:
-        """The added and removed files whose rows changed; compaction changes none."""
-        return [
-            (kind, action[kind])
-            for action in self.actions
-            for kind in ("add", "remove")
-            if kind in action and action[kind].get("dataChange", True)
-        ]
-
-    def _read_changes(self, path: str) -> Iterator[FeedRows]:
-        with reading(self.table.name, path):
-            batches = pq.ParquetFile(self.storage.open(path)).iter_batches(PART_ROWS)
-        for batch in read_parts(batches, self.table, path):
-            rows = pa.Table.from_batches([batch])
-            kind = rows[CHANGE_TYPE]
-            upserts = rows.filter(pc.is_in(kind, pa.array(["insert", "update_postimage"])))
-            yield FeedRows(self._shape(upserts), rows.filter(pc.equal(kind, "delete")).select(self.table.key))
-
-    def _diff_files(self) -> Iterator[FeedRows]:
-        """Deletes, then inserts; a key that did both exists, so its row comes last."""
-        keys, rows = self._read_live("remove", self.table.key), self._read_live("add", self.table.column_names)
-        before, after = FeedRows(rows.slice(0, 0), keys), FeedRows(rows, keys.slice(0, 0))
-        yield merge_versions([before, after], self.table)
-
-    def _read_live(self, wanted: str, columns: Sequence[str]) -> pa.Table:
-        """Read columns of the live rows of all added, or all removed, files."""
-        # a `remove` may lack statistics and size
-        files = [
-            DataFile.from_action({"stats": "{}", "size": 0, **file})
-            for kind, file in self._row_changes()
-            if kind == wanted
-        ]
-        parts = (
-            read_parts(live_rows(self.storage, Share(file), self.table, columns), self.table, file.path)
-            for file in files
-        )
-        empty = arrow_schema(self.table).empty_table().select(columns)
-        return pa.concat_tables([empty, *chain.from_iterable(parts)])
-
-    def _shape(self, rows: pa.Table) -> pa.Table:
-        return conform(rows, arrow_schema(self.table))
-
-
-def _read_whole(version: _CommitChanges, table: Table) -> FeedRows:
-    schema = arrow_schema(table)
-    parts = list(version.parts())
-    keys = pa.schema([schema.field(name) for name in table.key])
-    return FeedRows(
-        pa.concat_tables([schema.empty_table(), *(part.rows for part in parts)]),
-        pa.concat_tables([keys.empty_table(), *(part.gone.cast(keys) for part in parts)]),
-    )
+        return CommitChanges(table, self._lake.table_storage(table.name), actions, version, known)

@@ -190,7 +190,7 @@ class TableWriter:
         for number, here in zip(numbers, np.split(order, starts[1:]), strict=False):
             path = paths.get(int(number))
             if path is not None and path in self.snapshot.files:
-                alive[here] = ~deleted_mask(self.vector(path), hits.rows[here])
+                alive[here] = ~deletion_vectors.deleted_mask(self.vector(path), hits.rows[here])
         return alive
 
     def _find(self, keys: KeyBits) -> IndexHits:
@@ -290,13 +290,3 @@ def _count_distinct(rows: KeyBits) -> tuple[KeyBits, Integers]:
     ordered = rows.take(rows.order())
     starts = np.flatnonzero(ordered.begins())
     return ordered.take(starts), np.diff(np.append(starts, len(ordered)))
-
-
-def deleted_mask(vector: BitMap, rows: Integers) -> Mask:
-    """Which of these row numbers are in the vector."""
-    if not vector:
-        return np.zeros(len(rows), np.bool_)
-    gone = np.asarray(vector.to_array(), np.int64)
-    at = np.minimum(np.searchsorted(gone, rows), len(gone) - 1)
-    contained: Mask = gone[at] == rows
-    return contained

@@ -1,0 +1,65 @@
+"""Maintenance of all of a lake's tables, as far as followers behind the lake allow it."""
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from cdc.core.errors import CdcError, TableLostError
+from cdc.core.position import Position
+from cdc.core.table import TableName
+from sinks.lake.apply.apply import BatchApplier
+from sinks.lake.apply.tables import FollowedTables
+from sinks.lake.delta.retention import Retention
+from sinks.lake.metadata.cuts import Cuts, oldest_needed_version
+from sinks.lake.table.maintenance import maintain
+from sinks.lake.table.writer import TableWriter
+
+IDLE_SECONDS: Final = 300.0
+"""How often maintenance visits a table without changes."""
+
+
+class LakeMaintenance:
+    """Compacts and vacuums captured tables, cuts and dead letters; keeps `hours` of their past."""
+
+    def __init__(self, tables: FollowedTables, cuts: Cuts, applier: BatchApplier, hours: float) -> None:
+        self._tables = tables
+        self._cuts = cuts
+        self._applier = applier
+        self._hours = hours
+        # version and time of each table's last maintenance
+        self._maintained: dict[TableName, tuple[int, float]] = {}
+
+    def run(self, needed: Iterable[Position]) -> None:
+        """Maintain all tables. `needed`: the positions of followers behind, whose past is kept.
+
+        May run in another thread, beside the one that applies batches. Raises TableLostError at the end.
+        """
+        # versions before the last cut: later cuts never have older ones. A list, since the applying thread opens tables
+        # meanwhile
+        opened = [(name, writer, writer.snapshot.version) for name, writer in self._tables.list_open()]
+        last = self._cuts.last()
+        if last is None:
+            return
+        cuts = [cut for at in needed if (cut := self._cuts.find(at.end_offset))]
+        behind = [cut for cut in cuts if cut.position.end_offset < last.position.end_offset]
+        failed = list[CdcError]()
+        for name, writer, version in opened:
+            if not self._is_due(name, writer):
+                continue
+            try:
+                maintain(writer, Retention(self._hours, oldest_needed_version(str(name), behind, last, version)))
+            except TableLostError as lost:
+                # maintain the others; the next batch that meets the error stops the table
+                failed.append(lost)
+        self._cuts.maintain(self._hours, min((cut.position.end_offset for cut in cuts), default=None))
+        self._applier.maintain(self._hours)
+        if failed:
+            raise failed[0]
+
+    def _is_due(self, name: TableName, writer: TableWriter) -> bool:
+        """Whether the table changed since its last maintenance, or IDLE_SECONDS passed: idle tables age, too."""
+        version, moment = self._maintained.get(name, (-1, float("-inf")))
+        due = writer.snapshot.version != version or time.monotonic() - moment > IDLE_SECONDS
+        if due:
+            self._maintained[name] = (writer.snapshot.version, time.monotonic())
+        return due
