@@ -15,18 +15,18 @@ VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 REMEDY = f"put its authority into the system's certificate store, or name its file in {VARIABLES[0]}"
 
 
-def trusted() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """What a client of ours is given to verify servers with.
 
     The system's store comes first, where a company's own authority is; certifi's list is for systems that have none.
     Not injected into `ssl` for everybody: where a `ca_file` is configured, that one alone is to be believed.
     """
     named = (certifi.where(), *map(os.environ.get, VARIABLES))
-    return _trusting(tuple(dict.fromkeys(filter(None, named))))
+    return _make_context(tuple(dict.fromkeys(filter(None, named))))
 
 
 @cache
-def _trusting(files: tuple[str, ...]) -> ssl.SSLContext:
+def _make_context(files: tuple[str, ...]) -> ssl.SSLContext:
     """Made once: a list as long as certifi's takes 20 ms."""
     context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for named in files:

@@ -125,7 +125,7 @@ class SourceSettings(Settings):
         return Selection.of(self.tables)
 
     @property
-    def named_keys(self) -> Mapping[TableName, tuple[str, ...]]:
+    def keys_by_table(self) -> Mapping[TableName, tuple[str, ...]]:
         """The keys that are named for tables without one."""
         return {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
 
@@ -133,7 +133,7 @@ class SourceSettings(Settings):
     def choices(self) -> Choices:
         """What is chosen of tables beside what the catalog says."""
         types = {TableName.parse(name): columns for name, columns in self.column_types.items()}
-        return Choices(self.named_keys, types)
+        return Choices(self.keys_by_table, types)
 
     def policy(self, table: TableName) -> Policy:
         """What is done when this table's schema changes."""
@@ -141,7 +141,7 @@ class SourceSettings(Settings):
         return own.get(table, self.on_schema_change)
 
 
-def can_be_captured(host: str) -> bool:
+def is_host_supported(host: str) -> bool:
     """Does Debezium take it? libpq also connects to a socket's folder, to one of several hosts, and by IPv6."""
     return re.fullmatch("[A-Za-z0-9_.-]+", host) is not None
 

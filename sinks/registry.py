@@ -3,7 +3,6 @@
 Whoever reads the configuration imports this file: what a follower is made of is imported when one is made.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -13,6 +12,7 @@ from cdc.core.table import Table
 from cdc.log.settings import LogSettings
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
+from sinks.owner import Owner
 from sinks.search.settings import SearchSettings
 
 if TYPE_CHECKING:
@@ -23,27 +23,19 @@ if TYPE_CHECKING:
 FollowerSettings = Annotated[DeltaSettings | SearchSettings | LatestSettings, Field(discriminator="kind")]
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
-    """Which follower of which pipeline."""
-
-    pipeline: str
-    follower: str
-
-
 def fed_follower(
-    spark: "SparkSession | None", settings: SearchSettings | LatestSettings, naming: Naming, log: LogSettings
+    spark: "SparkSession | None", settings: SearchSettings | LatestSettings, owner: Owner, log: LogSettings
 ) -> "FedFollower":
     """The follower behind the lake that these settings ask for; without Spark, only to be asked where it stands."""
     match settings:
         case SearchSettings():
             from sinks.search.follower import SearchFollower
 
-            return SearchFollower(spark, settings, naming.pipeline, naming.follower)
+            return SearchFollower(spark, settings, owner.pipeline, owner.follower)
         case LatestSettings():
             from sinks.latest.follower import LatestFollower
 
-            return LatestFollower(spark, log, naming.pipeline, naming.follower)
+            return LatestFollower(spark, log, owner.pipeline, owner.follower)
 
 
 def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:

@@ -25,7 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Even:
+class FixedColumn:
     """A column of a block in which every row has a value, all equally long: their bytes."""
 
     values: npt.NDArray[np.void]
@@ -34,9 +34,9 @@ class Even:
         """The values as `kind`, which is as long as they are."""
         return self.values.view(kind)
 
-    def rows(self, first: int, behind: int) -> "Even":
+    def rows(self, first: int, behind: int) -> "FixedColumn":
         """The column in some of the rows only."""
-        return Even(self.values[first:behind])
+        return FixedColumn(self.values[first:behind])
 
     def __len__(self) -> int:
         return len(self.values)
@@ -47,7 +47,7 @@ class Even:
 
 
 @dataclass(frozen=True, slots=True)
-class Uneven:
+class VariableColumn:
     """A column of a block: its values one behind the other in `content`, which goes on behind the last one, from where
     to where each is (one `bounds` more than rows), and how long; below 0 where there is none."""
 
@@ -65,9 +65,9 @@ class Uneven:
         found: npt.NDArray[Any] = overlapping[self.bounds[:-1]]
         return found
 
-    def rows(self, first: int, behind: int) -> "Uneven":
+    def rows(self, first: int, behind: int) -> "VariableColumn":
         """The column in some of the rows only."""
-        return Uneven(self.content, self.bounds[first : behind + 1], self.lengths[first:behind])
+        return VariableColumn(self.content, self.bounds[first : behind + 1], self.lengths[first:behind])
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -79,7 +79,7 @@ class Uneven:
         return None if there.all() else there
 
 
-Field = Even | Uneven
+Field = FixedColumn | VariableColumn
 
 
 Outputs = Mapping[str, npt.NDArray[Any]]
@@ -87,7 +87,7 @@ Outputs = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Together:
+class _FixedGroup:
     """Neighbours of one length each, which are taken in one go: how a row has them, and what of it is known before."""
 
     name: str
@@ -120,11 +120,11 @@ class _Together:
 
     def fields(self, found: Outputs) -> list[Field]:
         taken = found[self.name].view(self.row)
-        return [Even(taken[name]) for name in self.row.names or () if name.startswith("value")]
+        return [FixedColumn(taken[name]) for name in self.row.names or () if name.startswith("value")]
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
+class _SingleField:
     """A column of values of any length, or of one `width`, any of which may be NULL."""
 
     column: int
@@ -152,13 +152,13 @@ class _Alone:
         lengths = self.lengths(found)
         bounds = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(np.maximum(lengths, 0), out=bounds[1:])
-        return [Uneven(found[self.name], bounds, lengths)]
+        return [VariableColumn(found[self.name], bounds, lengths)]
 
     def lengths(self, found: Outputs) -> npt.NDArray[np.int32]:
         return found[f"{self.name}-length"]
 
 
-class _Machine:
+class _ForthParser:
     """Takes rows apart, with these columns alone and all others together with their neighbours."""
 
     def __init__(self, widths: Sequence[int], alone: Set[int]) -> None:
@@ -179,11 +179,11 @@ class _Machine:
 
     def nulls(self, found: Outputs) -> set[int]:
         """The columns that are NULL in some row."""
-        alone = (part for part in self._parts if isinstance(part, _Alone))
+        alone = (part for part in self._parts if isinstance(part, _SingleField))
         return {part.column for part in alone if (part.lengths(found) == _NULL).any()}
 
 
-class Rows:
+class RowParser:
     """Takes the rows of one query apart, block by block.
 
     `widths` are the values' lengths in bytes, column by column, 0 where they differ. Neighbours of one length each are
@@ -193,39 +193,39 @@ class Rows:
     def __init__(self, widths: Sequence[int]) -> None:
         self._widths = tuple(widths)
         self._alone = {n for n, width in enumerate(widths) if not width}
-        self._usual = _Machine(widths, self._alone)
+        self._usual = _ForthParser(widths, self._alone)
 
     def fields(self, content: bytes) -> list[Field]:
         """The columns of whole rows. Raises ValueError when these are no rows of such columns."""
         found = self._usual.run(content)
         if found is not None:
             return self._usual.fields(found)
-        careful = _Machine(self._widths, {*range(len(self._widths))})
+        careful = _ForthParser(self._widths, {*range(len(self._widths))})
         found = careful.run(content)
         if found is None:
             raise ValueError(f"these {len(content)} bytes are no rows of {len(self._widths)} columns")
         # where one is NULL in a block, it will be in others
         self._alone |= careful.nulls(found)
-        self._usual = _Machine(self._widths, self._alone)
+        self._usual = _ForthParser(self._widths, self._alone)
         return careful.fields(found)
 
 
-def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_Together | _Alone]:
+def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_FixedGroup | _SingleField]:
     """How a row is read: the count of its fields, and neighbours in one go, but for the columns that are `alone`."""
     count: int | None = len(widths)
     for is_alone, columns in groupby(range(-1, len(widths)), lambda n: n in alone):
         if is_alone:
-            yield from (_Alone(n, widths[n]) for n in columns)
+            yield from (_SingleField(n, widths[n]) for n in columns)
             continue
         together = [n for n in columns if n >= 0]
-        yield _Together.of(f"from{together[0] if together else 0}", [widths[n] for n in together], count)
+        yield _FixedGroup.of(f"from{together[0] if together else 0}", [widths[n] for n in together], count)
         count = None
 
 
-def _program(parts: Sequence[_Together | _Alone]) -> str:
+def _program(parts: Sequence[_FixedGroup | _SingleField]) -> str:
     """Reads rows part by part; behind all values are as many bytes as somebody may look at."""
     outputs, steps = " ".join(part.outputs for part in parts), " ".join(part.step for part in parts)
-    behind = " ".join(f"0 {part.name} <- stack" for part in parts if isinstance(part, _Alone))
+    behind = " ".join(f"0 {part.name} <- stack" for part in parts if isinstance(part, _SingleField))
     return (
         f"input rows {outputs} rows end invert if begin {steps} rows end until then"
         + f" {LONGEST_HEAD} 0 do {behind} loop" * bool(behind)

@@ -37,7 +37,7 @@ class SnapshotSource:
         return f"SnapshotSource(snapshot={self.snapshot!r})"
 
 
-class Writer(Protocol):
+class CopyWriter(Protocol):
     """Writes a part of a table's copy where a follower takes it in. It travels to workers, who all reach that place.
 
     Spark may run a task again: each call writes a file of its own, and one that nobody is told of is never taken in.
@@ -51,7 +51,7 @@ def copy_table(
     source: SnapshotSource,
     table: Table,
     pages: Pages,
-    write: Writer,
+    write: CopyWriter,
     watch: Watch = run_unwatched,
 ) -> list[CopiedFile]:
     """Copy a table, a file a task, by what `write` does with the rows of the table's Arrow schema.
@@ -59,7 +59,7 @@ def copy_table(
     Files appear beside what is there already; they count for nothing until a follower takes them in.
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
-    written = watch(run_in_tasks(spark, len(tasks), partial(_copied, tasks=tasks, write=write), _COPIED).collect)
+    written = watch(run_in_tasks(spark, len(tasks), partial(_write_ranges, tasks=tasks, write=write), _COPIED).collect)
     return [CopiedFile(*(row[name] for name in _RESULT.names)) for row in written]
 
 
@@ -86,6 +86,6 @@ _COPIED = "path string, bytes long, rows long, statistics string"
 _RESULT = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
 
 
-def _copied(numbers: Iterable[int], tasks: Sequence[CopyTask], write: Writer) -> Iterator[pa.RecordBatch]:
+def _write_ranges(numbers: Iterable[int], tasks: Sequence[CopyTask], write: CopyWriter) -> Iterator[pa.RecordBatch]:
     for number in numbers:
         yield pa.RecordBatch.from_pylist([asdict(write(tasks[number].batches()))], _RESULT)

@@ -17,8 +17,8 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Table, may_be_text
-from snapshots.binary_copy import Field, Rows
-from snapshots.copy_types import form
+from snapshots.binary_copy import Field, RowParser
+from snapshots.copy_types import copy_type
 from snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
@@ -35,7 +35,7 @@ def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Ite
 
     Raises PreconditionError for a value that followers cannot hold, naming its row, and what asyncpg raises.
     """
-    reader = Reader(table)
+    reader = BlockReader(table)
     for parts in _blocks(conninfo, snapshot, query(table, pages).as_string(None)):
         yield reader.batch(parts)
 
@@ -43,64 +43,66 @@ def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Ite
 def query(table: Table, pages: PageRange) -> sql.Composed:
     """The SELECT of some pages."""
     # as the table has them: Postgres hands rows on as they are then, where no column is cast
-    columns = [form(column).selected.format(sql.Identifier(column.name)) for column in table.columns]
+    columns = [copy_type(column).selected.format(sql.Identifier(column.name)) for column in table.columns]
     name = sql.Identifier(pages.part.schema, pages.part.table)
     return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join(columns), name, pages.where)
 
 
-class Reader:
+class BlockReader:
     """Makes Arrow of a table's rows as COPY sends them."""
 
     def __init__(self, table: Table) -> None:
         self._table, self._schema = table, arrow_schema(table)
-        self._rows = Rows([form(column).width for column in table.columns])
+        self._rows = RowParser([copy_type(column).width for column in table.columns])
 
     def batch(self, parts: Iterable[bytes]) -> pa.RecordBatch:
         """Whole rows as a record batch of the table's Arrow schema; raises PreconditionError as `batches` does."""
         fields = dict(zip(self._table.column_names, self._rows.fields(b"".join(parts)), strict=True))
-        arrays = [_made(self._table, column, fields) for column in self._table.columns]
+        arrays = [_to_arrow(self._table, column, fields) for column in self._table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _made(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:
+def _to_arrow(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.Array:
     try:
-        return form(column).make(fields[column.name], column)
+        return copy_type(column).make(fields[column.name], column)
     except UnsupportedValueError as unfit:
         choice = "follow the column as text (source.column_types), " if may_be_text(column) else ""
-        where = _where(table, fields, _first_unfit(column, fields[column.name]))
+        where = _describe_row(table, fields, _find_unsupported(column, fields[column.name]))
         raise PreconditionError(
             f"{table.name}: column {column.name} holds {unfit}, which followers cannot hold{where}",
             f"correct the value, {choice}or leave the table out of source.tables",
         ) from None
 
 
-def _first_unfit(column: Column, field: Field) -> int:
+def _find_unsupported(column: Column, field: Field) -> int:
     """The row of the first value that is unfit, of which there is one."""
     first, behind = 0, len(field)
     while behind - first > 1:
         middle = (first + behind) // 2
-        first, behind = (middle, behind) if _is_fit(column, field.rows(first, middle)) else (first, middle)
+        first, behind = (middle, behind) if _is_supported(column, field.rows(first, middle)) else (first, middle)
     return first
 
 
-def _is_fit(column: Column, field: Field) -> bool:
+def _is_supported(column: Column, field: Field) -> bool:
     try:
-        form(column).make(field, column)
+        copy_type(column).make(field, column)
     except UnsupportedValueError:
         return False
     return True
 
 
-def _where(table: Table, fields: Mapping[str, Field], row: int) -> str:
+def _describe_row(table: Table, fields: Mapping[str, Field], row: int) -> str:
     """The row by its key, where the table has one that can be held."""
     each = {column: fields[column.name].rows(row, row + 1) for column in table.key_columns}
-    if not each or not all(_is_fit(column, field) for column, field in each.items()):
+    if not each or not all(_is_supported(column, field) for column, field in each.items()):
         return ""
-    values = (f"{column.name} = {_shown(form(column).make(field, column))}" for column, field in each.items())
+    values = (
+        f"{column.name} = {_format_value(copy_type(column).make(field, column))}" for column, field in each.items()
+    )
     return f", where {' and '.join(values)}"
 
 
-def _shown(values: pa.Array) -> str:
+def _format_value(values: pa.Array) -> str:
     """A single value in one short line; not by way of Python, which has no years beyond 9999."""
     try:
         text = str(pc.cast(values, pa.string())[0])
@@ -115,7 +117,7 @@ def _blocks(conninfo: str, snapshot: str, query: str) -> Iterator[list[bytes]]:
     with closing(uvloop.new_event_loop()) as loop:
         # room for one: COPY is never further ahead of who takes the pieces
         pieces = asyncio.Queue[list[bytes]](1)
-        copying = loop.create_task(_copied(conninfo, snapshot, query, pieces))
+        copying = loop.create_task(_copy(conninfo, snapshot, query, pieces))
         try:
             while piece := loop.run_until_complete(_next(pieces, copying)):
                 yield piece
@@ -136,7 +138,7 @@ async def _next(pieces: asyncio.Queue[list[bytes]], copying: asyncio.Task[None])
     return await waiting
 
 
-async def _copied(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[list[bytes]]) -> None:
+async def _copy(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[list[bytes]]) -> None:
     """Run COPY on the snapshot, and put its rows and then an empty piece."""
     parts, size = list[bytes](), 0
     header = _HEADER_BYTES

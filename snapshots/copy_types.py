@@ -16,7 +16,7 @@ from cdc.columns.values.postgres_text import from_text, nearest_doubles
 from cdc.columns.values.timestamps import LAST_MICROSECOND, TOO_LATE
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import MONEY, NUMERIC, Column, Kind
-from snapshots.binary_copy import Field, Uneven
+from snapshots.binary_copy import Field, VariableColumn
 
 EPOCH_DAYS: Final = 10_957
 """Postgres counts from 2000, Arrow from 1970."""
@@ -26,7 +26,7 @@ Make = Callable[[Field, Column], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CopyType:
     """What is selected of a column `{}`, how many bytes it has (0: as many as it has), and what makes Arrow of them."""
 
     selected: sql.SQL
@@ -34,17 +34,17 @@ class Form:
     make: Make
 
 
-def form(column: Column) -> Form:
+def copy_type(column: Column) -> CopyType:
     """The form of a column; its `make` raises Unfit for a value that followers cannot hold."""
     if column.array:
-        return Form(_AS_TEXT, 0, _read)
+        return CopyType(_AS_TEXT, 0, _read)
     if column.kind is Kind.DOUBLE and column.type == NUMERIC:
-        return Form(_AS_TEXT, 0, _nearest)
+        return CopyType(_AS_TEXT, 0, _nearest)
     if column.type == MONEY:
         # its own text is a locale's
-        return Form(sql.SQL("{}::numeric::text"), 0, _long_decimal)
+        return CopyType(sql.SQL("{}::numeric::text"), 0, _long_decimal)
     if column.kind is Kind.DECIMAL and column.precision <= LONGEST_WHOLE:
-        return Form(sql.SQL("{}"), 0, _short_decimal)
+        return CopyType(sql.SQL("{}"), 0, _short_decimal)
     return _FORMS[column.kind]
 
 
@@ -62,15 +62,17 @@ def _booleans(field: Field, column: Column) -> pa.Array:
 
 def _dates(field: Field, column: Column) -> pa.Array:
     days = field.head(">i4").astype(np.int32)
-    _fits(field.there, (days != np.iinfo(np.int32).min) & (days != np.iinfo(np.int32).max), "infinity")
+    _check_supported(field.there, (days != np.iinfo(np.int32).min) & (days != np.iinfo(np.int32).max), "infinity")
     # a row without a value may have any number here, even one that has no room for more
     return _array(column, field.there, (days.astype(np.int64) + EPOCH_DAYS).astype(np.int32))
 
 
-def _moments(field: Field, column: Column) -> pa.Array:
+def _timestamps(field: Field, column: Column) -> pa.Array:
     # minus infinity is the smallest number, infinity the largest, which is too late anyway
     since = field.head(">i8").astype(np.int64)
-    _fits(field.there, (since != np.iinfo(np.int64).min) & (since <= LAST_MICROSECOND - EPOCH_MICROSECONDS), TOO_LATE)
+    _check_supported(
+        field.there, (since != np.iinfo(np.int64).min) & (since <= LAST_MICROSECOND - EPOCH_MICROSECONDS), TOO_LATE
+    )
     return _array(column, field.there, since + EPOCH_MICROSECONDS)
 
 
@@ -85,25 +87,25 @@ def _validity(there: Mask | None) -> pa.Buffer | None:
     return None if there is None else pa.py_buffer(np.packbits(there, bitorder="little"))
 
 
-def _fits(there: Mask | None, fit: Mask, otherwise: str) -> None:
+def _check_supported(there: Mask | None, fit: Mask, otherwise: str) -> None:
     if not (fit if there is None else fit | ~there).all():
         raise UnsupportedValueError(otherwise)
 
 
-def _strung(field: Field, kind: pa.DataType) -> pa.Array:
+def _to_strings(field: Field, kind: pa.DataType) -> pa.Array:
     """Values of any length as Arrow's strings or bytes, which lie one behind the other as they do here."""
-    assert isinstance(field, Uneven)
+    assert isinstance(field, VariableColumn)
     # a block is no longer than one CopyData message behind BLOCK_BYTES, and a message no longer than 1 GiB
     offsets, content = pa.py_buffer(field.bounds.astype(np.int32)), pa.py_buffer(field.content)
     return pa.Array.from_buffers(kind, len(field), [_validity(field.there), offsets, content])
 
 
 def _texts(field: Field, column: Column) -> pa.Array:
-    return _strung(field, pa.string())
+    return _to_strings(field, pa.string())
 
 
 def _bytes(field: Field, column: Column) -> pa.Array:
-    return _strung(field, pa.binary())
+    return _to_strings(field, pa.binary())
 
 
 def _read(field: Field, column: Column) -> pa.Array:
@@ -134,7 +136,7 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
 
     In two bytes each: how many groups, the first's power of 10,000, sign, decimals that are shown, the groups.
     """
-    assert isinstance(field, Uneven)
+    assert isinstance(field, VariableColumn)
     there, words, at = field.there, field.content.view(">i2"), field.bounds[:-1] // 2
 
     def word(place: int) -> Integers:
@@ -142,7 +144,7 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
 
     sign = word(_SIGN)
     # two bytes with their highest bit set, as a number below 0
-    _fits(there, sign >= 0, "NaN or infinity")
+    _check_supported(there, sign >= 0, "NaN or infinity")
     # a row without a value has that of the next one
     count = word(_GROUPS) if there is None else np.where(there, word(_GROUPS), 0)
     if ((count + _FIRST) * 2 != field.lengths)[slice(None) if there is None else there].any():
@@ -150,7 +152,7 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
     power = word(_WEIGHT) * _BASE_DIGITS + column.scale
     value = np.zeros(len(field), np.int64)
     for group in range(int(count.max(initial=0))):
-        value += _scaled(np.where(count > group, word(_FIRST + group), 0), power - group * _BASE_DIGITS)
+        value += _scale(np.where(count > group, word(_FIRST + group), 0), power - group * _BASE_DIGITS)
     # Arrow's decimals have 128 bits: 64 of the value, and 64 of its sign
     both = np.empty((len(value), 2), np.int64)
     np.negative(value, out=value, where=sign == _NEGATIVE)
@@ -158,7 +160,7 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
     return _array(column, there, both, len(value))
 
 
-def _scaled(group: Integers, power: Integers) -> Integers:
+def _scale(group: Integers, power: Integers) -> Integers:
     """A group of digits times a power of ten; below none, its last digits are behind the column's scale, and 0."""
     least = int(power.min(initial=0))
     raised = group * _POWERS[np.clip(power, 0, LONGEST_WHOLE)]
@@ -170,26 +172,26 @@ _PLAIN, _AS_TEXT = sql.SQL("{}"), sql.SQL("{}::text")
 # Not IS NULL, which is true of a composite whose fields all are
 _AS_WRITTEN = sql.SQL("CASE WHEN {0} IS DISTINCT FROM NULL THEN format('%s', {0}) END")
 _FORMS: Final = {
-    Kind.BOOLEAN: Form(_PLAIN, 1, _booleans),
-    Kind.SMALLINT: Form(_PLAIN, 2, _numbers(">i2")),
-    Kind.INTEGER: Form(_PLAIN, 4, _numbers(">i4")),
-    Kind.BIGINT: Form(_PLAIN, 8, _numbers(">i8")),
-    Kind.REAL: Form(_PLAIN, 4, _numbers(">f4")),
-    Kind.DOUBLE: Form(_PLAIN, 8, _numbers(">f8")),
-    Kind.DECIMAL: Form(_AS_TEXT, 0, _long_decimal),
-    Kind.NUMERIC: Form(_AS_TEXT, 0, _texts),
-    Kind.TEXT: Form(_PLAIN, 0, _texts),
-    Kind.ENUM: Form(_AS_TEXT, 0, _texts),
-    Kind.JSON: Form(_AS_TEXT, 0, _texts),
-    Kind.UUID: Form(_AS_TEXT, 0, _texts),
-    Kind.BYTES: Form(_PLAIN, 0, _bytes),
-    Kind.DATE: Form(_PLAIN, 4, _dates),
+    Kind.BOOLEAN: CopyType(_PLAIN, 1, _booleans),
+    Kind.SMALLINT: CopyType(_PLAIN, 2, _numbers(">i2")),
+    Kind.INTEGER: CopyType(_PLAIN, 4, _numbers(">i4")),
+    Kind.BIGINT: CopyType(_PLAIN, 8, _numbers(">i8")),
+    Kind.REAL: CopyType(_PLAIN, 4, _numbers(">f4")),
+    Kind.DOUBLE: CopyType(_PLAIN, 8, _numbers(">f8")),
+    Kind.DECIMAL: CopyType(_AS_TEXT, 0, _long_decimal),
+    Kind.NUMERIC: CopyType(_AS_TEXT, 0, _texts),
+    Kind.TEXT: CopyType(_PLAIN, 0, _texts),
+    Kind.ENUM: CopyType(_AS_TEXT, 0, _texts),
+    Kind.JSON: CopyType(_AS_TEXT, 0, _texts),
+    Kind.UUID: CopyType(_AS_TEXT, 0, _texts),
+    Kind.BYTES: CopyType(_PLAIN, 0, _bytes),
+    Kind.DATE: CopyType(_PLAIN, 4, _dates),
     # six decimals, as the log's times are written: `::text` leaves zeros at the end out
-    Kind.TIME: Form(sql.SQL("to_char({}, 'HH24:MI:SS.US')"), 0, _texts),
-    Kind.TIMESTAMP: Form(_PLAIN, 8, _moments),
-    Kind.TIMESTAMPTZ: Form(_PLAIN, 8, _moments),
-    Kind.OID: Form(sql.SQL("{}::bigint"), 8, _numbers(">i8")),
-    Kind.INTERVAL: Form(_AS_TEXT, 0, _read),
-    Kind.GEOMETRIC: Form(_AS_TEXT, 0, _texts),
-    Kind.LITERAL: Form(_AS_WRITTEN, 0, _texts),
+    Kind.TIME: CopyType(sql.SQL("to_char({}, 'HH24:MI:SS.US')"), 0, _texts),
+    Kind.TIMESTAMP: CopyType(_PLAIN, 8, _timestamps),
+    Kind.TIMESTAMPTZ: CopyType(_PLAIN, 8, _timestamps),
+    Kind.OID: CopyType(sql.SQL("{}::bigint"), 8, _numbers(">i8")),
+    Kind.INTERVAL: CopyType(_AS_TEXT, 0, _read),
+    Kind.GEOMETRIC: CopyType(_AS_TEXT, 0, _texts),
+    Kind.LITERAL: CopyType(_AS_WRITTEN, 0, _texts),
 }

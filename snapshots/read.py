@@ -33,7 +33,7 @@ class SourceRows:
         return run_in_tasks(self.spark, len(self.ranges), partial(_batches, ranges=self.ranges), row_type(self.table))
 
     def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
-        return run_in_tasks(self.spark, len(self.ranges), partial(_mapped, ranges=self.ranges, task=task), schema)
+        return run_in_tasks(self.spark, len(self.ranges), partial(_map_ranges, ranges=self.ranges, task=task), schema)
 
 
 def parts(source: SnapshotSource, table: Table, pages: Pages) -> Iterator[pa.Table]:
@@ -48,5 +48,5 @@ def _batches(numbers: Iterable[int], ranges: Sequence[CopyTask]) -> Iterator[pa.
         yield from ranges[number].batches()
 
 
-def _mapped(numbers: Iterable[int], ranges: Sequence[CopyTask], task: RowsTask) -> Iterable[pa.RecordBatch]:
+def _map_ranges(numbers: Iterable[int], ranges: Sequence[CopyTask], task: RowsTask) -> Iterable[pa.RecordBatch]:
     return task(pa.Table.from_batches([batch]) for batch in _batches(numbers, ranges))

@@ -39,7 +39,7 @@ _ROWS = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = {}::reg
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SharedSnapshot:
     """A snapshot that any number of readers may import, and how large the tables are in it.
 
     `pages` of 8 KiB, of each part of a table that has rows of its own; `estimated_rows` by the planner's statistics,
@@ -64,9 +64,9 @@ def files(connection: Connection, tables: Sequence[TableName]) -> dict[TableName
 
 
 @contextmanager
-def kept(
+def hold_snapshot(
     connection: Connection, snapshot: str, tables: Sequence[TableName], before: Mapping[TableName, Files]
-) -> Iterator[Kept]:
+) -> Iterator[SharedSnapshot]:
     """Import `snapshot` in `connection` (not in autocommit), lock the tables, and export it again for readers.
 
     Raises TableRewritten when a table's files are no longer those of `before`.
@@ -80,13 +80,13 @@ def kept(
         # behind the locks: what is compared now cannot be rewritten any more
         for table, held in files(connection, tables).items():
             if before.get(table) != held:
-                raise _rewritten(table)
+                raise _to_rewrite_error(table)
         # readers import this one: it lasts as long as this transaction, and so as long as the locks that they rely on
         exported = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert exported is not None
         pages = {table: _each(connection, _PAGES, before[table]) for table in tables}
         rows = {table: sum(_each(connection, _ROWS, before[table]).values()) for table in tables}
-        yield Kept(exported[0], pages, rows)
+        yield SharedSnapshot(exported[0], pages, rows)
 
 
 def _lock(connection: Connection, parts: Sequence[TableName]) -> None:
@@ -94,10 +94,10 @@ def _lock(connection: Connection, parts: Sequence[TableName]) -> None:
         try:
             connection.execute(sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE").format(_name(part)))
         except psycopg.errors.UndefinedTable:
-            raise _rewritten(part) from None
+            raise _to_rewrite_error(part) from None
 
 
-def _rewritten(table: TableName) -> TableRewrittenError:
+def _to_rewrite_error(table: TableName) -> TableRewrittenError:
     return TableRewrittenError(f"{table} was rewritten while its copy began", "start again")
 
 

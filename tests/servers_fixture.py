@@ -14,12 +14,17 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from cdc.config.init import TemplateValues
-from cdc.local.endpoints import Part
+from cdc.local.endpoints import Service
 from tests.ports import free_ports
 
 DOCKER = Path(__file__).parents[1] / "docker"
 PORTS = ("CDC_SOURCE_PORT", "CDC_LOG_PORT", "CDC_CONNECT_PORT", "CDC_SEARCH_PORT")
-SERVICES = {Part.POSTGRES: "postgres", Part.KAFKA: "kafka", Part.CONNECT: "connect", Part.SEARCH: "opensearch"}
+SERVICES = {
+    Service.POSTGRES: "postgres",
+    Service.KAFKA: "kafka",
+    Service.CONNECT: "connect",
+    Service.SEARCH: "opensearch",
+}
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,11 @@ class Servers:
 
     values: TemplateValues
     password: str
-    stop: Callable[[Part], object]
-    start: Callable[[Part], object]
+    stop: Callable[[Service], object]
+    start: Callable[[Service], object]
 
     @contextmanager
-    def without(self, part: Part) -> Iterator[None]:
+    def without(self, part: Service) -> Iterator[None]:
         """A part is down for as long as the context lasts, with its data kept."""
         self.stop(part)
         try:

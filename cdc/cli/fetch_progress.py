@@ -31,13 +31,13 @@ def open_download_progress() -> Iterator[Progress]:
 class LineProgress:
     """Prints a line per download and step."""
 
-    def downloading(self, what: str, size: int) -> None:
+    def start_download(self, what: str, size: int) -> None:
         output.say(f"{what}: fetching {size / 1e6:,.0f} MB")
 
-    def received(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         """Prints nothing: bytes are for bars."""
 
-    def downloaded(self) -> None:
+    def finish_download(self) -> None:
         """Prints nothing: the next step follows at once."""
 
     def step(self, part: str, what: str) -> None:
@@ -51,10 +51,10 @@ class BarProgress(LineProgress):
         self._bars = bars
         self._task: TaskID | None = None
 
-    def downloading(self, what: str, size: int) -> None:
+    def start_download(self, what: str, size: int) -> None:
         self._task = self._bars.add_task(what, total=size)
 
-    def received(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         if self._task is not None:
             self._bars.advance(self._task, count)
 

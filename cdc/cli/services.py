@@ -11,7 +11,7 @@ from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, Yes
 
 if TYPE_CHECKING:
-    from cdc.local.services import Part
+    from cdc.local.services import Service
     from cdc.local.state_dir import Home
 
 Only = Annotated[list[str] | None, typer.Option("--only", help="postgres, kafka, connect or search; repeat for more.")]
@@ -105,20 +105,20 @@ def plugin(
     It sends as text what Debezium cannot hold whole: arrays, intervals, ranges, composites. Those of `cdc up` have it.
     """
     from cdc.cli.fetch_progress import open_download_progress
-    from cdc.local.connect_jar import written_to
+    from cdc.local.connect_jar import write_connect_jar
 
     with open_download_progress() as progress:
-        output.data(str(written_to(folder, progress)))
+        output.data(str(write_connect_jar(folder, progress)))
 
 
-def _parse_services(only: list[str] | None) -> "list[Part] | None":
+def _parse_services(only: list[str] | None) -> "list[Service] | None":
     from cdc.core.errors import ConfigurationError
-    from cdc.local.services import Part
+    from cdc.local.services import Service
 
-    unknown = [name for name in only or () if name not in list(Part)]
+    unknown = [name for name in only or () if name not in list(Service)]
     if unknown:
-        raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Part)}")
-    return [Part(name) for name in only] if only else None
+        raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Service)}")
+    return [Service(name) for name in only] if only else None
 
 
 def _short(path: Path) -> str:

@@ -88,9 +88,9 @@ def _describe_writes(hourly: Mapping[str, int] | None) -> str:
 
 
 def _describe_age(seconds: float | None) -> str:
-    from connect.capture.progress import lasting
+    from connect.capture.progress import format_duration
 
-    return "" if seconds is None else f", newest commit {lasting(seconds)} ago"
+    return "" if seconds is None else f", newest commit {format_duration(seconds)} ago"
 
 
 def _to_cell(table: str, follower: "FollowerState") -> object:

@@ -27,7 +27,7 @@ REFERENCE_SCHEMA = {"type": "string", "pattern": r"\$\{(env|file):"}
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """What a file says, and sentences for a person about how it says it."""
 
     settings: PipelineSettings
@@ -39,21 +39,21 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> PipelineSetting
     return read(path, environ).settings
 
 
-def read(path: Path, environ: Mapping[str, str] = os.environ) -> Loaded:
+def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
     """The settings of the file at `path`, references resolved, names and paths complete, and warnings.
 
     Raises ConfigurationError where there is no such file, InvalidSettingsError with every problem otherwise.
     """
     text = _text(path)
-    values, lines = _parsed(text, str(path))
+    values, lines = _parse(text, str(path))
     resolver = Resolver(path.parent, environ)
-    checked = _checked(resolver, values)
+    checked = _validate(resolver, values)
     if isinstance(checked, PipelineSettings):
-        return Loaded(checked.anchored(path.parent), tuple(resolver.warnings))
+        return LoadedSettings(checked.resolve_paths(path.parent), tuple(resolver.warnings))
     raise InvalidSettingsError([_problem(finding, lines, str(path)) for finding in checked])
 
 
-def _checked(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | list[Finding]:
+def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | list[Finding]:
     """The settings, or all that is wrong with them."""
     try:
         resolved = resolver.resolve(values)
@@ -76,7 +76,7 @@ def render(settings: PipelineSettings) -> str:
     yaml = YAML(typ="rt", pure=True)
     yaml.width = 2**20
     yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.dump(_redacted(settings.model_dump(mode="json", exclude_none=True)), out)
+    yaml.dump(_redact(settings.model_dump(mode="json", exclude_none=True)), out)
     return out.getvalue()
 
 
@@ -100,7 +100,7 @@ def _text(path: Path) -> str:
         raise ConfigurationError(f"{path} is not UTF-8 text") from error
 
 
-def _parsed(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
+def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
     """The plain values of the text, and the same with the lines where they stand."""
     try:
         values = YAML(typ="safe", pure=True).load(text)
@@ -132,10 +132,10 @@ def _first_line(message: object) -> str:
 
 def _problem(finding: Finding, lines: CommentedMap, file: str) -> Problem:
     place, text = finding
-    return Problem(line_of(lines, place), dotted(place), text, file)
+    return Problem(line_of(lines, place), format_path(place), text, file)
 
 
-def dotted(place: SettingPath) -> str:
+def format_path(place: SettingPath) -> str:
     """`source.tables[2]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
@@ -155,11 +155,11 @@ def line_of(lines: CommentedMap, place: SettingPath) -> int:
     return line
 
 
-def _redacted(value: Any, key: str = "") -> Any:
+def _redact(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
-        return {name: _redacted(item, name) for name, item in value.items()}
+        return {name: _redact(item, name) for name, item in value.items()}
     if isinstance(value, list):
-        return [_redacted(item, key) for item in value]
+        return [_redact(item, key) for item in value]
     if not isinstance(value, str):
         return value
     is_reference = key == "password_reference" and "${" in value

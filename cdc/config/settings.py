@@ -11,7 +11,7 @@ from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
-from connect.settings import CaptureSettings, SourceSettings, can_be_captured
+from connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
 from sinks.registry import FollowerSettings, refusal
@@ -81,12 +81,12 @@ class PipelineSettings(Settings):
         fits = table.name in self.selection.names or refusal(self.followers[follower], table) is None
         return self.holds(follower, table.name) and fits
 
-    def left_out(self, follower: str) -> Sequence[str]:
+    def leave_out_of(self, follower: str) -> Sequence[str]:
         """The tables that the follower is said not to hold."""
         settings = self.followers[follower]
         return () if isinstance(settings, DeltaSettings) else settings.leave_out
 
-    def anchored(self, folder: Path) -> Self:
+    def resolve_paths(self, folder: Path) -> Self:
         """The same settings, with the relative paths of state and lake made absolute from `folder`."""
         pipeline = self.pipeline.model_copy(update={"state": _anchor(folder, self.pipeline.state)})
         followers = {
@@ -113,7 +113,7 @@ class PipelineSettings(Settings):
     @classmethod
     def _complete_connect(cls, connect: CaptureSettings, info: ValidationInfo) -> CaptureSettings:
         source = info.data.get("source")
-        if isinstance(source, SourceSettings) and not can_be_captured(connect.source_host or source.host):
+        if isinstance(source, SourceSettings) and not is_host_supported(connect.source_host or source.host):
             raise finding_error(
                 ("source_host",), "is required, a name of letters, digits, '_', '-' and '.': Debezium takes no other"
             )
@@ -126,7 +126,7 @@ class PipelineSettings(Settings):
     ) -> dict[str, FollowerSettings]:
         complete = {name: _with_prefix(f, _pipeline_name(info)) for name, f in followers.items()}
         source = info.data.get("source")
-        unnamed = _left_out_findings(complete, source.selection) if isinstance(source, SourceSettings) else []
+        unnamed = _leave_out_findings(complete, source.selection) if isinstance(source, SourceSettings) else []
         _refuse([*_follower_findings(complete), *unnamed])
         return complete
 
@@ -174,7 +174,7 @@ def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Findin
     findings: list[Finding] = []
     for index, text in enumerate(tables):
         named = entry(text.strip())
-        finding = table_finding(text) or _misplaced(named, seen, heartbeat_schema)
+        finding = table_finding(text) or _find_misplaced(named, seen, heartbeat_schema)
         if finding:
             findings.append((("tables", index), finding))
         seen.add(named)
@@ -183,7 +183,7 @@ def _table_findings(tables: Sequence[str], heartbeat_schema: str) -> list[Findin
     return findings
 
 
-def _misplaced(named: str, seen: set[str], heartbeat_schema: str) -> str | None:
+def _find_misplaced(named: str, seen: set[str], heartbeat_schema: str) -> str | None:
     if named in seen:
         return f"{named} is there twice"
     if TableName.parse(named).schema == heartbeat_schema:
@@ -200,7 +200,7 @@ def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:
     return findings + [((name,), f"writes where '{other}' writes") for name, other in _clashes(followers)]
 
 
-def _left_out_findings(followers: dict[str, FollowerSettings], selection: Selection) -> list[Finding]:
+def _leave_out_findings(followers: dict[str, FollowerSettings], selection: Selection) -> list[Finding]:
     return [
         ((name, "leave_out"), f"{text} is none of source.tables, of which each is named here by itself")
         for name, follower in followers.items()

@@ -40,10 +40,10 @@ def plain_schema() -> dict[str, Any]:
 
 def findings(error: ValidationError, used: Mapping[SettingPath, str]) -> list[Finding]:
     """Each refusal as its place in the file and half a sentence; `used` tells which values came from references."""
-    return [f for detail in error.errors(include_url=False) for f in _told(detail, used)]
+    return [f for detail in error.errors(include_url=False) for f in _to_findings(detail, used)]
 
 
-def _told(detail: ErrorDetails, used: Mapping[SettingPath, str]) -> list[Finding]:
+def _to_findings(detail: ErrorDetails, used: Mapping[SettingPath, str]) -> list[Finding]:
     place, node = _walk(detail["loc"])
     kind, ctx = detail["type"], detail.get("ctx", {})
     match kind:
@@ -55,7 +55,7 @@ def _told(detail: ErrorDetails, used: Mapping[SettingPath, str]) -> list[Finding
             return [((*place, "kind"), _not_one_of(ctx["tag"], _kinds(node), used.get((*place, "kind"))))]
         case "extra_forbidden":
             known = _walk(detail["loc"][:-1])[1].get("properties", {})
-            return [(place, f"unknown key{_meant(place[-1], known)}")]
+            return [(place, f"unknown key{_suggest(place[-1], known)}")]
     told = FIXED.get(kind) or _mismatch(detail["input"], node, used.get(place))
     return [(place, told or detail["msg"].lower())]
 
@@ -107,10 +107,10 @@ def _subject(value: object, node: Node, reference: str | None) -> str:
     if reference:
         return f"the value of {reference}"
     told = not node.get("writeOnly") and (node.get("type") in SHOWN or "pattern" in node or "const" in node)
-    return _shown(value) if told and not isinstance(value, dict | list) else "the value"
+    return _format_value(value) if told and not isinstance(value, dict | list) else "the value"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """The value in quotes; whatever stands before an @ in it is left out, since that may be a password."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     text = re.sub(r"[^\"/]*@", "…@", text)
@@ -118,8 +118,8 @@ def _shown(value: object) -> str:
 
 
 def _not_one_of(value: object, choices: list[str], reference: str | None) -> str:
-    meant = "" if reference else _meant(value, choices)
-    subject = f"the value of {reference}" if reference else _shown(value)
+    meant = "" if reference else _suggest(value, choices)
+    subject = f"the value of {reference}" if reference else _format_value(value)
     return f"{subject} is not {_one_of(choices)}{meant}"
 
 
@@ -127,7 +127,7 @@ def _one_of(choices: list[str]) -> str:
     return f"one of {', '.join(choices)}"
 
 
-def _meant(word: object, known: Mapping[str, Any] | list[str]) -> str:
+def _suggest(word: object, known: Mapping[str, Any] | list[str]) -> str:
     close = get_close_matches(str(word), list(known), n=1)
     return f", did you mean '{close[0]}'?" if close else ""
 
@@ -140,7 +140,7 @@ def _kinds(node: Node) -> list[str]:
 def _walk(loc: tuple[str | int, ...]) -> tuple[SettingPath, Node]:
     """The place in the file and the schema's node for a `loc`, which has a union's tag as a step of its own."""
     place: SettingPath = ()
-    node = _followed(plain_schema())
+    node = _resolve(plain_schema())
     parent = node
     for step in loc:
         mapping = node.get("discriminator", {}).get("mapping", {})
@@ -148,9 +148,9 @@ def _walk(loc: tuple[str | int, ...]) -> tuple[SettingPath, Node]:
         if step == "[key]":
             node = {"type": "string", "pattern": next(iter(parent.get("patternProperties", {"": ""})))}
         elif step in mapping:
-            node = _followed({"$ref": mapping[step]})
+            node = _resolve({"$ref": mapping[step]})
         else:
-            place, parent, node = (*place, step), node, _followed(_child(node, step))
+            place, parent, node = (*place, step), node, _resolve(_child(node, step))
     return place, node
 
 
@@ -162,11 +162,11 @@ def _child(node: Node, step: str | int) -> Node:
     return found if isinstance(found, dict) else {}
 
 
-def _followed(node: Node) -> Node:
+def _resolve(node: Node) -> Node:
     """The node itself, where it is a reference or an optional value."""
     if "$ref" in node:
         found: Node = plain_schema()["$defs"][node["$ref"].removeprefix("#/$defs/")]
         return found
     if "anyOf" in node:
-        return _followed(next(option for option in node["anyOf"] if option.get("type") != "null"))
+        return _resolve(next(option for option in node["anyOf"] if option.get("type") != "null"))
     return node

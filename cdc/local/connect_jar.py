@@ -7,16 +7,16 @@ from pathlib import Path
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder
 from cdc.local.fetch.jars import fetch
-from cdc.local.plugin_jar import converter
+from cdc.local.plugin_jar import build_plugin_jar
 from cdc.local.progress import SILENT, Progress
 from cdc.local.servers.java import find_java
 
 
-def written_to(folder: Path, progress: Progress = SILENT) -> Path:
+def write_connect_jar(folder: Path, progress: Progress = SILENT) -> Path:
     """The jar in a folder of the user's; raises as `converter` and `fetch` do, and PreconditionError for the folder."""
     cache = cache_folder()
     compiler, *against = (fetch(part, cache, progress) for part in ("compiler", "connect", "debezium"))
-    jar = converter(find_java().program, compiler, [*chain.from_iterable(against)], cache)
+    jar = build_plugin_jar(find_java().program, compiler, [*chain.from_iterable(against)], cache)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(jar, folder))

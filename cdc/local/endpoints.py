@@ -13,7 +13,7 @@ from cdc.local.state_dir import Home
 SUPERUSER: Final = "postgres"
 
 
-class Part(StrEnum):
+class Service(StrEnum):
     """A part that runs as a process of its own; listed in this order, stopped from the end: Connect before Kafka."""
 
     POSTGRES = "postgres"
@@ -43,10 +43,10 @@ class Endpoints:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ServiceStatus:
     """What one part does at the moment; `pid` is None and `resident_bytes` 0 when it is stopped."""
 
-    part: Part
+    part: Service
     running: bool
     pid: int | None
     port: int | None
@@ -58,10 +58,10 @@ def endpoints_at(home: Home, ports: Mapping[str, int]) -> Endpoints:
     """The endpoints of `home` with these ports by name."""
     return Endpoints(
         postgres_host=LOOPBACK,
-        postgres_port=ports[Part.POSTGRES],
+        postgres_port=ports[Service.POSTGRES],
         postgres_user=SUPERUSER,
         postgres_password=password(home, SUPERUSER),
-        kafka_bootstrap=f"{LOOPBACK}:{ports[Part.KAFKA]}",
-        connect_url=f"http://{LOOPBACK}:{ports[Part.CONNECT]}",
-        search_url=f"http://{LOOPBACK}:{ports[Part.SEARCH]}",
+        kafka_bootstrap=f"{LOOPBACK}:{ports[Service.KAFKA]}",
+        connect_url=f"http://{LOOPBACK}:{ports[Service.CONNECT]}",
+        search_url=f"http://{LOOPBACK}:{ports[Service.SEARCH]}",
     )

@@ -8,7 +8,7 @@ from cdc.local.state_dir import Home
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LaunchContext:
     """The state folder, the folder of downloads, the ports by name, the fetched files by the lock's part."""
 
     home: Home

@@ -24,7 +24,7 @@ _MAIN: Final = "org.eclipse.jdt.internal.compiler.batch.Main"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def converter(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], cache: Path) -> Path:
+def build_plugin_jar(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], cache: Path) -> Path:
     """The jar with the converters for Debezium and Connect, by the `compiler`'s jars and against those of `class_path`.
 
     Compiled once for each text of its sources and set of jars. Raises PreconditionError when it cannot be compiled.
@@ -42,7 +42,7 @@ def converter(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], 
                 classes = Path(scratch) / "classes"
                 _compile(java, compiler, class_path, classes)
                 # put in place whole: a process that is killed leaves no half of it
-                _packed(classes, Path(scratch) / jar.name).replace(jar)
+                _pack(classes, Path(scratch) / jar.name).replace(jar)
     return jar
 
 
@@ -59,7 +59,7 @@ def _compile(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], c
         )
 
 
-def _packed(classes: Path, jar: Path) -> Path:
+def _pack(classes: Path, jar: Path) -> Path:
     content = {file.relative_to(classes): file.read_bytes() for file in sorted(classes.rglob("*.class"))}
     services = {file.relative_to(PLUGIN): file.read_bytes() for file in SERVICES}
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:

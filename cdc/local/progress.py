@@ -6,13 +6,13 @@ from typing import Final, Protocol
 class Progress(Protocol):
     """Told what happens; `received` is called from several threads at once."""
 
-    def downloading(self, what: str, size: int) -> None:
+    def start_download(self, what: str, size: int) -> None:
         """A download of `size` bytes in all begins; `what` is the part's name."""
 
-    def received(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         """`count` more bytes are here; negative when a broken download begins again."""
 
-    def downloaded(self) -> None:
+    def finish_download(self) -> None:
         """The download that began last is complete and checked."""
 
     def step(self, part: str, what: str) -> None:
@@ -22,13 +22,13 @@ class Progress(Protocol):
 class Silent:
     """A progress that nobody watches."""
 
-    def downloading(self, what: str, size: int) -> None:
+    def start_download(self, what: str, size: int) -> None:
         """Ignore it."""
 
-    def received(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         """Ignore it."""
 
-    def downloaded(self) -> None:
+    def finish_download(self) -> None:
         """Ignore it."""
 
     def step(self, part: str, what: str) -> None:

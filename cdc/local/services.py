@@ -11,10 +11,10 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.local.endpoints import Endpoints, Part, Status, endpoints_at
+from cdc.local.endpoints import Endpoints, Service, ServiceStatus, endpoints_at
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.jars import fetch
-from cdc.local.launch_context import Site
+from cdc.local.launch_context import LaunchContext
 from cdc.local.progress import SILENT, Progress
 from cdc.local.running import processes
 from cdc.local.running.processes import Launch
@@ -23,7 +23,7 @@ from cdc.local.servers import connect_worker, kafka_broker, opensearch_node, pos
 from cdc.local.state import neighbours, passwords, ports
 from cdc.local.state_dir import Home
 
-__all__ = ["Endpoints", "Home", "Part", "Status", "down", "endpoints", "status", "up", "wipe"]
+__all__ = ["Endpoints", "Home", "Service", "ServiceStatus", "down", "endpoints", "status", "up", "wipe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,22 @@ class _Kind:
 
     ports: tuple[str, ...]
     files: tuple[str, ...]
-    launch: Callable[[Site], Launch]
+    launch: Callable[[LaunchContext], Launch]
     answers: Callable[[Endpoints], bool]
-    needs: tuple[Part, ...] = ()
+    needs: tuple[Service, ...] = ()
     stop_with: signal.Signals = signal.SIGTERM
 
 
 # in the order of starting: the slowest first, so that the others start beside it
-_KINDS: Final[Mapping[Part, _Kind]] = {
-    Part.SEARCH: _Kind(opensearch_node.PORTS, opensearch_node.FILES, opensearch_node.launch, opensearch_node.answers),
-    Part.KAFKA: _Kind(kafka_broker.PORTS, kafka_broker.FILES, kafka_broker.launch, kafka_broker.answers),
+_KINDS: Final[Mapping[Service, _Kind]] = {
+    Service.SEARCH: _Kind(
+        opensearch_node.PORTS, opensearch_node.FILES, opensearch_node.launch, opensearch_node.answers
+    ),
+    Service.KAFKA: _Kind(kafka_broker.PORTS, kafka_broker.FILES, kafka_broker.launch, kafka_broker.answers),
     # SIGTERM would wait for every client to leave (manual, "Shutting Down the Server"), and the connector never does
-    Part.POSTGRES: _Kind(postgres.PORTS, postgres.FILES, postgres.launch, postgres.answers, stop_with=signal.SIGINT),
-    Part.CONNECT: _Kind(
-        connect_worker.PORTS, connect_worker.FILES, connect_worker.launch, connect_worker.answers, (Part.KAFKA,)
+    Service.POSTGRES: _Kind(postgres.PORTS, postgres.FILES, postgres.launch, postgres.answers, stop_with=signal.SIGINT),
+    Service.CONNECT: _Kind(
+        connect_worker.PORTS, connect_worker.FILES, connect_worker.launch, connect_worker.answers, (Service.KAFKA,)
     ),
 }
 HOMES: Final = "homes"
@@ -56,7 +58,7 @@ _WAITING: Final = 600.0
 _DYING: Final = 15.0
 
 
-def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SILENT) -> Endpoints:
+def up(home: Home, only: Collection[Service] | None = None, progress: Progress = SILENT) -> Endpoints:
     """Start the parts (all, or `only` these and what they need), wait until they answer, say where.
 
     What runs already is kept. Raises PreconditionError (no suitable Java, a port taken, a part that ends
@@ -77,19 +79,19 @@ def up(home: Home, only: Collection[Part] | None = None, progress: Progress = SI
                 ports.require_free(home, chosen, _KINDS[part].ports, grace)
         cache = cache_folder()
         files = {name: fetch(name, cache, progress) for part in wanted for name in _KINDS[part].files}
-        site = Site(home, cache, chosen, files)
+        site = LaunchContext(home, cache, chosen, files)
         found = endpoints_at(home, chosen)
         start(home, [_candidate(part, site, found) for part in wanted], progress)
     return found
 
 
-def down(home: Home, only: Collection[Part] | None = None) -> list[Part]:
+def down(home: Home, only: Collection[Service] | None = None) -> list[Service]:
     """Stop the parts (all, or `only` these), none before one that needs it; gives those that ran."""
     if not home.local.exists():
         return []
-    chosen = [part for part in reversed(Part) if only is None or part in only]
+    chosen = [part for part in reversed(Service) if only is None or part in only]
     with _alone(home), ThreadPoolExecutor(max(len(chosen), 1)) as threads:
-        stopping: dict[Part, Future[bool]] = {}
+        stopping: dict[Service, Future[bool]] = {}
         for part in chosen:
             # before `part` in their order: whoever needs it comes first
             needing = [each for name, each in stopping.items() if part in _KINDS[name].needs]
@@ -97,7 +99,7 @@ def down(home: Home, only: Collection[Part] | None = None) -> list[Part]:
         return [part for part, each in stopping.items() if each.result()]
 
 
-def _stop(home: Home, part: Part, after: Sequence[Future[bool]]) -> bool:
+def _stop(home: Home, part: Service, after: Sequence[Future[bool]]) -> bool:
     """Stop a part when those have stopped that need it, or could not be; says whether it ran."""
     wait(after)
     return processes.stop(home, part, _KINDS[part].stop_with, _STOPPING)
@@ -105,15 +107,15 @@ def _stop(home: Home, part: Part, after: Sequence[Future[bool]]) -> bool:
 
 def endpoints(home: Home) -> Endpoints:
     """Where the parts of `home` answer when they run; PreconditionError if it has never been up."""
-    found = ports.remembered(home)
+    found = ports.read_ports(home)
     if found is None:
         raise PreconditionError(f"nothing was ever started in {home.path}", "run cdc up first")
     return endpoints_at(home, found)
 
 
-def status(home: Home) -> list[Status]:
+def status(home: Home) -> list[ServiceStatus]:
     """What each part does now, in the order of `Part`."""
-    return [_status(home, part, ports.remembered(home) or {}) for part in Part]
+    return [_status(home, part, ports.read_ports(home) or {}) for part in Service]
 
 
 def wipe(home: Home) -> None:
@@ -121,20 +123,20 @@ def wipe(home: Home) -> None:
     if not home.local.exists():
         return
     with _alone(home):
-        if running := [part for part in Part if processes.find(home, part)]:
+        if running := [part for part in Service if processes.find(home, part)]:
             raise RefusedError(f"{', '.join(running)} in {home.path} still runs", "run cdc down first")
         postgres.remove(home)
         passwords.forget(home)
-        for part in Part:
+        for part in Service:
             for log in home.logs.glob(f"{part}.log*"):
                 log.unlink()
     # without the lock, whose file lies in there
     shutil.rmtree(home.local)
 
 
-def _status(home: Home, part: Part, chosen: Mapping[str, int]) -> Status:
+def _status(home: Home, part: Service, chosen: Mapping[str, int]) -> ServiceStatus:
     process = processes.find(home, part)
-    return Status(
+    return ServiceStatus(
         part=part,
         running=process is not None,
         pid=process.pid if process else None,
@@ -144,13 +146,13 @@ def _status(home: Home, part: Part, chosen: Mapping[str, int]) -> Status:
     )
 
 
-def _with_needs(only: Collection[Part] | None) -> list[Part]:
-    asked = set(Part) if only is None else set(only)
+def _with_needs(only: Collection[Service] | None) -> list[Service]:
+    asked = set(Service) if only is None else set(only)
     needed = {need for part in asked for need in _KINDS[part].needs}
     return [part for part in _KINDS if part in asked | needed]
 
 
-def _candidate(part: Part, site: Site, found: Endpoints) -> Candidate:
+def _candidate(part: Service, site: LaunchContext, found: Endpoints) -> Candidate:
     kind = _KINDS[part]
     return Candidate(part, kind.needs, lambda: kind.launch(site), lambda: kind.answers(found))
 

@@ -36,13 +36,15 @@ def _unique(table: TableName) -> str:
     return f"{schema}.{name}-{digest}"
 
 
-def check_apart(topic_of: TopicOf, prefix: str, names: Iterable[TableName]) -> None:
+def check_distinct(topic_of: TopicOf, prefix: str, names: Iterable[TableName]) -> None:
     """Raises PreconditionError when two tables would share a topic."""
-    for refusal in sharing(prefix, names, topic_of).values():
+    for refusal in find_shared_topics(prefix, names, topic_of).values():
         raise refusal
 
 
-def sharing(prefix: str, names: Iterable[TableName], *topics_of: TopicOf) -> dict[TableName, PreconditionError]:
+def find_shared_topics(
+    prefix: str, names: Iterable[TableName], *topics_of: TopicOf
+) -> dict[TableName, PreconditionError]:
     """The tables of which a topic is one that another table before them has already.
 
     Kafka takes no two topics that differ by dots and underscores only, since its metrics write the one for the other.

@@ -37,7 +37,7 @@ class ReadRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TopicPart:
     """What of a run was found in one topic so far, and up to where in each partition."""
 
     changes: TableChanges
@@ -46,7 +46,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Sought:
+class _TopicSearch:
     """A topic in which a run has `count` changes, of the transactions in `ranks`, and what the last look found, when
     `looked` messages waited."""
 
@@ -56,7 +56,7 @@ class _Sought:
     ranks: Ranks
     looked: int = 0
     next_look: float = 0.0
-    part: _Part | None = None
+    part: _TopicPart | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -87,9 +87,9 @@ class RunReader:
         Waits while an END is visible before its changes. Raises TopicLostError when the log does not hold as many
         changes as the ENDs count, or no such topic.
         """
-        sought = [*self._sought(run, tables, applied)]
+        sought = [*self._find_searches(run, tables, applied)]
         for each in sought:
-            self._consumer.stand(each.topic, start.get(each.topic, {}))
+            self._consumer.seek(each.topic, start.get(each.topic, {}))
         deadline, discovery = time.monotonic() + self._patience, time.monotonic() + DISCOVERY_SECONDS
         while missing := self._missing(sought):
             self._consumer.read_on([each.topic for each in missing])
@@ -101,8 +101,8 @@ class RunReader:
                 self._check(missing)
                 deadline = time.monotonic() + CHECK_SECONDS
         # only now that all topics are complete: after a failure, the same offsets are read again
-        found = {each.table.name: self._taken(each) for each in sought}
-        self._consumer.done()
+        found = {each.table.name: self._take(each) for each in sought}
+        self._consumer.release()
         moved = {each.topic: self._consumer.starts(each.topic) for each in sought}
         return ReadRun(DecodedBatch(run, found), {**start, **moved})
 
@@ -110,7 +110,9 @@ class RunReader:
         """Read a topic anew, as whoever comes for the first time: it has lost what was to be read."""
         self._consumer.forget(topic)
 
-    def _sought(self, run: Ends, tables: Sequence[Table], applied: Mapping[TableName, int]) -> Iterator[_Sought]:
+    def _find_searches(
+        self, run: Ends, tables: Sequence[Table], applied: Mapping[TableName, int]
+    ) -> Iterator[_TopicSearch]:
         """The topics in which the run has changes that these tables lack."""
         whole = Ranks.of(run)
         for table in tables:
@@ -119,9 +121,9 @@ class RunReader:
             is_whole = after < run.offset[0]
             own = run if is_whole else run.where(run.offset > after)
             if count := own.counts([name]).get(name):
-                yield _Sought(self._topic(table), table, count, whole if is_whole else Ranks.of(own))
+                yield _TopicSearch(self._topic(table), table, count, whole if is_whole else Ranks.of(own))
 
-    def _missing(self, sought: Sequence[_Sought]) -> list[_Sought]:
+    def _missing(self, sought: Sequence[_TopicSearch]) -> list[_TopicSearch]:
         """Those of which not all was found, after a look at what is new."""
         for each in sought:
             due = time.monotonic() >= each.next_look
@@ -129,7 +131,7 @@ class RunReader:
                 self._look(each)
         return [each for each in sought if not each.is_whole]
 
-    def _look(self, sought: _Sought) -> None:
+    def _look(self, sought: _TopicSearch) -> None:
         """All that waits is decoded again: other transactions' changes may have been read sooner."""
         began, messages = time.monotonic(), self._consumer.messages(sought.topic)
         sought.looked = self._consumer.waiting(sought.topic)
@@ -137,18 +139,18 @@ class RunReader:
         # half of the time at most: looks at whatever comes would be quadratic
         sought.next_look = time.monotonic() + (time.monotonic() - began)
 
-    def _check(self, missing: Sequence[_Sought]) -> None:
+    def _check(self, missing: Sequence[_TopicSearch]) -> None:
         """Raise for a topic in which what is committed has been read and looked at, and is short."""
         self._consumer.check_alive()
         for each in missing:
             waiting = self._consumer.waiting(each.topic)
             # asked last: what was committed behind a look is news
             if not each.has_news(waiting) and not self._consumer.behind(each.topic):
-                raise lost(each.topic, each.part.distinct if each.part else waiting, each.count)
+                raise lost_changes_error(each.topic, each.part.distinct if each.part else waiting, each.count)
 
-    def _taken(self, sought: _Sought) -> TableChanges:
+    def _take(self, sought: _TopicSearch) -> TableChanges:
         assert sought.part is not None
-        self._consumer.take(sought.topic, sought.part.until)
+        self._consumer.advance(sought.topic, sought.part.until)
         return sought.part.changes
 
     def _decoder(self, table: Table) -> Decoder:
@@ -161,12 +163,12 @@ class RunReader:
         return change_topic(self._prefix, table.name)
 
 
-def lost(topic: str, found: int, count: int) -> TopicLostError:
+def lost_changes_error(topic: str, found: int, count: int) -> TopicLostError:
     """What to tell of a topic that has fewer changes than the ENDs count: retention, or somebody else, took them."""
     return TopicLostError(topic, f"{topic} holds {found} of {count} changes that its transactions count", RECAPTURE)
 
 
-def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _Part:
+def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _TopicPart:
     """The changes and refusals among a topic's messages that belong to a run."""
     places = ranks.places(decoded.changes.tx_id)
     own = np.flatnonzero(places >= 0)
@@ -183,7 +185,7 @@ def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _Part:
     distinct += len({(each.tx_id, each.total_order) for each in refused})
     # what says no transaction was not written by the capture, and is counted by no END: it belongs where it lies
     foreign = [each for each in decoded.refused if each.tx_id is None and _is_before(each, until)]
-    return _Part(TableChanges(changes, places[own], [*refused, *foreign], messages, at), distinct, until)
+    return _TopicPart(TableChanges(changes, places[own], [*refused, *foreign], messages, at), distinct, until)
 
 
 def _is_of(refused: RefusedMessage, ranks: Ranks) -> bool:

@@ -13,17 +13,17 @@ _LOGIN_MODULES = {
 }
 
 
-def reading(log: LogSettings) -> dict[str, str]:
+def read_options(log: LogSettings) -> dict[str, str]:
     """Options of every read: committed records only, and nothing lost in silence."""
     return {
-        **cluster(log),
+        **cluster_options(log),
         "kafka.isolation.level": "read_committed",
         # else what retention has taken away is passed over with a warning
         "failOnDataLoss": "true",
     }
 
 
-def between(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
+def batch_options(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
     """Options of a batch read of [start, until), per topic and partition.
 
     One group for all of them, though nothing is committed: Spark keeps consumers by group and partition, and without a
@@ -31,7 +31,7 @@ def between(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
     """
     assigned = {topic: sorted(partitions) for topic, partitions in start.items()}
     return {
-        **reading(log),
+        **read_options(log),
         "kafka.group.id": f"cdc-{log.prefix}",
         "assign": json.dumps(assigned),
         "startingOffsets": _as_text(start),
@@ -39,22 +39,22 @@ def between(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
     }
 
 
-def following(log: LogSettings, topic: str, offset: int, most: int) -> dict[str, str]:
+def stream_options(log: LogSettings, topic: str, offset: int, most: int) -> dict[str, str]:
     """Options of a stream of a topic's one partition from `offset`, at most `most` offsets a batch."""
     return {
-        **reading(log),
+        **read_options(log),
         "assign": json.dumps({topic: [0]}),
         "startingOffsets": _as_text({topic: {0: offset}}),
         "maxOffsetsPerTrigger": str(most),
     }
 
 
-def cluster(log: LogSettings) -> dict[str, str]:
+def cluster_options(log: LogSettings) -> dict[str, str]:
     """Options that any of Spark's Kafka readers and writers needs."""
     options = {"kafka.bootstrap.servers": log.bootstrap, "kafka.security.protocol": log.security_protocol}
     if log.sasl_mechanism and log.username and log.password:
         module = _LOGIN_MODULES[log.sasl_mechanism]
-        login = f'username="{_escaped(log.username)}" password="{_escaped(log.password.get_secret_value())}"'
+        login = f'username="{_escape(log.username)}" password="{_escape(log.password.get_secret_value())}"'
         options["kafka.sasl.mechanism"] = log.sasl_mechanism
         options["kafka.sasl.jaas.config"] = f"{module} required {login};"
     if log.ca_file:
@@ -62,7 +62,7 @@ def cluster(log: LogSettings) -> dict[str, str]:
     return options
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 

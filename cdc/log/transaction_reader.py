@@ -7,7 +7,7 @@ from cdc.columns.netting.transactions import Ends, concat_ends
 from cdc.core.position import FIRST_LOG, Position
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import AT_A_TIME, ends_of, split
+from cdc.log.transactions import AT_A_TIME, added_partitions_error, parse_ends
 
 BEGIN: Final = b'{"status":"BEGIN"'
 """What every second message of the transaction topic begins with: it need not be parsed."""
@@ -15,7 +15,7 @@ ALONE_SECONDS: Final = 10.0
 """How often the topic is asked whether it still has one partition."""
 
 
-class NewEnds:
+class TransactionReader:
     """The transaction topic from some offset on, read once."""
 
     def __init__(self, consumer: StandingConsumer, prefix: str) -> None:
@@ -28,7 +28,7 @@ class NewEnds:
         """Read on behind this position. Raises TopicLostError when there is no such topic."""
         self._log_start = position.log_start
         self._next_question = time.monotonic()
-        self._consumer.stand(self._topic, {0: position.topic_offset + 1})
+        self._consumer.seek(self._topic, {0: position.topic_offset + 1})
 
     def waiting(self) -> int:
         """How many offsets behind those that were read are committed now."""
@@ -41,11 +41,11 @@ class NewEnds:
         partition, UnreachableError when no broker answers.
         """
         self._check_alone()
-        until, found, more = self._consumer.ahead(self._topic, most), list[Ends](), True
+        until, found, more = self._consumer.committed_end(self._topic, most), list[Ends](), True
         while more:
             more = self._consumer.read_until(until, AT_A_TIME)
-            found.append(self._taken())
-        self._consumer.done()
+            found.append(self._take())
+        self._consumer.release()
         return concat_ends(found).to_positions(self._log_start)
 
     def _check_alone(self) -> None:
@@ -53,12 +53,12 @@ class NewEnds:
         if time.monotonic() >= self._next_question:
             self._next_question = time.monotonic() + ALONE_SECONDS
             if (found := self._consumer.discover(self._topic)) > 1:
-                raise split(self._topic, found)
+                raise added_partitions_error(self._topic, found)
 
-    def _taken(self) -> Ends:
+    def _take(self) -> Ends:
         offsets, values = self._consumer.values(self._topic)
         if offsets:
-            self._consumer.take(self._topic, {0: offsets[-1] + 1})
+            self._consumer.advance(self._topic, {0: offsets[-1] + 1})
         # a message without a value is no event either: it is refused, and not passed over
         own = [at for at, value in enumerate(values) if not (value or b"").startswith(BEGIN)]
-        return ends_of(self._topic, [offsets[at] for at in own], [values[at] for at in own])
+        return parse_ends(self._topic, [offsets[at] for at in own], [values[at] for at in own])

@@ -16,7 +16,7 @@ LAST_MESSAGES = 200
 """Messages of the transaction topic that are read at once to find an END that is near."""
 
 
-def ends_of(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
+def parse_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
     """The ENDs among messages, in order; raises PreconditionError for one that is no event."""
     try:
         return read_ends(topic, offsets, values)
@@ -26,7 +26,7 @@ def ends_of(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) 
         ) from None
 
 
-def ends_in(reader: Reader, topic: str, start: int, stop: int, log_start: LogStart = FIRST_LOG) -> Ends:
+def read_ends_between(reader: Reader, topic: str, start: int, stop: int, log_start: LogStart = FIRST_LOG) -> Ends:
     """The ENDs at the offsets start ≤ offset < stop of the count that begins at `log_start`.
 
     Raises as `ends_of` and `Reader.read` do.
@@ -36,7 +36,7 @@ def ends_in(reader: Reader, topic: str, start: int, stop: int, log_start: LogSta
         list[Ends](),
     )
     while some := list(islice(records, AT_A_TIME)):
-        found.append(ends_of(topic, [record.offset for record in some], [record.value for record in some]))
+        found.append(parse_ends(topic, [record.offset for record in some], [record.value for record in some]))
     return concat_ends(found).to_positions(log_start)
 
 
@@ -52,7 +52,7 @@ def log_bounds(reader: Reader, topic: str, log_start: LogStart = FIRST_LOG) -> t
 def last_end(reader: Reader, topic: str) -> TransactionEnd | None:
     """The newest END, if there is one among the last messages."""
     first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
-    ends = ends_in(reader, topic, max(first, end - LAST_MESSAGES), end)
+    ends = read_ends_between(reader, topic, max(first, end - LAST_MESSAGES), end)
     return ends.last if len(ends) else None
 
 
@@ -65,7 +65,7 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
     begins = reader.beginning([topic])[topic]
     first, behind = begins.get(0), reader.end([topic])[topic].get(0)
     if len(begins) > 1:
-        raise split(topic, len(begins))
+        raise added_partitions_error(topic, len(begins))
     if first is None or behind is None:
         raise HistoryLostError(f"there is no topic {topic}, which holds the order of the commits", RECAPTURE)
     at = position.topic_offset
@@ -78,7 +78,7 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
         _compare(reader, topic, position)
 
 
-def split(topic: str, partitions: int) -> HistoryLostError:
+def added_partitions_error(topic: str, partitions: int) -> HistoryLostError:
     """What to tell of a transaction topic to which somebody has added partitions: some commits are not in its first."""
     return HistoryLostError(
         f"topic {topic} has {partitions} partitions: the order of commits was in its only one", RECAPTURE
@@ -103,7 +103,7 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
     behind = log_bounds(reader, topic, log_start)[1]
     low = _before_first_above(reader, topic, Lsn(lsn - 1), behind, log_start)
     for record in reader.read(topic, 0, log_start.to_topic_offset(low), log_start.to_topic_offset(behind)):
-        found = ends_of(topic, [record.offset], [record.value])
+        found = parse_ends(topic, [record.offset], [record.value])
         confirmed = parse_confirmed_lsn(record.value or b"{}")
         is_told = False if confirmed is not None else is_told
         if confirmed == lsn or (len(found) and found.last.lsn == lsn):
@@ -129,7 +129,7 @@ class EndsAbove:
         if not self._found:
             self._next = _before_first_above(self._reader, self._topic, self._lsn, offset, self._log_start)
         if offset >= self._next:
-            self._found.append(ends_in(self._reader, self._topic, self._next, offset + 1, self._log_start))
+            self._found.append(read_ends_between(self._reader, self._topic, self._next, offset + 1, self._log_start))
             self._next = offset + 1
         ends = concat_ends(self._found)
         return ends.where((ends.lsn > self._lsn) & (ends.offset <= offset))
@@ -163,14 +163,14 @@ def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int, log_st
 
 def _first_end(reader: Reader, topic: str, start: int, until: int) -> TransactionEnd | None:
     for record in reader.read(topic, 0, start, until + 1):
-        found = ends_of(topic, [record.offset], [record.value])
+        found = parse_ends(topic, [record.offset], [record.value])
         if len(found):
             return found.last
     return None
 
 
 def _compare(reader: Reader, topic: str, position: Position) -> None:
-    ends = ends_in(reader, topic, position.end_offset, position.end_offset + 1, position.log_start)
+    ends = read_ends_between(reader, topic, position.end_offset, position.end_offset + 1, position.log_start)
     if not len(ends) or (ends.last.lsn, ends.last.tx_id) != (position.lsn, position.tx_id):
         raise HistoryLostError(
             f"{topic} holds another event at offset {position.topic_offset} than the commit at"

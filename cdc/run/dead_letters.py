@@ -13,7 +13,7 @@ from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
-from connect.capture.connector import placeholder
+from connect.capture.debezium_properties import placeholder
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.dead_letters import DeadLetter
 

@@ -20,7 +20,8 @@ from sinks.lake.follower import DeltaFollower
 from sinks.lake.layout import Lake
 from sinks.lake.settings import DeltaSettings
 from sinks.lake.storage import spark_s3a as s3a
-from sinks.registry import Naming, fed_follower
+from sinks.owner import Owner
+from sinks.registry import fed_follower
 
 SUBMITTED = "CDC_SUBMITTED"
 """An environment variable that `cdc submit` sets for the driver: its master and class path are given."""
@@ -79,7 +80,7 @@ def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None
 def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dict[str, FedFollower]:
     """The followers behind the lake, by name; without Spark, only their state can be read."""
     return {
-        name: fed_follower(spark, follower, Naming(settings.pipeline.name, name), settings.log)
+        name: fed_follower(spark, follower, Owner(settings.pipeline.name, name), settings.log)
         for name, follower in settings.followers.items()
         if not isinstance(follower, DeltaSettings)
     }

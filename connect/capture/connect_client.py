@@ -7,12 +7,12 @@ import httpx
 import stamina
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from cdc.https import REMEDY, distrust, trusted
+from cdc.https import REMEDY, distrust, tls_context
 
 PATIENCE_SECONDS = 60.0
 
 
-class _Rebalancing(Exception):
+class _RebalancingError(Exception):
     """409: the workers are agreeing on who does what."""
 
 
@@ -25,7 +25,7 @@ class ConnectClient:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self._url, timeout=30, verify=trusted())
+        self._http = httpx.Client(base_url=self._url, timeout=30, verify=tls_context())
 
     def __enter__(self) -> "ConnectClient":
         return self
@@ -91,15 +91,15 @@ class ConnectClient:
     def _find(self, path: str, method: str = "GET") -> Any:
         try:
             return self._call(method, path)
-        except _Missing:
+        except _MissingError:
             return None
 
     def _call(self, method: str, path: str, body: object = None) -> Any:
         try:
-            for attempt in stamina.retry_context(on=_Rebalancing, attempts=None, timeout=PATIENCE_SECONDS):
+            for attempt in stamina.retry_context(on=_RebalancingError, attempts=None, timeout=PATIENCE_SECONDS):
                 with attempt:
                     return self._once(method, path, body)
-        except _Rebalancing as error:
+        except _RebalancingError as error:
             raise UnreachableError(f"Kafka Connect {self._url} keeps rebalancing", "try again") from error
         except httpx.HTTPError as error:
             raise self._unanswered(error) from error
@@ -115,9 +115,9 @@ class ConnectClient:
     def _once(self, method: str, path: str, body: object) -> Any:
         answer = self._http.request(method, path, json=body)
         if answer.status_code == httpx.codes.CONFLICT:
-            raise _Rebalancing
+            raise _RebalancingError
         if answer.status_code == httpx.codes.NOT_FOUND:
-            raise _Missing(f"Kafka Connect {self._url} has no {path}", "check connect.url")
+            raise _MissingError(f"Kafka Connect {self._url} has no {path}", "check connect.url")
         if answer.is_error:
             raise PreconditionError(f"Kafka Connect {self._url} refuses {path}: {_reason(answer)}", "see its log")
         try:
@@ -129,7 +129,7 @@ class ConnectClient:
             ) from None
 
 
-class _Missing(CdcError):
+class _MissingError(CdcError):
     pass
 
 

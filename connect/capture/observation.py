@@ -21,13 +21,13 @@ from cdc.log.settings import LogSettings
 from cdc.log.transactions import last_end
 from connect.capture.progress import (
     OBSERVED_SECONDS,
-    CaptureTrouble,
+    CaptureTroubleError,
+    Observation,
     Quiet,
-    Sight,
     Standstill,
     has_moved,
     quiet_seconds,
-    told_since,
+    to_capture_trouble,
 )
 from connect.settings import SourceSettings
 from connect.source import connection as source
@@ -63,7 +63,7 @@ class _Slot:
     at: float
 
 
-class CaptureLook:
+class CaptureObserver:
     """Looks at one pipeline's capture, again and again.
 
     `is_known_to_move`: did the last look see that it moves, or that what is written arrives?
@@ -76,7 +76,7 @@ class CaptureLook:
         self._seconds = quiet_seconds(settings.heartbeat_seconds)
         self._confirmed: tuple[Lsn | None, float] | None = None
         self._quiet: Quiet | None = None
-        self._last: Sight | None = None
+        self._last: Observation | None = None
         self._moved_at: float | None = None
         self._blockers: tuple[str, ...] = ()
         self.is_known_to_move = False
@@ -114,17 +114,17 @@ class CaptureLook:
         since = self._quiet.still_since(now, self._seconds)
         return None if since is None else self._standstill(slot, now, since)
 
-    def _standstill(self, slot: _Slot, now: Sight, since: float) -> Standstill:
+    def _standstill(self, slot: _Slot, now: Observation, since: float) -> Standstill:
         read = f"slot {self._source.slot} is read{'' if slot.is_active else ' by nobody'}"
         missing = tuple(topic for topic, partitions in now.written.items() if not partitions)
         return Standstill(since, now.at - since, read, missing, self._blockers)
 
-    def since(self, connection: Connection, trouble: CdcError) -> CaptureTrouble:
+    def since(self, connection: Connection, trouble: CdcError) -> CaptureTroubleError:
         """The trouble of a connector, with since when nothing has come, as far as the log can be asked."""
         newest = None
         with suppress(UnreachableError):
             newest = self.newest()
-        return told_since(trouble, newest.committed_ms / 1000 if newest else None, self._slot(connection).at)
+        return to_capture_trouble(trouble, newest.committed_ms / 1000 if newest else None, self._slot(connection).at)
 
     def newest(self) -> TransactionEnd | None:
         """The newest commit in the log."""
@@ -141,14 +141,14 @@ class CaptureLook:
         return _Slot(confirmed, bool(row[1]), sent, bool(row[3]), row[4])
 
     @staticmethod
-    def _sight(slot: _Slot, written: dict[str, dict[int, int]], newest: TransactionEnd | None) -> Sight:
+    def _sight(slot: _Slot, written: dict[str, dict[int, int]], newest: TransactionEnd | None) -> Observation:
         lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
-        return Sight(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
+        return Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
 
     def _topics(self, connection: Connection) -> list[str]:
         """The topics that the capture writes; not its own heartbeats', which come while Postgres sends nothing."""
         prefix = self._log.prefix
-        tables = publication.published(connection, self._source.publication) or ()
+        tables = publication.read_publication(connection, self._source.publication) or ()
         return [transaction_topic(prefix), *sorted(change_topic(prefix, table) for table in tables)]
 
     def _beat(self, connection: Connection) -> Lsn:
@@ -178,7 +178,7 @@ class CaptureLook:
         return tuple(f"session {row[0]}" for row in connection.execute(_BLOCKERS, (name,)).fetchall())
 
 
-def observed(look: CaptureLook, connection: Connection) -> Standstill | None:
+def observe(look: CaptureObserver, connection: Connection) -> Standstill | None:
     """Look until it is known whether the capture stands still, for a little more than OBSERVED_SECONDS at most."""
     deadline = time.monotonic() + 1.5 * OBSERVED_SECONDS
     while time.monotonic() < deadline:

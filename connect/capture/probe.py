@@ -13,7 +13,7 @@ from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import is_fenced, look_up, trouble
-from connect.capture.observation import CaptureLook
+from connect.capture.observation import CaptureObserver
 from connect.settings import SourceSettings
 from connect.source.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 
@@ -37,7 +37,7 @@ class Capture:
     pipeline: str
 
 
-def prove(connection: Connection, capture: Capture) -> str | None:
+def wait_until_captured(connection: Connection, capture: Capture) -> str | None:
     """Write a marker and wait until the log carries it: everything committed before it is there too.
 
     However much there is to send before it, for as long as the capture moves. One that stands still is started anew,
@@ -50,7 +50,7 @@ def prove(connection: Connection, capture: Capture) -> str | None:
         # before the row is written: it lies behind this offset, however quickly it comes
         start = reader.end([topic])[topic].get(0, 0)
         write_heartbeat(connection, capture.source, capture.pipeline, mark)
-        while not _seen(reader, topic, start, mark):
+        while not _is_in_log(reader, topic, start, mark):
             # behind the look at the log: a marker that came counts, even if the connector failed since
             watch.check()
             time.sleep(POLL_SECONDS)
@@ -63,7 +63,7 @@ class _Watch:
     def __init__(self, connection: Connection, capture: Capture) -> None:
         self._connection = connection
         self._capture = capture
-        self._progress = CaptureLook(capture.source, capture.log, capture.pipeline)
+        self._progress = CaptureObserver(capture.source, capture.log, capture.pipeline)
         self._ran, self._next_look = time.monotonic(), time.monotonic() + LOOK_SECONDS
         self.done: str | None = None
 
@@ -94,7 +94,7 @@ class _Watch:
         self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, time.monotonic() + ANEW_SECONDS
 
 
-def _seen(reader: Reader, topic: str, start: int, mark: str) -> bool:
+def _is_in_log(reader: Reader, topic: str, start: int, mark: str) -> bool:
     end = reader.end([topic])[topic].get(0, 0)
     return any(_mark_of(record) == mark for record in reader.read(topic, 0, start, end))
 

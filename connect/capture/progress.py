@@ -36,7 +36,7 @@ Ends = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What one look finds. Times are seconds since 1970 by the source's clock.
 
     `newest_lsn`, `newest_at`: the newest commit in the log. `written`: where each partition ends that the capture
@@ -62,7 +62,7 @@ class Sight:
         return self.sent is not None and self.sent <= beat
 
 
-def has_moved(before: Sight, now: Sight, beat: Lsn) -> bool:
+def has_moved(before: Observation, now: Observation, beat: Lsn) -> bool:
     """Did the capture get further between two looks?
 
     What Postgres sends counts up to `beat` only: Debezium reads on into its queue while its producer is blocked.
@@ -91,11 +91,11 @@ class Quiet:
     `moved_at`: when the capture was last seen to move.
     """
 
-    first: Sight
+    first: Observation
     beat: Lsn
     moved_at: float | None = None
 
-    def still_since(self, now: Sight, quiet: float) -> float | None:
+    def still_since(self, now: Observation, quiet: float) -> float | None:
         """Since when the capture stands still, as far as is known; None where that is not sure."""
         if now.has_arrived(self.beat) or now.at - self.first.at < OBSERVED_SECONDS:
             return None
@@ -116,7 +116,7 @@ class Standstill:
     missing: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
 
-    def error(self, connector: object, silent: CdcError | None = None) -> "CaptureTrouble":
+    def error(self, connector: object, silent: CdcError | None = None) -> "CaptureTroubleError":
         """What to tell of it: `connector` says how that stands; `silent` is why it could not be asked."""
         seen = [
             silent.what if silent else str(connector),
@@ -126,9 +126,9 @@ class Standstill:
         if self.blockers:
             seen.append(f"{', '.join(self.blockers)} locks the heartbeat table")
         what = f"capture stands still since {_moment(self.since)}"
-        told = f"{what} ({lasting(self.seconds)}): {', '.join(seen)}"
+        told = f"{what} ({format_duration(self.seconds)}): {', '.join(seen)}"
         patience = SILENT_SECONDS if silent else STILL_FOR_GOOD_SECONDS
-        return CaptureTrouble(told, self._remedy(silent), f"{what}{seen}", self.seconds >= patience)
+        return CaptureTroubleError(told, self._remedy(silent), f"{what}{seen}", self.seconds >= patience)
 
     def _remedy(self, silent: CdcError | None) -> str:
         if silent:
@@ -140,7 +140,7 @@ class Standstill:
         return "see Kafka Connect's log; `cdc bootstrap` starts the connector anew"
 
 
-class CaptureTrouble(PreconditionError):
+class CaptureTroubleError(PreconditionError):
     """The capture does not go on. `kind` is the same for as long as the trouble is; `is_final`: who waits for the
     capture need not wait longer."""
 
@@ -150,17 +150,17 @@ class CaptureTrouble(PreconditionError):
         self.is_final = is_final
 
 
-def told_since(trouble: CdcError, newest_at: float | None, now: float) -> CaptureTrouble:
+def to_capture_trouble(trouble: CdcError, newest_at: float | None, now: float) -> CaptureTroubleError:
     """The trouble of a connector, with how long the log has had no commit."""
     since = (
-        f"; the newest commit in the log is from {_moment(newest_at)} ({lasting(now - newest_at)} ago)"
+        f"; the newest commit in the log is from {_moment(newest_at)} ({format_duration(now - newest_at)} ago)"
         if newest_at
         else ""
     )
-    return CaptureTrouble(f"{trouble.what}{since}", trouble.remedy, str(trouble), True)
+    return CaptureTroubleError(f"{trouble.what}{since}", trouble.remedy, str(trouble), True)
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A length of time as one reads it: 40 s, 12 min, 3 h 20 min."""
     whole = max(round(seconds), 0)
     if whole < 120:

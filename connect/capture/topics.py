@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
-from cdc.log.names import change_topic, check_apart, debezium_heartbeat_topic, message_topic, transaction_topic
+from cdc.log.names import change_topic, check_distinct, debezium_heartbeat_topic, message_topic, transaction_topic
 from cdc.log.settings import FRAME_BYTES, LogSettings
 
 HOUR_MS = 3_600_000
@@ -13,7 +13,7 @@ TRANSACTION_RETENTION_FACTOR = 2
 """The order of commits is kept longer than the changes, never shorter: a change without its END is unreadable."""
 
 
-def wanted(
+def required_topics(
     log: LogSettings, tables: Sequence[TableName], beats: TableName, history: TableName, *, messages: bool = False
 ) -> list[Topic]:
     """The topics that capture writes to, as they should be; `beats` is the heartbeat table, `history` that of shapes.
@@ -21,28 +21,31 @@ def wanted(
     `messages`: also the one of what applications write by `pg_logical_emit_message`, which no follower reads. Raises
     PreconditionError when two tables would share a topic.
     """
-    check_apart(change_topic, log.prefix, [*tables, beats, history])
+    check_distinct(change_topic, log.prefix, [*tables, beats, history])
     retention = log.retention_hours * HOUR_MS
     # one partition: with three, ENDs came before their BEGINs and in another order than the commits (seen)
     ordering = Topic(
-        transaction_topic(log.prefix), 1, log.replication_factor, _kept(log, retention * TRANSACTION_RETENTION_FACTOR)
+        transaction_topic(log.prefix),
+        1,
+        log.replication_factor,
+        _retention_config(log, retention * TRANSACTION_RETENTION_FACTOR),
     )
     # of the order of its changes nothing may be lost: it is read by itself, and a shape is the last one of its table
-    shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _kept(log, retention))
+    shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _retention_config(log, retention))
     # whoever follows the log reads both to see that it lacks nothing
     beating = [change_topic(log.prefix, beats), debezium_heartbeat_topic(log.prefix)]
     return [
         ordering,
         shapes,
-        *(Topic(name, 1, log.replication_factor, _kept(log, retention)) for name in beating),
-        *([Topic(message_topic(log.prefix), 1, log.replication_factor, _of_changes(log))] if messages else []),
-        *of_tables(log, tables),
+        *(Topic(name, 1, log.replication_factor, _retention_config(log, retention)) for name in beating),
+        *([Topic(message_topic(log.prefix), 1, log.replication_factor, _change_config(log))] if messages else []),
+        *change_topics(log, tables),
     ]
 
 
-def of_tables(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
+def change_topics(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
     """The change topics of these tables."""
-    config = _of_changes(log)
+    config = _change_config(log)
     return [Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, config) for table in tables]
 
 
@@ -88,12 +91,15 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
         )
 
 
-def _of_changes(log: LogSettings) -> dict[str, str]:
+def _change_config(log: LogSettings) -> dict[str, str]:
     # the broker's own bound is 1 MB
-    return {**_kept(log, log.retention_hours * HOUR_MS), "max.message.bytes": str(log.max_row_bytes + FRAME_BYTES)}
+    return {
+        **_retention_config(log, log.retention_hours * HOUR_MS),
+        "max.message.bytes": str(log.max_row_bytes + FRAME_BYTES),
+    }
 
 
-def _kept(log: LogSettings, milliseconds: int) -> dict[str, str]:
+def _retention_config(log: LogSettings, milliseconds: int) -> dict[str, str]:
     """Never compacted: a TRUNCATE has no key, which a compacted topic refuses. Retention goes by the broker's clock.
 
     All replicas but one have a message before it counts as written: what a single broker loses, another one has.

@@ -12,7 +12,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
 from connect.choices import NO_CHOICES, Choices, ChosenType
 from connect.source import column_types as types
-from connect.source.relation import Leaf, Shape, shapes
+from connect.source.relation import Leaf, Shape, read_shapes
 
 # No schema with a dot: `schema.table` would name another table.
 _TABLES = """
@@ -41,7 +41,7 @@ class TablesRefusedError(PreconditionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminedTables:
     """Tables that can be followed, in the order in which they were named, and why the others cannot.
 
     `shapes`: those of all that are there.
@@ -57,7 +57,7 @@ class Examined:
         return [table for table in self.tables if table.name not in self.refusals]
 
 
-def describe(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> list[Table]:
+def read_tables(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> list[Table]:
     """Read the tables, in the order of `names`.
 
     Raises TablesRefusedError for those that are not there or cannot be followed: what is wrong and what to do.
@@ -68,23 +68,23 @@ def describe(connection: Connection, names: Sequence[TableName], choices: Choice
     return list(examined.tables)
 
 
-def examine(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> Examined:
+def examine(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> ExaminedTables:
     """Read the tables, and find all that keeps any of them from being followed."""
-    found = shapes(connection, names)
+    found = read_shapes(connection, names)
     each = {
-        name: _sent_as_another(name, found[name], names) or described(name, found[name], choices)
+        name: _ancestor_refusals(name, found[name], names) or to_table(name, found[name], choices)
         if name in found
         else _missing(name)
         for name in names
     }
-    return Examined(
+    return ExaminedTables(
         [table for table in each.values() if isinstance(table, Table)],
         {name: refusals for name, refusals in each.items() if not isinstance(refusals, Table)},
         found,
     )
 
 
-def tables_of(connection: Connection, own_schema: str) -> list[TableName]:
+def list_tables(connection: Connection, own_schema: str) -> list[TableName]:
     """The tables of the database, partitioned ones as one: neither Postgres's own nor those of the toolkit's schema."""
     rows = connection.execute(_TABLES, (own_schema,)).fetchall()
     return [TableName(*row) for row in rows]
@@ -94,7 +94,7 @@ def _missing(name: TableName) -> list[PreconditionError]:
     return [PreconditionError(f"no table {name} in the source", "correct source.tables")]
 
 
-def _sent_as_another(name: TableName, shape: Shape, names: Sequence[TableName]) -> list[PreconditionError]:
+def _ancestor_refusals(name: TableName, shape: Shape, names: Sequence[TableName]) -> list[PreconditionError]:
     return [
         PreconditionError(f"{name} is a part of {whole}, under whose name its changes come", "leave one of them out")
         for whole in shape.within
@@ -102,12 +102,12 @@ def _sent_as_another(name: TableName, shape: Shape, names: Sequence[TableName]) 
     ]
 
 
-def described(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Table | list[PreconditionError]:
+def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Table | list[PreconditionError]:
     """The table of a shape, or all that keeps it from being followed."""
     # Postgres sends no generated columns (manual, "Generated Column Replication"): followers have the others
     own = [column for column in shape.columns if not column.is_generated]
     key, known = tuple(choices.key(name)) or _key(shape), {found.oid: found for found in shape.types}
-    columns = [replace(types.column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
+    columns = [replace(types.to_column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
     chosen = choices.types_of(name)
     refusals = [
         *_relation_refusals(name, shape),
@@ -120,8 +120,8 @@ def described(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> T
 
 
 def _as_followed(column: Column, is_key: bool, choice: ChosenType | None) -> Column:
-    found = types.as_chosen(column, choice) if choice else None
-    return found or (types.in_key(column) if is_key else column)
+    found = types.apply_choice(column, choice) if choice else None
+    return found or (types.to_key_column(column) if is_key else column)
 
 
 def _choice_refusals(
@@ -133,7 +133,7 @@ def _choice_refusals(
         where = f"{name}: source.column_types names {column} as {choice}"
         if column not in by_name:
             yield PreconditionError(f"{where}, which it does not have", "correct source.column_types")
-        elif types.as_chosen(by_name[column], choice) is None:
+        elif types.apply_choice(by_name[column], choice) is None:
             yield PreconditionError(
                 f"{where}, and its type is {by_name[column].type or by_name[column].kind}",
                 "numeric can be text or double; date, timestamp, timestamptz and interval can be text",
@@ -150,25 +150,27 @@ def _key(shape: Shape) -> tuple[str, ...]:
     return shape.key if shape.key_immediate else ()
 
 
-def other_keys(connection: Connection, names: Sequence[TableName], keys: Keys) -> dict[TableName, Key]:
+def find_other_keys(connection: Connection, names: Sequence[TableName], keys: Keys) -> dict[TableName, Key]:
     """The keys of those of these tables whose key is not their primary one, which Debezium would take."""
-    found = shapes(connection, names).items()
+    found = read_shapes(connection, names).items()
     others: dict[TableName, Key] = {name: key for name, s in found if (key := _key(s)) and not s.key_primary}
     return others | {name: keys[name] for name in names if name in keys}
 
 
-def shared_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
+def find_duplicate_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
     """Those of the named keys that several rows have."""
-    return {name: _shared(name, key) for name, key in keys.items() if _is_shared(connection, name, key)}
+    return {
+        name: _duplicate_key_error(name, key) for name, key in keys.items() if _has_duplicates(connection, name, key)
+    }
 
 
-def _is_shared(connection: Connection, name: TableName, key: Key) -> bool:
+def _has_duplicates(connection: Connection, name: TableName, key: Key) -> bool:
     table, columns = sql.Identifier(name.schema, name.table), sql.SQL(", ").join(map(sql.Identifier, key))
     query = sql.SQL("SELECT FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(table, columns)
     return connection.execute(query).fetchone() is not None
 
 
-def _shared(name: TableName, key: Key) -> PreconditionError:
+def _duplicate_key_error(name: TableName, key: Key) -> PreconditionError:
     return PreconditionError(
         f"{name}: source.keys names ({', '.join(key)}), which several rows have", "name further columns"
     )

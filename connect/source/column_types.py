@@ -62,25 +62,25 @@ class PgType:
     separator: str = ","
 
     @property
-    def known_as(self) -> str:
+    def qualified_name(self) -> str:
         return self.name if self.schema == _BUILT_IN else f"{self.schema}.{self.name}"
 
 
 Types = Mapping[int, PgType]
 
 
-def column(name: str, oid: int, modifier: int, known: Types) -> Column:
+def to_column(name: str, oid: int, modifier: int, known: Types) -> Column:
     """The column of a type with a modifier (pg_attribute, `atttypmod`; -1 where there is none)."""
-    found, modifier = _bare(known[oid], modifier, known)
+    found, modifier = _resolve_domain(known[oid], modifier, known)
     if not found.element:
         return _scalar(name, found, modifier)
-    element, modifier = _bare(known[found.element], modifier, known)
+    element, modifier = _resolve_domain(known[found.element], modifier, known)
     # arrays in arrays, by way of a domain: each is one text
     made = Column(name, Kind.LITERAL) if element.element else _scalar(name, element, modifier)
     return Column(name, made.kind, made.precision, made.scale, array=True, type=made.type, separator=element.separator)
 
 
-def as_chosen(column: Column, choice: ChosenType) -> Column | None:
+def apply_choice(column: Column, choice: ChosenType) -> Column | None:
     """The column followed as the user has chosen; None where its type has no such choice.
 
     A numeric as text is what one without bounds is anyway, and has every value; a DOUBLE of type `numeric` is the
@@ -96,7 +96,7 @@ def as_chosen(column: Column, choice: ChosenType) -> Column | None:
     return None
 
 
-def in_key(column: Column) -> Column:
+def to_key_column(column: Column) -> Column:
     """The column where it is part of a key: an array as the text that names it."""
     if not column.array:
         return column
@@ -108,7 +108,7 @@ def is_sent_whole(column: Column) -> bool:
     return not column.array and column.kind in _SENT_WHOLE and column.type != MONEY
 
 
-def _bare(found: PgType, modifier: int, known: Types) -> tuple[PgType, int]:
+def _resolve_domain(found: PgType, modifier: int, known: Types) -> tuple[PgType, int]:
     """What a domain, of a domain perhaps, restricts, and the modifier that holds for it."""
     while found.base:
         modifier = modifier if modifier >= 0 else found.modifier
@@ -121,7 +121,7 @@ def _scalar(name: str, found: PgType, modifier: int) -> Column:
         return Column(name, Kind.ENUM)
     if found.schema != _BUILT_IN:
         kind = _OF_EXTENSIONS.get(found.name, Kind.LITERAL)
-        return Column(name, kind, type=found.known_as if kind is Kind.LITERAL else "")
+        return Column(name, kind, type=found.qualified_name if kind is Kind.LITERAL else "")
     if found.name == NUMERIC:
         return _numeric(name, modifier)
     if found.name == MONEY:

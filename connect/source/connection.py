@@ -48,7 +48,7 @@ def address(source: SourceSettings) -> str:
 
 
 @contextmanager
-def connected(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Connection]:
+def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Connection]:
     """A session on the source, closed at the end.
 
     Raises UnreachableError or PreconditionError when it cannot be opened, and when the server goes away meanwhile.
@@ -64,11 +64,11 @@ def connected(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Co
         ) from error
     except psycopg.OperationalError as error:
         if connection.closed or connection.broken:
-            raise went_away(source, error) from error
+            raise lost_connection_error(source, error) from error
         raise
 
 
-def went_away(source: SourceSettings, error: psycopg.OperationalError) -> UnreachableError:
+def lost_connection_error(source: SourceSettings, error: psycopg.OperationalError) -> UnreachableError:
     """What is raised for a session that the server, or the way to it, has ended."""
     return UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again")
 
@@ -78,7 +78,7 @@ def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) ->
     try:
         connection = psycopg.connect(conninfo(source, **extra), autocommit=True)
     except psycopg.OperationalError as error:
-        raise _refused(source, error) from None
+        raise _to_cdc_error(source, error) from None
     try:
         _begin(connection, source)
         connection.autocommit = autocommit
@@ -96,7 +96,7 @@ def _begin(connection: Connection, source: SourceSettings) -> None:
     wanted = [sql.SQL("pg_is_in_recovery()"), *later_settings(connection.info.server_version)]
     statement = sql.SQL("SELECT {}").format(sql.SQL(", ").join(wanted))
     try:
-        found = replication.command(connection.pgconn, statement.as_string(connection).encode())
+        found = replication.run_command(connection.pgconn, statement.as_string(connection).encode())
     except UnreachableError as error:
         raise UnreachableError(f"{address(source)} went away: {error.what}", "try again") from None
     if replication.text(found, 0) == "t":
@@ -112,7 +112,7 @@ def _first_line(error: BaseException) -> str:
     return lines[0].strip() if lines else type(error).__name__
 
 
-def _refused(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
+def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
     reason, where = _first_line(error), address(source)
     if "conversion between" in reason:
         return PreconditionError(
@@ -132,23 +132,23 @@ def current_lsn(connection: Connection) -> Lsn:
     return parse_lsn(row[0])
 
 
-def clock(connection: Connection) -> float:
+def read_clock(connection: Connection) -> float:
     """What time it is at the source, in seconds since 1970: commits are stamped by the same clock."""
     row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
     assert row is not None
     return float(row[0])
 
 
-def history(source: SourceSettings) -> History:
+def read_history(source: SourceSettings) -> History:
     """Which past the source's LSNs belong to; needs the right to replicate. Raises like `connected`."""
     connection = connect(source, replication="database")
     try:
-        system = replication.command(connection.pgconn, b"IDENTIFY_SYSTEM")
+        system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
         timeline = int(replication.text(system, 1))
         left: dict[int, Lsn] = {}
         # the first timeline has no history file
         if timeline > 1:
-            file = replication.command(connection.pgconn, f"TIMELINE_HISTORY {timeline}".encode())
+            file = replication.run_command(connection.pgconn, f"TIMELINE_HISTORY {timeline}".encode())
             left = parse_timeline_history(replication.text(file, 1))
         return History(int(replication.text(system, 0)), timeline, parse_lsn(replication.text(system, 2)), left)
     finally:

@@ -144,7 +144,7 @@ SELECT relation, pg_relation_filenode(relation::oid), '' FROM {history}
 ON CONFLICT (relation) DO UPDATE SET file = EXCLUDED.file WHERE files.file IS DISTINCT FROM EXCLUDED.file"""
 
 
-def filled(text: str, source: SourceSettings, **further: sql.Composable) -> sql.Composed:
+def fill_sql(text: str, source: SourceSettings, **further: sql.Composable) -> sql.Composed:
     """A text of these with the names of the toolkit's tables, and whatever else it leaves open."""
     schema = source.heartbeat_schema
     names = {"history": HISTORY, "pipelines": PIPELINES, "files": FILES_TABLE}

@@ -20,14 +20,14 @@ def check(connection: Connection, source: SourceSettings) -> None:
     _role(connection, source)
 
 
-def unreadable(
+def find_unreadable(
     connection: Connection, source: SourceSettings, shapes: Mapping[TableName, Shape]
 ) -> dict[TableName, PreconditionError]:
     """What keeps the role from reading some of these tables, which have these shapes."""
     found: dict[TableName, PreconditionError] = {}
     for table, shape in shapes.items():
         # partitions are read one by one
-        each = (_unreadable(connection, source, part) for part in (table, *(leaf.name for leaf in shape.leaves)))
+        each = (_read_refusal(connection, source, part) for part in (table, *(leaf.name for leaf in shape.leaves)))
         if refusal := next(filter(None, each), None):
             found[table] = refusal
     return found
@@ -77,7 +77,7 @@ def _role(connection: Connection, source: SourceSettings) -> None:
         raise PreconditionError(f"role {source.user} has no right to replicate", alter)
 
 
-def _unreadable(connection: Connection, source: SourceSettings, table: TableName) -> PreconditionError | None:
+def _read_refusal(connection: Connection, source: SourceSettings, table: TableName) -> PreconditionError | None:
     name = sql.Identifier(table.schema, table.table)
     role = sql.Identifier(source.user)
     if not _one(connection, "SELECT has_schema_privilege(%s, 'USAGE')", table.schema):

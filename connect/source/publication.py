@@ -20,7 +20,7 @@ SELECT namespace.nspname, relation.relname
 OPERATIONS = "insert, update, delete, truncate"
 
 
-def published(connection: Connection, publication: str) -> set[TableName] | None:
+def read_publication(connection: Connection, publication: str) -> set[TableName] | None:
     """The tables of the publication, or None when there is none of that name."""
     exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
     if not exists:
@@ -35,35 +35,35 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     rows, columns or kinds of changes out.
     """
     # one there already is added to, never set anew: its tables are being captured
-    has = published(connection, publication)
+    has = read_publication(connection, publication)
     if has is None:
         _run(connection, publication, _create(publication, tables))
-    elif not _by_root(connection, publication):
+    elif not _publishes_via_root(connection, publication):
         # of a partitioned table the log has the changes under its own name, and not under those of its partitions
-        _altered(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
-        has = published(connection, publication)
+        _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
+        has = read_publication(connection, publication)
     added = [table for table in tables if table not in (has or set())]
     if has is not None and added:
-        _altered(connection, publication, sql.SQL("ADD TABLE {}").format(_listed(added)))
+        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(added)))
     check_whole(connection, publication)
     return added
 
 
 def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
     """Publish these tables no more, those of them that still are. Raises PreconditionError when the role may not."""
-    listed = [table for table in tables if table in (published(connection, publication) or set())]
+    listed = [table for table in tables if table in (read_publication(connection, publication) or set())]
     if not listed:
         return
-    _altered(connection, publication, sql.SQL("DROP TABLE {}").format(_listed(listed)))
+    _alter(connection, publication, sql.SQL("DROP TABLE {}").format(_to_table_list(listed)))
 
 
 def _create(publication: str, tables: Sequence[TableName]) -> sql.Composed:
     return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)").format(
-        sql.Identifier(publication), _listed(tables), sql.Literal(OPERATIONS)
+        sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
     )
 
 
-def _altered(connection: Connection, publication: str, how: sql.Composable) -> None:
+def _alter(connection: Connection, publication: str, how: sql.Composable) -> None:
     _run(connection, publication, sql.SQL("ALTER PUBLICATION {} {}").format(sql.Identifier(publication), how))
 
 
@@ -76,12 +76,12 @@ def _run(connection: Connection, publication: str, statement: sql.Composed) -> N
         ) from None
 
 
-def _by_root(connection: Connection, publication: str) -> bool:
+def _publishes_via_root(connection: Connection, publication: str) -> bool:
     row = connection.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
     return row == (True,)
 
 
-def _listed(tables: Sequence[TableName]) -> sql.Composed:
+def _to_table_list(tables: Sequence[TableName]) -> sql.Composed:
     # without ONLY, tables that inherit from these would come with them
     return sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(t.schema, t.table)) for t in tables)
 

@@ -71,7 +71,7 @@ def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[
     return row is not None and row[0] == len(names)
 
 
-def registered(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
+def read_registration(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
     """The pipeline as it was prepared, or None when it never was."""
     if not _has_tables(connection, source, [PIPELINES]):
         return None
@@ -98,16 +98,16 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
         (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix, wanted.generation),
     )
-    stands = registered(connection, source, wanted.pipeline)
+    stands = read_registration(connection, source, wanted.pipeline)
     if stands is None:
         raise PreconditionError(
             f"slot {wanted.slot} is another pipeline's in this database", "choose another source.slot"
         )
-    _same(stands, wanted)
+    _check_names(stands, wanted)
     return stands
 
 
-def _same(stands: Registration, wanted: Registration) -> None:
+def _check_names(stands: Registration, wanted: Registration) -> None:
     pairs: Sequence[tuple[str, str, str]] = (
         ("source.slot", stands.slot, wanted.slot),
         ("source.publication", stands.publication, wanted.publication),

@@ -131,12 +131,12 @@ class Shape(msgspec.Struct, frozen=True):
     publications: tuple[str, ...] | None = None
 
 
-def read(text: str) -> Shape:
+def parse_shape(text: str) -> Shape:
     """A shape as it was noted."""
     return msgspec.json.decode(text, type=Shape)
 
 
-def shapes(connection: Connection, names: Sequence[TableName]) -> Mapping[TableName, Shape]:
+def read_shapes(connection: Connection, names: Sequence[TableName]) -> Mapping[TableName, Shape]:
     """The shapes of those of these tables that are there."""
     wanted = ([name.schema for name in names], [name.table for name in names])
     rows: list[tuple[Any, ...]] = connection.execute((SHAPES + _OF_NAMES).encode(), wanted).fetchall()

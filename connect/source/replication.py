@@ -6,12 +6,12 @@ from psycopg.pq.abc import PGconn, PGresult
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 
-def command(pgconn: PGconn, statement: bytes) -> PGresult:
+def run_command(pgconn: PGconn, statement: bytes) -> PGresult:
     """Send one command and return its rows; raises CdcError with what the server said."""
-    return checked(pgconn, pgconn.exec_(statement))
+    return check_result(pgconn, pgconn.exec_(statement))
 
 
-def checked(pgconn: PGconn, result: PGresult | None) -> PGresult:
+def check_result(pgconn: PGconn, result: PGresult | None) -> PGresult:
     """The result if it has rows; raises CdcError with what the server said if it has not."""
     if result is None or result.status != ExecStatus.TUPLES_OK:
         gone = pgconn.status == ConnStatus.BAD

@@ -19,9 +19,9 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.settings import SourceSettings
 from connect.source import event_triggers as notes
-from connect.source.event_triggers import filled
+from connect.source.event_triggers import fill_sql
 from connect.source.registration import HISTORY
-from connect.source.relation import read, shapes
+from connect.source.relation import parse_shape, read_shapes
 
 NOTE_SECONDS: Final = 60.0
 """How long is waited for tables that somebody has locked."""
@@ -46,28 +46,28 @@ _COLUMNS: Final = (
 )
 
 
-def history_of(source: SourceSettings) -> Table:
+def history_table(source: SourceSettings) -> Table:
     """The table of shapes, as the log has it."""
     return Table(TableName(source.heartbeat_schema, HISTORY), _COLUMNS, ("schema", "table"))
 
 
-def is_kept(connection: Connection, source: SourceSettings) -> bool:
+def has_triggers(connection: Connection, source: SourceSettings) -> bool:
     """Do event triggers keep the history? An `ALTER EVENT TRIGGER … DISABLE` ends that."""
-    return all(_stands(connection, source, each) for each in _triggers(source))
+    return all(_is_installed(connection, source, each) for each in _triggers(source))
 
 
-def keep(connection: Connection, source: SourceSettings) -> str | None:
+def install_triggers(connection: Connection, source: SourceSettings) -> str | None:
     """Have the history kept from now on; says what kept it from being so, or None.
 
     Every change of a published table's schema is then written down in the transaction that makes it. Raises
     PreconditionError when somebody has a table locked for a minute.
     """
-    missing = [each for each in _triggers(source) if not _stands(connection, source, each)]
+    missing = [each for each in _triggers(source) if not _is_installed(connection, source, each)]
     lacking = None
     try:
         with connection.transaction():
             for each in missing:
-                _put(connection, each)
+                _install(connection, each)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
         lacking = str(error).strip().partition("\n")[0]
     # behind the triggers: what changes from here on is noted, and this is what it is compared with
@@ -86,51 +86,51 @@ def keep(connection: Connection, source: SourceSettings) -> str | None:
 def note_published(connection: Connection, source: SourceSettings, names: Sequence[TableName]) -> None:
     """Write down that we publish these tables again, where no event trigger does: else whoever notes them next takes
     that for news, and has them copied once more."""
-    if is_kept(connection, source):
+    if has_triggers(connection, source):
         return
     schemas, tables = sql.Literal([name.schema for name in names]), sql.Literal([name.table for name in names])
     of_kinds = sql.Literal(list(notes.KINDS))
-    apart = filled(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
+    apart = fill_sql(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
     # whoever has one locked notes it himself
     with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
         connection.execute(_SHORT_WAIT)
-        connection.execute(filled(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
+        connection.execute(fill_sql(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
 
 
-def told_of(connection: Connection, source: SourceSettings) -> set[TableName]:
+def find_announced(connection: Connection, source: SourceSettings) -> set[TableName]:
     """The tables that are now as a migration has told of them by `shapes_now`: the log has that in its place."""
-    if not _can_be_told(connection, source):
+    if not _has_function(connection, source):
         return set()
     query = 'SELECT schema, "table", told FROM {files} JOIN {history} USING (relation) WHERE told <> %s'
-    rows = connection.execute(filled(query, source), ("",)).fetchall()
-    told = {TableName(schema, table): read(shape) for schema, table, shape in rows}
-    now = shapes(connection, list(told))
+    rows = connection.execute(fill_sql(query, source), ("",)).fetchall()
+    told = {TableName(schema, table): parse_shape(shape) for schema, table, shape in rows}
+    now = read_shapes(connection, list(told))
     # which publications have it is asked elsewhere
     return {name for name, shape in told.items() if name in now and replace(shape, publications=None) == now[name]}
 
 
-def put_shapes_now(connection: Connection, source: SourceSettings) -> bool:
+def install_function(connection: Connection, source: SourceSettings) -> bool:
     """Have a function `shapes_now()` beside the history, which a migration calls where no event trigger does it.
 
     Returns whether it is there: the role may not be allowed to make it.
     """
     name = sql.Identifier(source.heartbeat_schema, SHAPES_NOW)
-    note = filled(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(""))
-    body = filled(notes.SHAPES_NOW, source, note=note, unreadable=filled(notes.UNREADABLE, source)).as_string()
+    note = fill_sql(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(""))
+    body = fill_sql(notes.SHAPES_NOW, source, note=note, unreadable=fill_sql(notes.UNREADABLE, source)).as_string()
     files = "CREATE TABLE IF NOT EXISTS {} (relation bigint PRIMARY KEY, file bigint, told text NOT NULL)"
     try:
         with connection.transaction():
-            if not _can_be_told(connection, source, body):
+            if not _has_function(connection, source, body):
                 table = sql.Identifier(source.heartbeat_schema, notes.FILES_TABLE)
                 connection.execute(sql.SQL(files).format(table))
                 connection.execute(sql.SQL(_MAKE.format(returns="void")).format(name, sql.Literal(body)))
-            connection.execute(filled(notes.FILES, source))
+            connection.execute(fill_sql(notes.FILES, source))
     except psycopg.errors.InsufficientPrivilege:
         return False
     return True
 
 
-def _can_be_told(connection: Connection, source: SourceSettings, body: str | None = None) -> bool:
+def _has_function(connection: Connection, source: SourceSettings, body: str | None = None) -> bool:
     row = connection.execute(
         "SELECT p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
         " WHERE n.nspname = %s AND p.proname = %s",
@@ -146,19 +146,19 @@ def note_partitions(connection: Connection, source: SourceSettings) -> None:
     # whoever has a table locked notes what he does himself, or is seen the next time
     with suppress(psycopg.errors.LockNotAvailable):
         _note(connection, source, ("p",))
-        if _can_be_told(connection, source):
-            connection.execute(filled(notes.FILES, source))
+        if _has_function(connection, source):
+            connection.execute(fill_sql(notes.FILES, source))
 
 
 def _note(connection: Connection, source: SourceSettings, kinds: Sequence[str]) -> None:
     of_kinds = sql.Literal(list(kinds))
     with connection.transaction():
         connection.execute(_SHORT_WAIT)
-        free = connection.execute(filled(notes.FREE, source, kinds=of_kinds)).fetchall()
+        free = connection.execute(fill_sql(notes.FREE, source, kinds=of_kinds)).fetchall()
         if free or kinds == notes.KINDS:
             schemas, tables = (sql.Literal([row[at] for row in free]) for at in range(2))
-            apart = filled(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
-            connection.execute(filled(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
+            apart = fill_sql(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
+            connection.execute(fill_sql(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +172,16 @@ class _Trigger:
 
 
 def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
-    unreadable = filled(notes.UNREADABLE, source)
+    unreadable = fill_sql(notes.UNREADABLE, source)
     for function, event in TRIGGERS.items():
-        note = filled(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(notes.COMMANDED))
-        body = filled(notes.FUNCTIONS[function], source, note=note, unreadable=unreadable).as_string()
+        note = fill_sql(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(notes.COMMANDED))
+        body = fill_sql(notes.FUNCTIONS[function], source, note=note, unreadable=unreadable).as_string()
         # event triggers are the database's, and in no schema
         name = f"{source.heartbeat_schema[:40]}_{function}"
         yield _Trigger(name, event, sql.Identifier(source.heartbeat_schema, function), body)
 
 
-def _stands(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:
+def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:
     row = connection.execute(
         "SELECT p.prosrc FROM pg_event_trigger t JOIN pg_proc p ON p.oid = t.evtfoid JOIN pg_namespace n"
         " ON n.oid = p.pronamespace WHERE t.evtname = %s AND t.evtenabled = 'A' AND n.nspname = %s",
@@ -190,7 +190,7 @@ def _stands(connection: Connection, source: SourceSettings, trigger: _Trigger) -
     return row is not None and row[0] == trigger.body
 
 
-def _put(connection: Connection, trigger: _Trigger) -> None:
+def _install(connection: Connection, trigger: _Trigger) -> None:
     name = sql.Identifier(trigger.name)
     make = sql.SQL(_MAKE.format(returns="event_trigger"))
     connection.execute(make.format(trigger.function, sql.Literal(trigger.body)))

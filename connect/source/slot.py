@@ -21,7 +21,7 @@ from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from connect.settings import SourceSettings
 from connect.source import replication
-from connect.source.connection import connect, connected
+from connect.source.connection import connect, open_connection
 
 DROP_SECONDS: Final = 60.0
 
@@ -48,7 +48,7 @@ class SlotState:
     retained_bytes: int
 
 
-def state(connection: Connection, slot: str) -> SlotState | None:
+def read_state(connection: Connection, slot: str) -> SlotState | None:
     """Look the slot up; None when there is none of that name."""
     row = connection.execute(
         # without a restart_lsn it retains nothing, and has no status either
@@ -63,7 +63,7 @@ def state(connection: Connection, slot: str) -> SlotState | None:
     return SlotState(row[0], row[1], row[2], row[3], row[4], confirmed, restart, row[7])
 
 
-def check_kept(found: SlotState | None) -> None:
+def check_wal_kept(found: SlotState | None) -> None:
     """Raise HistoryLostError when Postgres has thrown away changes that the slot was there to keep."""
     if found is not None and found.wal_status == "lost":
         raise HistoryLostError(
@@ -72,14 +72,14 @@ def check_kept(found: SlotState | None) -> None:
         )
 
 
-def check_there(found: SlotState | None, slot: str) -> None:
+def check_exists(found: SlotState | None, slot: str) -> None:
     """Raise HistoryLostError when a slot that was made is gone, or lost what it was there to keep."""
     if found is None:
         raise HistoryLostError(
             f"slot {slot} is gone, and with it the changes since it was last read",
             RECAPTURE,
         )
-    check_kept(found)
+    check_wal_kept(found)
 
 
 def drop(connection: Connection, slot: str) -> None:
@@ -99,7 +99,7 @@ def drop(connection: Connection, slot: str) -> None:
 
 
 @contextmanager
-def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
+def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
     """Make a slot and hold its snapshot open; a temporary slot ends with the context, another stays.
 
     Creation waits for every transaction that is writing anywhere in the cluster. Raises PreconditionError with their
@@ -109,7 +109,7 @@ def created(source: SourceSettings, slot: str, *, temporary: bool = False) -> It
     connection = connect(source, replication="database")
     try:
         # before the slot: any further command on this connection ends the snapshot that comes with it
-        system = replication.command(connection.pgconn, b"IDENTIFY_SYSTEM")
+        system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
         result = _create(connection, source, slot, temporary)
         bookmark = Bookmark(
             parse_lsn(replication.text(result, 1)), int(replication.text(system, 0)), int(replication.text(system, 1))
@@ -126,7 +126,7 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
     pgconn = connection.pgconn
     # sent, and waited for by us: an ordinary call would wait for as long as the longest transaction takes
     pgconn.send_query(command.as_string(connection).encode())
-    if not _answered(pgconn, source.slot_timeout_seconds):
+    if not _wait_for_answer(pgconn, source.slot_timeout_seconds):
         blockers = _blockers(source)
         # a slot is kept only once it has its consistent point: of a creation that is cancelled, none stays
         pgconn.get_cancel().cancel()
@@ -134,10 +134,10 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
             f"slot {slot} waited {source.slot_timeout_seconds} s for open transactions ({blockers})",
             "end them, or raise source.slot_timeout_seconds",
         )
-    return replication.checked(pgconn, pgconn.get_result())
+    return replication.check_result(pgconn, pgconn.get_result())
 
 
-def _answered(pgconn: PGconn, seconds: float) -> bool:
+def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while pgconn.is_busy():
         left = deadline - time.monotonic()
@@ -151,7 +151,7 @@ def _answered(pgconn: PGconn, seconds: float) -> bool:
 
 
 def _blockers(source: SourceSettings) -> str:
-    with connected(source) as connection:
+    with open_connection(source) as connection:
         rows = connection.execute(
             # only who has written has a transaction id; one that was prepared holds it without a session
             "SELECT 'pid ' || pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"

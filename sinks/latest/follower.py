@@ -1,7 +1,6 @@
 """The latest log: one compacted topic a table, behind the lake."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,11 +23,12 @@ from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.log.clients.transactional_writer import RecordRefusedError, TransactionalWriter
-from cdc.log.names import check_apart, latest_topic, positions_topic
+from cdc.log.names import check_distinct, latest_topic
 from cdc.log.settings import LogSettings
 from sinks.latest import layout, read, topics, write
-from sinks.latest import state as states
-from sinks.latest.state import Owner, Registration, State, lost_table, stopped_table
+from sinks.latest.state import TableRecord, missing_copy_error, to_stop_error
+from sinks.latest.state_writer import StateWriter
+from sinks.owner import Owner
 
 Stops = Mapping[TableName, TableStoppedError]
 
@@ -46,38 +46,37 @@ class LatestFollower:
     def __init__(self, spark: SparkSession | None, log: LogSettings, pipeline: str, name: str) -> None:
         self._spark = spark
         self._log = log
-        self._owner = Owner(pipeline, name)
-        self._positions = positions_topic(log.prefix)
-        self._writer: TransactionalWriter | None = None
-        self._state = State()
+        self._states = StateWriter(log, Owner(pipeline, name))
         self._topics_made_again = 0
 
     def close(self) -> None:
         """Let go of the connections; the next write opens them again."""
-        writer, self._writer = self._writer, None
-        if writer:
-            writer.close()
+        self._states.close()
 
     def forget_position(self) -> None:
         """Write that there is none; by the transactional id, a writer from before can write no more."""
-        with self._transaction() as writer:
-            writer.write(self._positions, *states.position_record(self._owner, None))
-        self._state = self._state.at(None)
+        with self._states.transaction() as writer:
+            self._states.write_position(writer, None)
+        self._states.state = self._states.state.at(None)
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Make the topics and register the tables; what is registered already stays as it is.
 
         A table whose topic cannot be made, or is not ours, is stopped.
         """
-        stopped = self._known().stops
+        stopped = self._states.known().stops
         going = [table for table in tables if table.name not in stopped]
         self._stop(going, self._prepare(going))
 
     def _prepare(self, tables: Sequence[Table], *, look: bool = False) -> dict[TableName, TableStoppedError]:
         """As `prepare`; gives the stops. `look`: also for topics that were there a moment ago."""
-        state, stops = self._known(), dict[TableName, TableStoppedError]()
-        check_apart(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
-        if look or not self._writer or not all(state.has_topic(table.name) and table.key for table in tables):
+        state, stops = self._states.known(), dict[TableName, TableStoppedError]()
+        check_distinct(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
+        if (
+            look
+            or not self._states.has_writer
+            or not all(state.has_topic(table.name) and table.key for table in tables)
+        ):
             made = []
             with Admin(self._log) as admin:
                 topics.ensure(admin, layout.topic_of_positions(self._log))
@@ -89,21 +88,21 @@ class LatestFollower:
                             else []
                         )
                     except PreconditionError as refused:
-                        stops[table.name] = stopped_table(table.name, refused)
+                        stops[table.name] = to_stop_error(table.name, refused)
             if made:
                 self._topics_made_again += any(state.has_topic(table.name) for table in made)
-                self._register([Registration(table) for table in made])
-        self._widen([table for table in tables if table.name not in stops])
+                self._states.register([TableRecord(table) for table in made])
+        self._add_columns([table for table in tables if table.name not in stops])
         return stops
 
-    def _widen(self, tables: Sequence[Table]) -> None:
+    def _add_columns(self, tables: Sequence[Table]) -> None:
         """Know of further columns, which are null in the rows from before."""
-        known = self._known().tables
+        known = self._states.known().tables
         widened = [
             table for table in tables if table.name in known and has_more_columns(known[table.name].table, table)
         ]
         if widened:
-            self._register([Registration(table, known[table.name].bookmark) for table in widened])
+            self._states.register([TableRecord(table, known[table.name].bookmark) for table in widened])
 
     def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on. A table whose rows
@@ -113,12 +112,12 @@ class LatestFollower:
             try:
                 self._load(table, copy, bookmark)
             except TableStoppedError as refused:
-                stops = {table.name: stopped_table(table.name, refused)}
+                stops = {table.name: to_stop_error(table.name, refused)}
         self._stop([table], stops)
 
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # what has stopped it is told until the copy is there
-        self._register([Registration(table, stop=self._known().stops.get(table.name))])
+        self._states.register([TableRecord(table, stop=self._states.known().stops.get(table.name))])
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
         # in no transaction: killed between the two registrations, it has no bookmark, and is made again
@@ -130,163 +129,127 @@ class LatestFollower:
             where = describe_key(write.largest_key(records), table.key)
             told = f"{refused.what}: the largest is the one where {where}"
             raise TableStoppedError(told, refused.remedy) from refused
-        self._register([Registration(table, bookmark)])
+        self._states.register([TableRecord(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
         """Write every table of the batch and the position in one transaction, which ends within 15 minutes or fails.
 
         Of a record that is refused, the transaction fails: it is written again without that record's table.
         """
-        self._writing()
-        if self._has(position):
+        self._states.open_writer()
+        if self._has_applied(position):
             return
-        going = [name for name in batch.tables if name not in self._state.stops]
-        lost = {name: lost_table(name, self._topic(name)) for name in going if not self._is_loaded(name)}
+        going = [name for name in batch.tables if name not in self._states.state.stops]
+        lost = {name: missing_copy_error(name, self._topic(name)) for name in going if not self._is_loaded(name)}
         stops: dict[TableName, TableStoppedError] = {**lost}
-        while refused := self._refused(batch, [name for name in going if name not in stops], stops, position):
+        while refused := self._try_write(batch, [name for name in going if name not in stops], stops, position):
             stops |= refused
         # behind the commit: a batch that failed is not one that we have
-        self._state = self._state.at(position)
+        self._states.state = self._states.state.at(position)
 
-    def _refused(
+    def _try_write(
         self, batch: FeedBatch, going: Sequence[TableName], stops: Stops, position: Position
     ) -> dict[TableName, TableStoppedError]:
         """Write these tables of a batch, the stops and the position, unless something of a table is refused: that."""
-        stopped = self._stopped(stops)
+        stopped = self._stop_records(stops)
         try:
-            with self._transaction() as writer:
+            with self._states.transaction() as writer:
                 for name in going:
-                    self._send(writer, self._state.tables[name].table, batch.tables[name])
+                    self._send(writer, self._states.state.tables[name].table, batch.tables[name])
                 for registration in stopped:
-                    writer.write(self._positions, *states.registration_record(self._owner, registration))
-                writer.write(self._positions, *states.position_record(self._owner, position))
+                    self._states.write_record(writer, registration)
+                self._states.write_position(writer, position)
         except RecordRefusedError as refused:
-            return self._told_of_record(refused, going)
+            return self._explain_refusal(refused, going)
         except UnreachableError:
             # records to a topic that is gone are never answered
             gone = topics.missing(self._log, going)
             if not gone:
                 raise
-            return {name: lost_table(name, self._topic(name)) for name in gone}
+            return {name: missing_copy_error(name, self._topic(name)) for name in gone}
         for registration in stopped:
-            self._state = self._state.having(registration)
+            self._states.state = self._states.state.having(registration)
         return {}
 
-    def _told_of_record(
+    def _explain_refusal(
         self, refused: RecordRefusedError, going: Sequence[TableName]
     ) -> dict[TableName, TableStoppedError]:
         name = next((name for name in going if self._topic(name) == refused.topic), None)
         if name is None:
             raise refused
         if name in topics.missing(self._log, [name]):
-            return {name: lost_table(name, self._topic(name))}
-        where = describe_key(refused.key or b"{}", self._state.tables[name].table.key)
+            return {name: missing_copy_error(name, self._topic(name))}
+        where = describe_key(refused.key or b"{}", self._states.state.tables[name].table.key)
         return {name: TableStoppedError(f"{name}: {refused.what}, where {where}", refused.remedy)}
 
     def _is_loaded(self, name: TableName) -> bool:
-        found = self._state.tables.get(name)
+        found = self._states.state.tables.get(name)
         return found is not None and found.bookmark is not None
 
     def stops(self) -> Stops:
-        return self._known().stops
+        return self._states.known().stops
 
     def _stop(self, tables: Sequence[Table], stops: Stops) -> None:
         """Write down that some of these tables are stopped; without a bookmark, they are copied before they go on."""
         if stops:
-            has_topic = self._known().has_topic
-            self._register(
+            has_topic = self._states.known().has_topic
+            self._states.register(
                 [
-                    Registration(table, None, stops[table.name], has_topic(table.name))
+                    TableRecord(table, None, stops[table.name], has_topic(table.name))
                     for table in tables
                     if table.name in stops
                 ]
             )
 
-    def _stopped(self, stops: Stops) -> list[Registration]:
+    def _stop_records(self, stops: Stops) -> list[TableRecord]:
         """The registrations of tables that stop in a batch: only one that is registered is ever in one."""
-        known = self._state.tables
-        return [Registration(known[name].table, None, stop) for name, stop in stops.items() if name in known]
+        known = self._states.state.tables
+        return [TableRecord(known[name].table, None, stop) for name, stop in stops.items() if name in known]
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
-        tables = self._known().tables
+        tables = self._states.known().tables
         return {name: found.bookmark for name, found in tables.items() if found.bookmark}
 
     def position(self) -> Position | None:
-        return self._known().position
+        return self._states.known().position
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """The keys that have a row; None unless `exact`, since nobody knows without reading the whole topic."""
-        registered = exact and self._known().has_topic(table)
+        registered = exact and self._states.known().has_topic(table)
         return read.live_keys(self._log, self._topic(table)) if registered else None
 
     def write_count(self, table: TableName) -> int:
         """The records that the table's topic has taken since it was made, compacted away or not."""
-        return read.taken(self._log, self._topic(table))
+        return read.count_records(self._log, self._topic(table))
 
     def rows(self, table: Table) -> DataFrame:
         """The table's rows as a consumer has them that reads committed records from the beginning until now."""
-        newest = read.newest(require_spark(self._spark), self._log, self._registered(table))
+        newest = read.read_newest(require_spark(self._spark), self._log, self._own_topic(table))
         return rows_of(newest.select(F.col(KafkaColumn.VALUE).cast("string").alias(KafkaColumn.VALUE)), table)
 
     def digest(self, table: Table) -> Digest:
         """The digest of the same rows."""
-        return read.digest(require_spark(self._spark), self._log, self._registered(table))
+        return read.digest(require_spark(self._spark), self._log, self._own_topic(table))
 
-    def _registered(self, table: Table) -> str:
+    def _own_topic(self, table: Table) -> str:
         """The topic of a table that this follower has."""
-        if not self._known().has_topic(table.name):
+        if not self._states.known().has_topic(table.name):
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
         return self._topic(table.name)
 
     def _topic(self, name: TableName) -> str:
         return latest_topic(self._log.prefix, name)
 
-    def _known(self) -> State:
-        """The state: remembered by the writer, who alone changes it, else read."""
-        return self._state if self._writer else states.read(self._log, self._positions, self._owner)
-
-    def _writing(self) -> TransactionalWriter:
-        """The writer; with its making, an older one is cut off and what that left open is gone, so read only then."""
-        if self._writer is None:
-            self._writer = TransactionalWriter(self._log, self._owner.transactional_id)
-            try:
-                self._state = states.read(self._log, self._positions, self._owner)
-            except BaseException:
-                self.close()
-                raise
-        return self._writer
-
-    @contextmanager
-    def _transaction(self) -> Iterator[TransactionalWriter]:
-        """One transaction. A follower that was replaced stays so; after other failures the next call starts anew."""
-        writer = self._writing()
-        try:
-            with writer.transaction():
-                yield writer
-        except RefusedError:
-            # not closed: the next call would make a writer that fences whoever has taken over
-            raise
-        except BaseException:
-            self.close()
-            raise
-
-    def _register(self, registrations: Sequence[Registration]) -> None:
-        with self._transaction() as writer:
-            for registration in registrations:
-                writer.write(self._positions, *states.registration_record(self._owner, registration))
-        for registration in registrations:
-            self._state = self._state.having(registration)
-
     def _with_tombstones(self, records: DataFrame, name: TableName) -> DataFrame:
         topic = self._topic(name)
         if read.is_empty(self._log, topic):
             return records
-        latest = read.newest(require_spark(self._spark), self._log, topic)
+        latest = read.read_newest(require_spark(self._spark), self._log, topic)
         stale = latest.join(records, KafkaColumn.KEY.value, "left_anti")
         return records.unionByName(stale.select(KafkaColumn.KEY, F.lit(None).cast("binary").alias(KafkaColumn.VALUE)))
 
-    def _has(self, position: Position) -> bool:
-        stands = self._state.position
+    def _has_applied(self, position: Position) -> bool:
+        stands = self._states.state.position
         if stands and stands.generation > position.generation:
             raise RefusedError(
                 f"the latest log is followed in generation {stands.generation}, this is {position.generation}",

@@ -9,7 +9,7 @@ from cdc.log.settings import LogSettings
 
 def topic_of(log: LogSettings, name: TableName) -> Topic:
     """The table's topic as it should be."""
-    return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compacted(log))
+    return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compaction_config(log))
 
 
 def check_table(table: Table) -> None:
@@ -22,7 +22,7 @@ def check_table(table: Table) -> None:
 
 
 def topic_of_positions(log: LogSettings) -> Topic:
-    return Topic(positions_topic(log.prefix), 1, log.replication_factor, _compacted(log))
+    return Topic(positions_topic(log.prefix), 1, log.replication_factor, _compaction_config(log))
 
 
 def check_partitions(wanted: Topic, present: Topic) -> None:
@@ -34,7 +34,7 @@ def check_partitions(wanted: Topic, present: Topic) -> None:
         )
 
 
-def _compacted(log: LogSettings) -> dict[str, str]:
+def _compaction_config(log: LogSettings) -> dict[str, str]:
     kept = log.latest
     return {
         "cleanup.policy": "compact",

@@ -33,7 +33,7 @@ def is_empty(log: LogSettings, topic: str) -> bool:
         return reader.beginning([topic]) == reader.end([topic])
 
 
-def taken(log: LogSettings, topic: str) -> int:
+def count_records(log: LogSettings, topic: str) -> int:
     """How many records the topic has ever taken, committed or not; 0 where there is none."""
     with Reader(log, committed=False) as reader:
         return sum(reader.end([topic])[topic].values())
@@ -41,7 +41,7 @@ def taken(log: LogSettings, topic: str) -> int:
 
 def live_keys(log: LogSettings, topic: str) -> int:
     """How many keys have a value, of what is committed now; reads the topic from its beginning."""
-    start, until = committed(log, topic)
+    start, until = read_bounds(log, topic)
     live: set[bytes | None] = set()
     with Reader(log) as reader:
         for partition, first in start[topic].items():
@@ -50,13 +50,13 @@ def live_keys(log: LogSettings, topic: str) -> int:
     return len(live)
 
 
-def newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
+def read_newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
     """The newest record of every key that has a value: columns KEY and VALUE of `Message`, both binary.
 
     What is committed when this is called, and nothing later.
     """
-    start, until = committed(log, topic)
-    records = spark.read.format("kafka").options(**spark_options.between(log, start, until)).load()
+    start, until = read_bounds(log, topic)
+    records = spark.read.format("kafka").options(**spark_options.batch_options(log, start, until)).load()
     value = F.struct(F.col(KafkaColumn.VALUE))
     latest = records.groupBy(KafkaColumn.KEY).agg(F.max_by(value, F.col(KafkaColumn.OFFSET)).alias("newest"))
     found = F.col("newest").getField(KafkaColumn.VALUE)
@@ -67,18 +67,18 @@ def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
     """The digest of the newest values, committed when this is called: a key's are all in one partition, so that a task
     a partition finds them without the others.
     """
-    start, until = committed(log, topic)
+    start, until = read_bounds(log, topic)
     places = [(number, first, until[topic][number]) for number, first in start[topic].items()]
     if not places:
         raise HistoryLostError(f"topic {topic} is gone", "run `cdc bootstrap` again")
     if sum(stop - first for _, first, stop in places) <= digests.SMALL_ROWS:
         with Reader(log) as reader:
             return sum((newest_values(partial(reader.read, topic, *place)) for place in places), Digest())
-    read = partial(_digested, log=log, topic=topic, places=places)
+    read = partial(_digest_partitions, log=log, topic=topic, places=places)
     return digests.sum_answers(run_in_tasks(spark, len(places), read, digests.COLUMNS))
 
 
-def _digested(
+def _digest_partitions(
     numbers: Iterable[int], log: LogSettings, topic: str, places: Sequence[tuple[int, int, int]]
 ) -> Iterator[pa.RecordBatch]:
     with Reader(log) as reader:
@@ -114,7 +114,7 @@ def _share(key: bytes, count: int) -> int:
     return int.from_bytes(key[:8], "little") % count
 
 
-def committed(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
+def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
     """The offsets between which a topic's committed records lie, commits under way included.
 
     A commit is answered before its markers are in every partition: until then, what it wrote is not yet to be read.

@@ -10,28 +10,14 @@ from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
-from sinks.latest.read import committed
+from sinks.latest.read import read_bounds
+from sinks.owner import Owner
 
 POSITION_KEY = b"position"
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose a latest log is: one follower of one pipeline."""
-
-    pipeline: str
-    follower: str
-
-    @property
-    def transactional_id(self) -> str:
-        return f"cdc-{self.pipeline}-{self.follower}"
-
-    def as_json(self) -> dict[str, str]:
-        return {"pipeline": self.pipeline, "follower": self.follower}
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
+class TableRecord:
     """A table of the follower; without a bookmark its copy is not finished, and with a `stop` it is not tried now.
 
     `has_topic`: its topic was made by us. Where that could not be, one of its name is somebody else's.
@@ -56,11 +42,11 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LatestState:
     """The position, and the registered tables."""
 
     position: Position | None = None
-    tables: Mapping[TableName, Registration] = field(default_factory=dict)
+    tables: Mapping[TableName, TableRecord] = field(default_factory=dict)
 
     @property
     def stops(self) -> dict[TableName, TableStoppedError]:
@@ -71,21 +57,21 @@ class State:
         """Is there a topic of this table that is ours?"""
         return name in self.tables and self.tables[name].has_topic
 
-    def at(self, position: Position | None) -> "State":
+    def at(self, position: Position | None) -> "LatestState":
         return replace(self, position=position)
 
-    def having(self, registration: Registration) -> "State":
+    def having(self, registration: TableRecord) -> "LatestState":
         return replace(self, tables={**self.tables, registration.table.name: registration})
 
 
-def lost_table(name: TableName, topic: str) -> CopyLostError:
+def missing_copy_error(name: TableName, topic: str) -> CopyLostError:
     """Why a table stops that has no copy."""
     return CopyLostError(
         f"{name} has no copy in the topic {topic}", "`cdc follow` copies it again from the lake by itself"
     )
 
 
-def stopped_table(name: TableName, refused: PreconditionError) -> TableStoppedError:
+def to_stop_error(name: TableName, refused: PreconditionError) -> TableStoppedError:
     """Why a table stops of which something is refused."""
     what = refused.what if refused.what.startswith(str(name)) else f"{name}: {refused.what}"
     return TableStoppedError(what, refused.remedy)
@@ -93,21 +79,21 @@ def stopped_table(name: TableName, refused: PreconditionError) -> TableStoppedEr
 
 def position_record(owner: Owner, position: Position | None) -> tuple[bytes, bytes]:
     """The record of a position, or of there being none any more."""
-    return POSITION_KEY, _packed(owner, {"position": position.as_json() if position else None})
+    return POSITION_KEY, _pack(owner, {"position": position.as_json() if position else None})
 
 
-def registration_record(owner: Owner, registration: Registration) -> tuple[bytes, bytes]:
+def registration_record(owner: Owner, registration: TableRecord) -> tuple[bytes, bytes]:
     name = registration.table.name
-    return f"table/{json.dumps([name.schema, name.table])}".encode(), _packed(owner, registration.as_json())
+    return f"table/{json.dumps([name.schema, name.table])}".encode(), _pack(owner, registration.as_json())
 
 
-def read(log: LogSettings, topic: str, owner: Owner) -> State:
+def read(log: LogSettings, topic: str, owner: Owner) -> LatestState:
     """The state in a topic, nothing where there is no such topic.
 
     Raises PreconditionError when another follower's records are in it.
     """
-    start, until = committed(log, topic)
-    state = State()
+    start, until = read_bounds(log, topic)
+    state = LatestState()
     with Reader(log) as reader:
         # from the beginning, in order: of each key the newest record stays, as compaction would have it
         for partition, first in start[topic].items():
@@ -116,7 +102,7 @@ def read(log: LogSettings, topic: str, owner: Owner) -> State:
     return state
 
 
-def _after(state: State, record: Record, owner: Owner) -> State:
+def _after(state: LatestState, record: Record, owner: Owner) -> LatestState:
     value = json.loads(record.value or b"{}")
     if {name: value.get(name) for name in owner.as_json()} != owner.as_json():
         raise PreconditionError(
@@ -125,8 +111,8 @@ def _after(state: State, record: Record, owner: Owner) -> State:
         )
     if record.key == POSITION_KEY:
         return state.at(Position.from_json(value["position"]) if value["position"] else None)
-    return state.having(Registration.from_json(value))
+    return state.having(TableRecord.from_json(value))
 
 
-def _packed(owner: Owner, value: Mapping[str, Any]) -> bytes:
+def _pack(owner: Owner, value: Mapping[str, Any]) -> bytes:
     return json.dumps({**owner.as_json(), **value}).encode()

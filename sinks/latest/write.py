@@ -31,7 +31,7 @@ def write(records: DataFrame, log: LogSettings, topic: str, client: str) -> None
     broker answers.
     """
     options = {
-        **spark_options.cluster(log),
+        **spark_options.cluster_options(log),
         "kafka.client.id": client,
         "kafka.acks": "all",
         "kafka.enable.idempotence": "true",
@@ -45,7 +45,7 @@ def write(records: DataFrame, log: LogSettings, topic: str, client: str) -> None
     try:
         records.write.format("kafka").options(**options).option("topic", topic).save()
     except (PySparkException, Py4JError) as error:
-        raise _as_ours(log, topic, error) from error
+        raise _to_cdc_error(log, topic, error) from error
 
 
 def largest_key(records: DataFrame) -> bytes:
@@ -54,7 +54,7 @@ def largest_key(records: DataFrame) -> bytes:
     return bytes(found[0]) if found else b"{}"
 
 
-def _as_ours(log: LogSettings, topic: str, error: Exception) -> Exception:
+def _to_cdc_error(log: LogSettings, topic: str, error: Exception) -> Exception:
     text = str(error)
     if "RecordTooLargeException" in text:
         most = f"{log.latest.max_record_bytes:,} bytes"

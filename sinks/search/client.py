@@ -62,7 +62,7 @@ class Cluster:
 
 
 @contextmanager
-def opened(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
+def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
     """A client of the cluster; nothing is sent before its first request, and nothing is sent twice by itself."""
     if cluster.ca_file:
         options["ca_certs"] = cluster.ca_file
@@ -78,42 +78,44 @@ def opened(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
 
 
 @contextmanager
-def reached(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
+def open_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
     """A client whose failures are raised as CdcError: unreachable where trying again later is sensible."""
     try:
-        with opened(cluster, **options) as client:
+        with open_raw_client(cluster, **options) as client:
             yield client
     except TransportError as error:
-        raise as_ours(cluster, error) from error
+        raise to_cdc_error(cluster, error) from error
 
 
-def as_ours(cluster: Cluster, error: TransportError) -> CdcError:
+def to_cdc_error(cluster: Cluster, error: TransportError) -> CdcError:
     """The failure of one request as one line with a remedy."""
     if isinstance(error, SSLError):
-        return PreconditionError(f"OpenSearch {cluster} is not trusted: {line_of(error)}", "check url and ca_file")
+        return PreconditionError(
+            f"OpenSearch {cluster} is not trusted: {describe_error(error)}", "check url and ca_file"
+        )
     body = error.info if isinstance(error.info, dict) else {}
-    if known := failure_of(cluster, body.get("error")):
+    if known := find_failure(cluster, body.get("error")):
         return known
     match error:
         case AuthenticationException():
             who = f"user {cluster.username}" if cluster.username else "anybody without a user name"
             found = PreconditionError(f"OpenSearch {cluster} does not let {who} in", "check username and password")
         case AuthorizationException():
-            found = _denied(cluster, line_of(error))
-        case _ if isinstance(error, ConnectionError) or is_passing(error.status_code):
-            return unreachable(cluster, line_of(error))
+            found = _access_error(cluster, describe_error(error))
+        case _ if isinstance(error, ConnectionError) or is_transient(error.status_code):
+            return unreachable_error(cluster, describe_error(error))
         case _:
-            told = f"OpenSearch {cluster} refused a request: {line_of(error)}"
+            told = f"OpenSearch {cluster} refused a request: {describe_error(error)}"
             found = PreconditionError(told, "see the cluster's log")
     return found
 
 
-def _denied(cluster: Cluster, reason: str) -> PreconditionError:
+def _access_error(cluster: Cluster, reason: str) -> PreconditionError:
     told = f"OpenSearch {cluster} does not let user {cluster.username} do this: {reason}"
     return PreconditionError(told, "give the user the permission, or check username and password")
 
 
-def failure_of(cluster: Cluster, error: object) -> CdcError | None:
+def find_failure(cluster: Cluster, error: object) -> CdcError | None:
     """What an answer's `error` says of the cluster or of an index as a whole; None where it speaks of the request.
 
     All of it can be undone from outside: the same request may succeed then.
@@ -124,25 +126,25 @@ def failure_of(cluster: Cluster, error: object) -> CdcError | None:
     reason = str(error.get("reason"))
     match error.get("type"):
         case "index_closed_exception":
-            found = _closed(cluster, error.get("index"))
+            found = _index_closed_error(cluster, error.get("index"))
         case "security_exception":
-            found = _denied(cluster, reason)
+            found = _access_error(cluster, reason)
         case "cluster_manager_not_discovered_exception" | "master_not_discovered_exception":
-            found = _leaderless(cluster, reason)
+            found = _no_manager_error(cluster, reason)
         case "cluster_block_exception" if block := _BLOCK.search(reason):
-            found = _blocked(cluster, block)
+            found = _block_error(cluster, block)
         case "index_not_found_exception":
             remedy = "`cdc follow` fills it again from the lake by itself"
             found = CopyLostError(f"OpenSearch {cluster}: {reason}", remedy)
     return found
 
 
-def _blocked(cluster: Cluster, block: re.Match[str]) -> CdcError:
+def _block_error(cluster: Cluster, block: re.Match[str]) -> CdcError:
     index, number, told = block["index"], int(block["number"]), block["told"].strip()
     if number in _STARTING:
-        return _leaderless(cluster, told)
+        return _no_manager_error(cluster, told)
     if number == _CLOSED:
-        return _closed(cluster, index)
+        return _index_closed_error(cluster, index)
     if number == _FLOODED:
         return PreconditionError(
             f"OpenSearch {cluster}: index {index} is read-only, since a disk is nearly full: {told}",
@@ -161,34 +163,34 @@ def _blocked(cluster: Cluster, block: re.Match[str]) -> CdcError:
     return PreconditionError(f"OpenSearch {cluster}: {index or 'the cluster'} is blocked: {told}", "lift the block")
 
 
-def _closed(cluster: Cluster, index: object) -> PreconditionError:
+def _index_closed_error(cluster: Cluster, index: object) -> PreconditionError:
     return PreconditionError(f"OpenSearch {cluster}: index {index} is closed", f"open it: POST /{index}/_open")
 
 
-def _leaderless(cluster: Cluster, reason: str) -> UnreachableError:
+def _no_manager_error(cluster: Cluster, reason: str) -> UnreachableError:
     told = f"OpenSearch {cluster} has no cluster manager yet: {reason}"
     return UnreachableError(told, "start its other nodes, or see their logs")
 
 
-def unreachable(cluster: Cluster, reason: str) -> UnreachableError:
+def unreachable_error(cluster: Cluster, reason: str) -> UnreachableError:
     return UnreachableError(f"OpenSearch {cluster} does not answer: {reason}", "check its url; is it running?")
 
 
-def is_passing(status: int | str) -> bool:
+def is_transient(status: int | str) -> bool:
     """Does this status mean that the same request may succeed later?"""
     return isinstance(status, int) and (status == BUSY or status >= SERVER_FAULT)
 
 
-def line_of(error: TransportError) -> str:
+def describe_error(error: TransportError) -> str:
     """What went wrong, in one line."""
     if isinstance(error, ConnectionError):
         cause = error.args[2] if len(error.args) > 2 else error
         return re.sub(r"^.*>: ", "", str(cause)).splitlines()[0]
     body = error.info if isinstance(error.info, dict) else {}
-    return reason_of(body.get("error")) or str(error.error)
+    return read_reason(body.get("error")) or str(error.error)
 
 
-def refusal_of(error: object) -> str:
+def describe_refusal(error: object) -> str:
     """Why a document is refused, in an answer's `error`; of its causes the kinds only: their reasons quote values."""
     if not isinstance(error, dict):
         return str(error or "")
@@ -198,7 +200,7 @@ def refusal_of(error: object) -> str:
     return ": ".join(told)
 
 
-def reason_of(error: object) -> str:
+def read_reason(error: object) -> str:
     """The reason in an answer's `error`, innermost cause last."""
     if not isinstance(error, dict):
         return str(error or "")

@@ -19,13 +19,14 @@ from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
+from sinks.owner import Owner
 from sinks.search import layout, read, write
 from sinks.search.bulk import operations
-from sinks.search.client import Cluster, reached
+from sinks.search.client import Cluster, open_client
 from sinks.search.indexes import Indexes, TableIndex
-from sinks.search.layout import IndexNote, Owner
+from sinks.search.layout import IndexNote
 from sinks.search.settings import SearchSettings
-from sinks.search.state import State, StateDocument, Stops
+from sinks.search.state import SearchState, StateDocument, Stops
 
 
 class SearchFollower:
@@ -59,27 +60,27 @@ class SearchFollower:
 
         A table that cannot be followed is stopped, and so is one whose index is not ours.
         """
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             # once a process: an older version of ours may have made them, with fewer fields
             self._indexes.prepare_own(client, renew=self._stops is None)
             stops = self._read(client).stops if self._stops is None else self._stops
             going = [table for table in tables if table.name not in stops]
-            self._stop(client, _stopped_by(partial(self._prepare, client), going))
+            self._stop(client, _collect_stops(partial(self._prepare, client), going))
 
     def _prepare(self, client: OpenSearch, table: Table) -> None:
         _check(table)
         note = self._indexes.note(client, table.name)
         if note and has_more_columns(note.table, table):
-            self._indexes.widen(client, IndexNote(self._owner, table, note.bookmark))
+            self._indexes.add_fields(client, IndexNote(self._owner, table, note.bookmark))
 
     def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         """Fill a new index of the table, which then takes the old one's place at once; until the last row is in, it has
         no bookmark. A table whose rows are refused is stopped."""
-        with reached(self._cluster) as client:
-            failed = _stopped_by(lambda each: self._load(client, each, copy, bookmark), [table])
+        with open_client(self._cluster) as client:
+            failed = _collect_stops(lambda each: self._load(client, each, copy, bookmark), [table])
             self._stop(client, failed)
             if not failed:
-                self._go_on(client, table.name)
+                self._resume(client, table.name)
 
     def _load(self, client: OpenSearch, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         _check(table)
@@ -97,25 +98,25 @@ class SearchFollower:
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
         """Write every table of the batch, make it visible, then the position, and the tables that had to be stopped."""
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             state = self._read(client)
-            if _has(state.position, position):
+            if _has_applied(state.position, position):
                 return
             there, version = self._indexes.of_tables(client), layout.version_at(position)
             going = [name for name in batch.tables if name not in state.stops]
             # rows, refresh, position: killed in between, the batch comes again, under the same versions
             write_table = partial(self._write, client, there, batch, version)
-            stops = _stopped_by(write_table, going)
+            stops = _collect_stops(write_table, going)
             written = [self._indexes.name_of(name) for name in going if name not in stops]
             if written:
                 client.indices.refresh(index=",".join(written))
             # before the position passes what they lack: the reason, which is kept beside it, may be lost
             whole = [there[name] for name, stop in stops.items() if name in there and not stop.is_lost]
             self._indexes.forget_copies(client, whole)
-            self._store(client, State(position, {**state.stops, **stops}, max(version, state.version)))
+            self._store(client, SearchState(position, {**state.stops, **stops}, max(version, state.version)))
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             there = self._indexes.of_tables(client)
             stops = self._document.read(client).stops if self._stops is None else self._stops
         return {name: at.note.bookmark for name, at in there.items() if at.note.bookmark and name not in stops}
@@ -124,16 +125,16 @@ class SearchFollower:
         """The tables that are stopped; who writes knows them, others are told what is stored."""
         if self._stops is not None:
             return self._stops
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             return self._document.read(client).stops
 
     def position(self) -> Position | None:
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             return self._document.read(client).position
 
     def forget_position(self) -> None:
         """Store that there is none, above the version of the last one: a write that is still on its way loses."""
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             state = self._read(client)
             if state.position:
                 self._store(client, replace(state, position=None, version=state.version + 1))
@@ -143,14 +144,14 @@ class SearchFollower:
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """How many documents the table's index shows; None when there is none."""
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             index = self._indexes.name_of(table)
             return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
 
     def write_count(self, table: TableName) -> int:
         """The operations that the table's indexes have taken since they were made, also one that is being filled."""
         alias, only = self._indexes.name_of(table), {"ignore_unavailable": "true"}
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             found = client.indices.stats(index=f"{alias},{layout.copies(alias)}", metric="indexing", params=only)
         return int(found["_all"]["primaries"].get("indexing", {}).get("index_total", 0))
 
@@ -162,22 +163,22 @@ class SearchFollower:
         """The digest of the same rows."""
         return read.digest(require_spark(self._spark), self._source(table))
 
-    def _source(self, table: Table) -> read.Source:
+    def _source(self, table: Table) -> read.IndexSource:
         index = self._indexes.name_of(table.name)
-        with reached(self._cluster) as client:
+        with open_client(self._cluster) as client:
             if not self._indexes.note(client, table.name):
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
             count = client.count(index=index)["count"]
         shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
-        return read.Source(self._cluster, index, int(shards), count)
+        return read.IndexSource(self._cluster, index, int(shards), count)
 
-    def _read(self, client: OpenSearch) -> State:
+    def _read(self, client: OpenSearch) -> SearchState:
         state = self._document.read(client)
         self._stops = state.stops
         return state
 
-    def _store(self, client: OpenSearch, state: State) -> None:
+    def _store(self, client: OpenSearch, state: SearchState) -> None:
         self._document.store(client, state)
         self._stops = state.stops
 
@@ -189,7 +190,7 @@ class SearchFollower:
             version = max(state.version, layout.version_of_copy(self._generation))
             self._store(client, replace(state, stops={**state.stops, **stops}, version=version))
 
-    def _go_on(self, client: OpenSearch, name: TableName) -> None:
+    def _resume(self, client: OpenSearch, name: TableName) -> None:
         """Let a table take part again, if it was stopped."""
         state = self._read(client)
         if name in state.stops:
@@ -240,7 +241,7 @@ class SearchFollower:
         )
 
 
-def _has(stands: Position | None, position: Position) -> bool:
+def _has_applied(stands: Position | None, position: Position) -> bool:
     if stands and stands.generation > position.generation:
         raise RefusedError(
             f"the index is followed in generation {stands.generation}, this is {position.generation}",
@@ -259,7 +260,7 @@ def _check(table: Table) -> None:
 Item = TypeVar("Item", Table, TableName)
 
 
-def _stopped_by(work: Callable[[Item], None], items: Iterable[Item]) -> dict[TableName, TableStoppedError]:
+def _collect_stops(work: Callable[[Item], None], items: Iterable[Item]) -> dict[TableName, TableStoppedError]:
     """Do some work for each table; the tables that it stopped at."""
     stops: dict[TableName, TableStoppedError] = {}
     for item in items:

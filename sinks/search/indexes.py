@@ -10,9 +10,10 @@ from opensearchpy.exceptions import RequestError
 
 from cdc.core.errors import TableStoppedError
 from cdc.core.table import Table, TableName
+from sinks.owner import Owner
 from sinks.search import layout
-from sinks.search.client import Cluster, failure_of, line_of
-from sinks.search.layout import IndexNote, Owner
+from sinks.search.client import Cluster, describe_error, find_failure
+from sinks.search.layout import IndexNote
 from sinks.search.settings import SearchSettings
 
 
@@ -78,7 +79,7 @@ class Indexes:
             if note and note.owner == self.owner and self.name_of(note.table.name) in names
         }
 
-    def widen(self, client: OpenSearch, note: IndexNote) -> None:
+    def add_fields(self, client: OpenSearch, note: IndexNote) -> None:
         """Give an index the fields of further columns; documents from before have none of them, which means null."""
         with self._fields_of(note.table.name):
             client.indices.put_mapping(index=self.name_of(note.table.name), body=layout.table_mapping(note))
@@ -126,9 +127,9 @@ class Indexes:
         except RequestError as error:
             body = error.info if isinstance(error.info, dict) else {}
             # a closed index is said by the same status, and is a matter of the index
-            if failure_of(self.cluster, body.get("error")):
+            if find_failure(self.cluster, body.get("error")):
                 raise
             raise TableStoppedError(
-                f"{name}: OpenSearch refuses its index: {line_of(error)}",
+                f"{name}: OpenSearch refuses its index: {describe_error(error)}",
                 "mend that, by another name of a column, say; or name the table under leave_out of this follower",
             ) from error

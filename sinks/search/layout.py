@@ -9,6 +9,7 @@ from typing import Any, Self
 from cdc.core.errors import PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Column, Kind, Table, TableName
+from sinks.owner import Owner
 
 _PLAIN = re.compile(r"[a-z0-9_]{1,60}")
 _FOREIGN = re.compile(r"[^a-z0-9_]")
@@ -53,17 +54,6 @@ Numerics are strings in the document. They are ordered as doubles (a scaled_floa
 under `.exact`. NaN, infinities and years beyond four digits are kept but not found (`ignore_malformed`): a value that
 Postgres has is no reason to stop. JSON stays the text that it is: flat_object takes neither arrays nor scalars.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose an index is: one follower of one pipeline."""
-
-    pipeline: str
-    follower: str
-
-    def as_json(self) -> dict[str, str]:
-        return {"pipeline": self.pipeline, "follower": self.follower}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cdc.columns.names import KafkaColumn
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest, digest_of
 from cdc.columns.spark_tasks import run_in_tasks
-from sinks.search.client import Cluster, reached, unreachable
+from sinks.search.client import Cluster, open_client, unreachable_error
 
 PAGE: Final = 1000
 KEEP_ALIVE: Final = "5m"
@@ -28,7 +28,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class IndexSource:
     """An index of about so many documents, to be read in so many slices; a slice a shard costs nothing (OpenSearch,
     "Sliced scroll").
     """
@@ -39,20 +39,20 @@ class Source:
     count: int
 
 
-def documents(spark: SparkSession, source: Source) -> DataFrame:
+def documents(spark: SparkSession, source: IndexSource) -> DataFrame:
     """Every document that a search sees now, as JSON text in a column VALUE."""
-    return _mapped(spark, source, _texts, f"{KafkaColumn.VALUE.value} string")
+    return _run_on_slices(spark, source, _texts, f"{KafkaColumn.VALUE.value} string")
 
 
-def digest(spark: SparkSession, source: Source) -> Digest:
+def digest(spark: SparkSession, source: IndexSource) -> Digest:
     """The digest of every document that a search sees now."""
     if source.count <= digests.SMALL_ROWS:
         return sum(_pages(range(source.slices), source, partial(map, digest_of)), Digest())
-    return digests.sum_answers(_mapped(spark, source, _digested, digests.COLUMNS))
+    return digests.sum_answers(_run_on_slices(spark, source, _digest_pages, digests.COLUMNS))
 
 
-def _mapped(
-    spark: SparkSession, source: Source, task: Callable[[Pages], Iterator[pa.RecordBatch]], schema: str
+def _run_on_slices(
+    spark: SparkSession, source: IndexSource, task: Callable[[Pages], Iterator[pa.RecordBatch]], schema: str
 ) -> DataFrame:
     return run_in_tasks(spark, source.slices, partial(_pages, source=source, task=task), schema)
 
@@ -62,13 +62,13 @@ def _texts(pages: Pages) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array(page, pa.binary()).cast(pa.string())], schema=_SCHEMA)
 
 
-def _digested(pages: Pages) -> Iterator[pa.RecordBatch]:
+def _digest_pages(pages: Pages) -> Iterator[pa.RecordBatch]:
     return digests.to_answer(map(digest_of, pages))
 
 
-def _pages(numbers: Iterable[int], source: Source, task: Callable[[Pages], Iterator[Made]]) -> Iterator[Made]:
+def _pages(numbers: Iterable[int], source: IndexSource, task: Callable[[Pages], Iterator[Made]]) -> Iterator[Made]:
     """What the task makes of the slices with these numbers, where it runs."""
-    with reached(source.cluster, serializer=_PageSerializer()) as client:
+    with open_client(source.cluster, serializer=_PageSerializer()) as client:
         yield from task(page for number in numbers for page in _slice(client, source, number))
 
 
@@ -101,7 +101,7 @@ class _PageSerializer(JSONSerializer):
         return self._decoder.decode(s)
 
 
-def _slice(client: OpenSearch, source: Source, number: int) -> Iterator[Sequence[bytes]]:
+def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Sequence[bytes]]:
     # nobody needs an order, and by `_doc` a scroll takes none
     query: dict[str, Any] = {"size": PAGE, "sort": ["_doc"]}
     if source.slices > 1:
@@ -118,8 +118,8 @@ def _slice(client: OpenSearch, source: Source, number: int) -> Iterator[Sequence
         client.clear_scroll(body={"scroll_id": [page.scroll_id]})
 
 
-def _whole(page: _Page, source: Source) -> _Page:
+def _whole(page: _Page, source: IndexSource) -> _Page:
     """A page of all shards: an answer without some of them is a success to OpenSearch."""
     if page.shards.failed:
-        raise unreachable(source.cluster, f"{page.shards.failed} shards of index {source.index} do not answer")
+        raise unreachable_error(source.cluster, f"{page.shards.failed} shards of index {source.index} do not answer")
     return page

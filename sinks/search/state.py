@@ -10,13 +10,14 @@ from opensearchpy.exceptions import ConflictError
 from cdc.core.errors import RefusedError, TableStoppedError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.search.layout import Owner, positions_index
+from sinks.owner import Owner
+from sinks.search.layout import positions_index
 
 Stops = Mapping[TableName, TableStoppedError]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SearchState:
     """The position, the tables that are stopped, and the version that both were stored under: above the position's own
     once one was forgotten."""
 
@@ -40,16 +41,16 @@ class StateDocument:
     def _id(self) -> str:
         return f"{self.owner.pipeline}/{self.owner.follower}"
 
-    def read(self, client: OpenSearch) -> State:
+    def read(self, client: OpenSearch) -> SearchState:
         """The state that was stored last; the empty one where there is none."""
         found = client.get(index=self.index, id=self._id, params={"ignore": 404})
         if not found.get("found"):
-            return State()
+            return SearchState()
         source, position = found["_source"], found["_source"]["position"]
         stops = _from_json(source.get("stopped") or {})
-        return State(Position.from_json(position) if position else None, stops, int(found["_version"]))
+        return SearchState(Position.from_json(position) if position else None, stops, int(found["_version"]))
 
-    def store(self, client: OpenSearch, state: State) -> None:
+    def store(self, client: OpenSearch, state: SearchState) -> None:
         """Store it; raises RefusedError when another writer has stored a later one."""
         # gte: a batch that comes again stores its position again
         params = {"version": state.version, "version_type": "external_gte"}

@@ -26,13 +26,13 @@ from cdc.core.table import Table
 from sinks.search.bulk import Operations, chunks, put_rows
 from sinks.search.client import (
     Cluster,
-    as_ours,
-    failure_of,
-    is_passing,
-    opened,
-    reason_of,
-    refusal_of,
-    unreachable,
+    describe_refusal,
+    find_failure,
+    is_transient,
+    open_raw_client,
+    read_reason,
+    to_cdc_error,
+    unreachable_error,
 )
 from sinks.search.layout import generation_of
 
@@ -86,7 +86,7 @@ Again = tuple[Sequence[int], UnreachableError | None]
 """The places of the operations to try again, and why."""
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     """This partition cannot go on, for this reason."""
 
     def __init__(self, failure: CdcError) -> None:
@@ -95,7 +95,7 @@ class _Stop(Exception):
 
 
 @dataclass(slots=True)
-class _Sent:
+class _Sender:
     """One partition's way to the index."""
 
     client: OpenSearch
@@ -111,7 +111,7 @@ class _Sent:
             chunk = chunk.take(again)
             if failure and time.monotonic() > deadline:
                 told = f"{failure.what}, for {self.target.retry_seconds:.0f} s"
-                raise _Stop(UnreachableError(told, failure.remedy))
+                raise _StopError(UnreachableError(told, failure.remedy))
             if failure:
                 # not all at one moment: executors are turned away together
                 time.sleep(random.uniform(wait / 2, wait))  # noqa: S311
@@ -127,21 +127,21 @@ class _Sent:
             # what it took it takes again, at the same version
             answer = self._bulk(body, _IN_DETAIL)
         except TransportError as error:
-            return self._failed(chunk, error)
-        return self._judged(chunk, answer)
+            return self._handle_failure(chunk, error)
+        return self._find_repeats(chunk, answer)
 
     def _bulk(self, body: bytes, told: str) -> dict[str, Any]:
         params = {"filter_path": told, **({"require_alias": "true"} if self.target.is_alias else {})}
         found: dict[str, Any] = self.client.bulk(body=body, index=self.target.index, params=params)
         return found
 
-    def _failed(self, chunk: Operations, error: TransportError) -> Again:
+    def _handle_failure(self, chunk: Operations, error: TransportError) -> Again:
         if error.status_code == TOO_LARGE:
             return self._split(chunk)
-        failure = as_ours(self.target.cluster, error)
-        if is_passing(error.status_code) and isinstance(failure, UnreachableError):
+        failure = to_cdc_error(self.target.cluster, error)
+        if is_transient(error.status_code) and isinstance(failure, UnreachableError):
             return range(len(chunk)), failure
-        raise _Stop(failure)
+        raise _StopError(failure)
 
     def _split(self, chunk: Operations) -> Again:
         if len(chunk) == 1:
@@ -152,28 +152,28 @@ class _Sent:
         second, other = self._once(chunk.slice(half))
         return [*first, *(half + place for place in second)], failure or other
 
-    def _judged(self, chunk: Operations, answer: dict[str, Any]) -> Again:
+    def _find_repeats(self, chunk: Operations, answer: dict[str, Any]) -> Again:
         again, failure = list[int](), None
         for place, item in enumerate(answer["items"]):
             [found] = item.values()
             if self._is_to_repeat(chunk, place, found["status"], found.get("error")):
                 again.append(place)
-                failure = unreachable(self.target.cluster, reason_of(found.get("error")))
+                failure = unreachable_error(self.target.cluster, read_reason(found.get("error")))
         return again, failure
 
     def _is_to_repeat(self, chunk: Operations, place: int, status: int, error: object) -> bool:
         # a delete of what is not there is answered 404 without an error; with one, the index is missing
         if status < 300 or (status == MISSING and error is None):
             return False
-        if failure := failure_of(self.target.cluster, error):
-            raise _Stop(failure)
-        reason = reason_of(error)
+        if failure := find_failure(self.target.cluster, error):
+            raise _StopError(failure)
+        reason = read_reason(error)
         if status == CONFLICT:
             self._check_conflict(reason)
-        elif is_passing(status):
+        elif is_transient(status):
             return True
         else:
-            self._refuse(chunk, place, refusal_of(error))
+            self._refuse(chunk, place, describe_refusal(error))
         return False
 
     def _check_conflict(self, reason: str) -> None:
@@ -182,7 +182,7 @@ class _Sent:
         # external_gte: an equal version would have been taken, so the one that is there is above ours
         if current is None or generation_of(int(current[1])) != generation_of(self.target.version):
             told = f"another writer has written to index {self.target.index}: {reason}"
-            raise _Stop(RefusedError(told, "stop the other `cdc follow`"))
+            raise _StopError(RefusedError(told, "stop the other `cdc follow`"))
 
     def _refuse(self, chunk: Operations, place: int, reason: str) -> None:
         if len(self.refusals) < MOST_REFUSALS:
@@ -199,16 +199,16 @@ def fill(copy: TableCopy, table: Table, target: Target) -> list[RefusedDocument]
     All others are acknowledged. Raises what `as_ours` makes of a cluster that takes nothing, UnreachableError when it
     does not take them in time, RefusedError when another generation has written to the index.
     """
-    rows = copy.map_parts(partial(_filled, table=table, target=target), _TOLD).collect()
-    return _raised_or_refused([tuple(row) for row in rows])
+    rows = copy.map_parts(partial(_fill_part, table=table, target=target), _TOLD).collect()
+    return _raise_or_list([tuple(row) for row in rows])
 
 
 def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[RefusedDocument]:
     """Write operations from here; gives those that were refused. Raises as `fill` does."""
-    return _raised_or_refused(_outcomes(client, parts, target))
+    return _raise_or_list(_outcomes(client, parts, target))
 
 
-def _raised_or_refused(outcomes: Sequence[tuple[str, str, str, str]]) -> list[RefusedDocument]:
+def _raise_or_list(outcomes: Sequence[tuple[str, str, str, str]]) -> list[RefusedDocument]:
     for outcome, _, what, remedy in outcomes:
         if outcome != _REFUSED:
             kind: type[CdcError] = getattr(errors, outcome)
@@ -218,15 +218,15 @@ def _raised_or_refused(outcomes: Sequence[tuple[str, str, str, str]]) -> list[Re
 
 def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[tuple[str, str, str, str]]:
     """Send everything; what was not a success: the kind of its error, an id, what, and what to do."""
-    sent, stopped = _Sent(client, target), list[tuple[str, str, str, str]]()
+    sent, stopped = _Sender(client, target), list[tuple[str, str, str, str]]()
     try:
-        _beside(sent.send, (each for part in parts for each in chunks(part, target.documents, target.bytes)))
-    except _Stop as stop:
+        _send_concurrently(sent.send, (each for part in parts for each in chunks(part, target.documents, target.bytes)))
+    except _StopError as stop:
         stopped.append((type(stop.failure).__name__, "", stop.failure.what, stop.failure.remedy))
     return [*stopped, *((_REFUSED, each.id, json.dumps([each.where, each.reason]), "") for each in sent.refusals)]
 
 
-def _beside(send: Callable[[Operations], None], chunks: Iterable[Operations]) -> None:
+def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Operations]) -> None:
     """Send chunks, some beside each other: no two have a key in common. Raises what the first that failed has met."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         under_way = deque[Future[None]]()
@@ -238,9 +238,9 @@ def _beside(send: Callable[[Operations], None], chunks: Iterable[Operations]) ->
             each.result()
 
 
-def _filled(parts: Iterator[pa.Table], table: Table, target: Target) -> Iterator[pa.RecordBatch]:
+def _fill_part(parts: Iterator[pa.Table], table: Table, target: Target) -> Iterator[pa.RecordBatch]:
     """On an executor: send the rows of one task, answer with one row an outcome that is not success."""
-    with opened(target.cluster) as client:
+    with open_raw_client(target.cluster) as client:
         outcomes = _outcomes(client, (part for rows in parts for part in put_rows(rows, table, target.version)), target)
     columns = list(zip(*outcomes, strict=True)) or [()] * len(_TOLD_SCHEMA)
     yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_TOLD_SCHEMA)

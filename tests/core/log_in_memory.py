@@ -33,7 +33,7 @@ class LogInMemory:
         self.began: dict[str, int] = {}
         self.reads = 0
 
-    def stand(self, topic: str, offsets: Mapping[int, int]) -> None:
+    def seek(self, topic: str, offsets: Mapping[int, int]) -> None:
         self._start[topic] = self.began[topic] = offsets.get(0, 0)
 
     def waiting(self, topic: str) -> int:
@@ -45,7 +45,7 @@ class LogInMemory:
         rows = [{name: _first(getattr(each, name), name) for name in names} for each in found]
         return as_messages(rows)
 
-    def take(self, topic: str, until: Mapping[int, int]) -> None:
+    def advance(self, topic: str, until: Mapping[int, int]) -> None:
         self._start[topic] = max(self._start[topic], until.get(0, 0))
 
     def starts(self, topic: str) -> dict[int, int]:
@@ -69,7 +69,7 @@ class LogInMemory:
     def check_alive(self) -> None:
         """It is."""
 
-    def done(self) -> None:
+    def release(self) -> None:
         """Nothing is fetched."""
 
     def _waiting(self, topic: str) -> list[Messages]:

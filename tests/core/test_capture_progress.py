@@ -7,14 +7,22 @@ import pytest
 
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.position import Lsn
-from connect.capture.progress import Quiet, Sight, Standstill, has_moved, lasting, quiet_seconds, told_since
+from connect.capture.progress import (
+    Observation,
+    Quiet,
+    Standstill,
+    format_duration,
+    has_moved,
+    quiet_seconds,
+    to_capture_trouble,
+)
 
 BEAT = Lsn(500)
 QUIET = 30.0
-FIRST = Sight(1000.0, Lsn(400), 950.0, {"t": {0: 7}, "u": {0: 1, 1: 2}}, Lsn(400), Lsn(600), is_decoding=False)
+FIRST = Observation(1000.0, Lsn(400), 950.0, {"t": {0: 7}, "u": {0: 1, 1: 2}}, Lsn(400), Lsn(600), is_decoding=False)
 
 
-def later(seconds: float, **seen: Any) -> Sight:
+def later(seconds: float, **seen: Any) -> Observation:
     return replace(FIRST, at=FIRST.at + seconds, **seen)
 
 
@@ -63,7 +71,7 @@ def test_postgres_at_work_before_our_row_is_movement() -> None:
         (Quiet(FIRST, BEAT), later(70, sent=Lsn(450)), 950.0),
     ],
 )
-def test_since_when_it_stands_still(quiet: Quiet, now: Sight, since: float | None) -> None:
+def test_since_when_it_stands_still(quiet: Quiet, now: Observation, since: float | None) -> None:
     assert quiet.still_since(now, QUIET) == since
 
 
@@ -103,17 +111,17 @@ def test_a_cause_that_can_be_seen_is_named(still: Standstill, remedy: str) -> No
 
 def test_a_connector_that_does_not_run_is_told_with_since_when() -> None:
     paused = PreconditionError("connector c is PAUSED", "resume it")
-    told = told_since(paused, 43390.0, 43390.0 + 7500)
+    told = to_capture_trouble(paused, 43390.0, 43390.0 + 7500)
     assert str(told) == (
         "connector c is PAUSED; the newest commit in the log is from 1970-01-01 12:03:10 UTC (2 h 5 min ago)"
         " → resume it"
     )
-    assert told.kind == told_since(paused, 43390.0, 50000.0).kind
-    assert str(told_since(paused, None, 1.0)) == str(paused)
+    assert told.kind == to_capture_trouble(paused, 43390.0, 50000.0).kind
+    assert str(to_capture_trouble(paused, None, 1.0)) == str(paused)
 
 
 def test_lengths_of_time() -> None:
-    assert [lasting(s) for s in (-3, 0.4, 119, 120, 7199, 7200, 400000)] == [
+    assert [format_duration(s) for s in (-3, 0.4, 119, 120, 7199, 7200, 400000)] == [
         "0 s",
         "0 s",
         "119 s",

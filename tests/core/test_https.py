@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.https import REMEDY, distrust, trusted
+from cdc.https import REMEDY, distrust, tls_context
 from connect.capture.connect_client import ConnectClient
-from connect.capture.connector import CONNECTOR_CLASS
+from connect.capture.debezium_properties import CONNECTOR_CLASS
 from tests.core.https_server import Answers, authority_file, https, known_by_nobody
 
 __all__ = ["https"]
@@ -55,7 +55,7 @@ def test_a_file_that_is_none_is_left_to_the_handshake(
     (tmp_path / "empty.pem").write_text("")
     for variable, value in (("SSL_CERT_FILE", "nowhere.pem"), ("REQUESTS_CA_BUNDLE", str(tmp_path / "empty.pem"))):
         monkeypatch.setenv(variable, value)
-    trusted()
+    tls_context()
     with pytest.raises(PreconditionError, match="is not trusted"):
         plugins(connect)
 

@@ -18,7 +18,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.runs import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.transaction_reader import NewEnds
+from cdc.log.transaction_reader import TransactionReader
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow import lake_stream, table_joiner
@@ -117,7 +117,7 @@ class Stream(LakeStream):
         self.follower, self.log = follower_of(lake), log
         super().__init__(
             self.follower,
-            Readers(small, cast("LargeRunReader", None), cast("NewEnds", NoEnds()), chain),
+            Readers(small, cast("LargeRunReader", None), cast("TransactionReader", NoEnds()), chain),
             cast("SchemaChanges", NoChanges()),
             LogSettings(bootstrap="nowhere:9", prefix="p"),
             DeltaSettings(kind="delta", path=lake.path),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.table import TableName
-from cdc.log.names import change_topic, latest_topic, sharing
+from cdc.log.names import change_topic, find_shared_topics, latest_topic
 
 PARTS = st.text("ab.-_ $ß\"'", min_size=1, max_size=4)
 NAMES = st.builds(TableName, PARTS, PARTS)
@@ -15,11 +15,11 @@ NAMES = st.builds(TableName, PARTS, PARTS)
 
 @given(st.lists(NAMES, unique=True, max_size=12))
 def test_whoever_is_not_refused_has_topics_of_its_own(names: list[TableName]) -> None:
-    refused = sharing("p", names, change_topic, latest_topic)
+    refused = find_shared_topics("p", names, change_topic, latest_topic)
     fit = [name for name in names if name not in refused]
     topics = [topic_of("p", name).replace(".", "_") for name in fit for topic_of in (change_topic, latest_topic)]
     assert len(set(topics)) == len(topics) == 2 * len(fit)
-    assert all(len(sharing("p", [name], change_topic, latest_topic)) == 0 for name in fit)
+    assert all(len(find_shared_topics("p", [name], change_topic, latest_topic)) == 0 for name in fit)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_whoever_is_not_refused_has_topics_of_its_own(names: list[TableName]) ->
     ],
 )
 def test_names_that_topics_cannot_tell_apart(first: TableName, second: TableName) -> None:
-    assert list(sharing("p", [first, second], change_topic, latest_topic)) == [second]
+    assert list(find_shared_topics("p", [first, second], change_topic, latest_topic)) == [second]
 
 
 @given(NAMES, NAMES)
@@ -53,4 +53,6 @@ def test_a_name_that_looks_as_if_it_had_a_digest_gets_one() -> None:
 
 
 def test_names_that_differ_by_case_have_topics_of_their_own() -> None:
-    assert not sharing("p", [TableName("a", "b"), TableName("a", "B"), TableName("A", "b")], change_topic, latest_topic)
+    assert not find_shared_topics(
+        "p", [TableName("a", "b"), TableName("a", "B"), TableName("A", "b")], change_topic, latest_topic
+    )

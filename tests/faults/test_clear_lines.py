@@ -8,8 +8,8 @@ from psycopg import sql
 
 from cdc.__main__ import main
 from cdc.log.clients.topics import Admin, Topic
-from connect.source.connection import connected
-from connect.source.registration import registered
+from connect.source.connection import open_connection
+from connect.source.registration import read_registration
 from tests.commands import started
 from tests.pipelines import MakePipeline, Pipeline
 from tests.ports import free_port
@@ -56,8 +56,8 @@ def nothing_was_made(pipeline: Pipeline) -> bool:
     slots = pipeline.connection.execute(
         "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (settings.source.slot,)
     ).fetchone()
-    with connected(settings.source) as connection:
-        return slots == (0,) and registered(connection, settings.source, settings.pipeline.name) is None
+    with open_connection(settings.source) as connection:
+        return slots == (0,) and read_registration(connection, settings.source, settings.pipeline.name) is None
 
 
 def test_wrong_port_of_the_source(

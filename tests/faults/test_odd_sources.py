@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
 from cdc.config.init import TemplateValues, template
-from cdc.local.services import Home, Part, down, up
+from cdc.local.services import Home, Service, down, up
 from connect.source import connection as source
 from connect.source import replication, sessions
 from snapshots import copy_reader as rows
@@ -89,7 +89,7 @@ def test_no_session_has_what_the_role_would_have(make_pipeline: MakePipeline) ->
     }
     with odd_role(pipeline, HOSTILE):
         src = pipeline.settings.source
-        with source.connected(src) as plain, source.connected(src, autocommit=False) as keeping:
+        with source.open_connection(src) as plain, source.open_connection(src, autocommit=False) as keeping:
             for session in (plain, keeping):
                 found = {name: session.execute(f"SHOW {name}".encode()).fetchone() for name in expected}
                 assert found == {name: (value,) for name, value in expected.items()}
@@ -106,7 +106,7 @@ def test_no_session_has_what_the_role_would_have(make_pipeline: MakePipeline) ->
         }
         sender = source.connect(src, replication="database")
         try:
-            of_sender = {name: replication.command(sender.pgconn, f"SHOW {name}".encode()) for name in expected}
+            of_sender = {name: replication.run_command(sender.pgconn, f"SHOW {name}".encode()) for name in expected}
             assert {name: replication.text(value, 0) for name, value in of_sender.items()} == expected
         finally:
             sender.close()
@@ -194,7 +194,7 @@ def test_names_of_databases(make_pipeline: MakePipeline, spark: SparkSession, od
 def test_a_standby(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = up(home, {Part.POSTGRES})
+    found = up(home, {Service.POSTGRES})
     with psycopg.connect(found.postgres_dsn(), autocommit=True) as connection:
         connection.execute("CREATE TABLE things (id int PRIMARY KEY)")
         row = connection.execute("SHOW data_directory").fetchone()
@@ -202,7 +202,7 @@ def test_a_standby(
     down(home)
     # nobody to follow, but read-only all the same
     (Path(row[0]) / "standby.signal").touch()
-    found = up(home, {Part.POSTGRES})
+    found = up(home, {Service.POSTGRES})
     values = TemplateValues(port=found.postgres_port, dbname="postgres", user="postgres", tables=("public.things",))
     (tmp_path / "cdc.yaml").write_text(template(values))
     monkeypatch.setenv("CDC_SOURCE_PASSWORD", found.postgres_password.read())

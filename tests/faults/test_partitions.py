@@ -136,8 +136,8 @@ REFUSED = (
 def test_what_cannot_be_followed_is_told_before_the_start(make_pipeline: MakePipeline) -> None:
     names = ("several", "unlogged", "indexed", "whole", "part", "looked")
     pipeline = make_pipeline(*REFUSED, tables=tuple(f"public.{name}" for name in names))
-    with source.connected(pipeline.settings.source) as connection, pytest.raises(TablesRefusedError) as refused:
-        catalog.describe(connection, pipeline.settings.selection.names)
+    with source.open_connection(pipeline.settings.source) as connection, pytest.raises(TablesRefusedError) as refused:
+        catalog.read_tables(connection, pipeline.settings.selection.names)
     told = {line.partition(" → ")[0] for line in refused.value.lines}
     assert told == {
         "public.several_a_low, a part of public.several, has another replica identity: FULL, not DEFAULT",

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import UnreachableError
-from cdc.local.endpoints import Part
+from cdc.local.endpoints import Service
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
 from tests.verbs import booted, caught_up, following, problems, verified
@@ -27,18 +27,18 @@ def test_followers_outlast_every_part(make_pipeline: MakePipeline, spark: SparkS
     with following(pipeline, spark) as running:
         work.write(20)
         running.wait_for("lake: ")
-        with servers.without(Part.KAFKA):
+        with servers.without(Service.KAFKA):
             work.write(20)
             running.wait_for("trying again")
             assert is_missed(pipeline, "Kafka")
-        with servers.without(Part.CONNECT):
+        with servers.without(Service.CONNECT):
             work.write(20)
             running.wait_for("capture: Kafka Connect")
             assert is_missed(pipeline, "Kafka Connect")
-        with servers.without(Part.SEARCH):
+        with servers.without(Service.SEARCH):
             work.write(20)
             running.wait_for("search: OpenSearch")
-        with servers.without(Part.POSTGRES):
+        with servers.without(Service.POSTGRES):
             running.wait_for("capture: Postgres")
             assert is_missed(pipeline, "Postgres")
         running.wait_for("capture: runs again")
@@ -51,7 +51,7 @@ def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, 
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     with ExitStack() as kafka:
-        kafka.enter_context(pipeline.servers.without(Part.KAFKA))
+        kafka.enter_context(pipeline.servers.without(Service.KAFKA))
         with following(pipeline, spark, "lake") as running:
             running.wait_for("trying again")
             kafka.close()
@@ -68,7 +68,7 @@ def test_who_waits_for_a_part_gives_up_in_the_end(
     monkeypatch.setattr("cdc.run.follow.capture_monitor.SILENT_SECONDS", 1.0)
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
-    with pipeline.servers.without(Part.CONNECT):
+    with pipeline.servers.without(Service.CONNECT):
         Workload(pipeline.connection, random.Random(5)).write(5)
         with pytest.raises(UnreachableError, match=r"Kafka Connect \S+ does not answer"):
             caught_up(pipeline, spark)

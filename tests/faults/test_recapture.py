@@ -16,7 +16,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic, debezium_heartbeat_topic, transaction_topic
-from cdc.log.transactions import ends_in, log_bounds
+from cdc.log.transactions import log_bounds, read_ends_between
 from cdc.run.pipeline import delta_follower
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import failure, halt
@@ -234,7 +234,7 @@ def confirmed_message(pipeline: Pipeline) -> Lsn:
 def log_commits(pipeline: Pipeline) -> list[Lsn]:
     topic = transaction_topic(pipeline.settings.log.prefix)
     with Reader(pipeline.settings.log) as reader:
-        return [Lsn(lsn) for lsn in ends_in(reader, topic, 0, log_bounds(reader, topic)[1]).lsn.tolist()]
+        return [Lsn(lsn) for lsn in read_ends_between(reader, topic, 0, log_bounds(reader, topic)[1]).lsn.tolist()]
 
 
 def stand_at_a_message(pipeline: Pipeline) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc.config.init import TemplateValues, template
 from cdc.core.errors import HistoryLostError
-from cdc.local.endpoints import Part
+from cdc.local.endpoints import Service
 from cdc.local.services import down, up
 from cdc.local.state_dir import Home
 from cdc.log.names import transaction_topic
@@ -20,7 +20,7 @@ from tests.servers_fixture import Servers
 from tests.verbs import booted, caught_up, problems, recapture_all, verified
 from tests.waiting import until
 
-PARTS = {Part.POSTGRES, Part.KAFKA, Part.CONNECT}
+PARTS = {Service.POSTGRES, Service.KAFKA, Service.CONNECT}
 SCHEMA = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
     "INSERT INTO things SELECT n, n FROM generate_series(1, 20) AS n",
@@ -70,19 +70,19 @@ def test_a_source_that_is_put_back_and_grows_beyond_the_log_is_told(
     pipeline: Pipeline, home: Home, spark: SparkSession
 ) -> None:
     settings, data = pipeline.settings, home.folder("postgres") / "data"
-    down(home, {Part.POSTGRES})
+    down(home, {Service.POSTGRES})
     subprocess.run(["cp", "-a", str(data), str(data.with_name("backup"))], check=True)
-    up(home, {Part.POSTGRES})
+    up(home, {Service.POSTGRES})
     with session_on(pipeline) as session:
         session.execute("UPDATE things SET total = 0")
         session.execute("DELETE FROM things WHERE id = 9")
     caught_up(pipeline, spark)
     with ConnectClient(settings.connect.url) as client:
         halt(client, settings.connect.connector)
-        down(home, {Part.POSTGRES})
+        down(home, {Service.POSTGRES})
         subprocess.run(["rm", "-r", str(data)], check=True)
         data.with_name("backup").rename(data)
-        up(home, {Part.POSTGRES})
+        up(home, {Service.POSTGRES})
         with session_on(pipeline) as session:
             session.execute("CREATE TABLE wal AS SELECT n, repeat('x', 1000) FROM generate_series(1, 20000) AS n")
             session.execute("INSERT INTO things VALUES (200, 2)")
@@ -99,15 +99,15 @@ def test_a_log_that_lost_its_end_is_told(pipeline: Pipeline, home: Home, spark: 
     assert end is not None
     confirmed = f"SELECT confirmed_flush_lsn >= '{end[0]}' FROM pg_replication_slots"
     until(lambda: pipeline.connection.execute(confirmed.encode()).fetchone() == (True,), "the log has it")
-    down(home, {Part.CONNECT})
-    down(home, {Part.KAFKA})
+    down(home, {Service.CONNECT})
+    down(home, {Service.KAFKA})
     with log.open("r+b") as file:
         file.truncate(size)
     # a broker that was killed reads its segments again, and makes what lies beside them anew
     for beside in (*log.parent.glob("*.index"), *log.parent.glob("*.timeindex"), *log.parent.glob("*.snapshot")):
         beside.unlink()
     (log.parents[1] / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    up(home, {Part.KAFKA, Part.CONNECT})
+    up(home, {Service.KAFKA, Service.CONNECT})
     told_and_recaptured(pipeline, spark, "no commit of the log is|the log lacks commits")
 
 

@@ -12,7 +12,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
-from cdc.local.services import Endpoints, Home, Part, down, up, wipe
+from cdc.local.services import Endpoints, Home, Service, down, up, wipe
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.history_check import check_history
 from connect.source import connection as source
@@ -24,8 +24,8 @@ TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id
 @pytest.fixture
 def settings(home: Home, tmp_path: Path) -> PipelineSettings:
     """A pipeline on a Postgres that is started here, with an empty copy of one table as of now."""
-    settings = configured(up(home, {Part.POSTGRES}), tmp_path / "cdc.yaml")
-    past = source.history(settings.source)
+    settings = configured(up(home, {Service.POSTGRES}), tmp_path / "cdc.yaml")
+    past = source.read_history(settings.source)
     lake = delta_follower(settings)
     lake.prepare([TABLE])
     lake.load(TABLE, [], Bookmark(past.end, past.system_identifier, past.timeline))
@@ -52,7 +52,7 @@ def test_the_same_source_is_the_past_of_its_lake(settings: PipelineSettings) -> 
 def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
     try:
-        found = up(other, {Part.POSTGRES})
+        found = up(other, {Service.POSTGRES})
         where = {"port": found.postgres_port, "password": SecretStr(found.postgres_password.read())}
         moved = settings.model_copy(update={"source": settings.source.model_copy(update=where)})
         with pytest.raises(HistoryLostError, match=r"public\.things was copied from"):
@@ -63,7 +63,7 @@ def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) 
 
 
 def test_a_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None:
-    past = source.history(settings.source)
+    past = source.read_history(settings.source)
     ahead = Bookmark(Lsn(past.end + (1 << 40)), past.system_identifier, past.timeline)
     delta_follower(settings).load(TABLE, [], ahead)
     with pytest.raises(HistoryLostError, match=r"public\.things is at 100/.* was restored or failed over"):
@@ -72,7 +72,7 @@ def test_a_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None
 
 def test_a_promoted_source_keeps_the_past_before_its_switch(settings: PipelineSettings, home: Home) -> None:
     promote(settings, home)
-    after = source.history(settings.source)
+    after = source.read_history(settings.source)
     assert after.timeline == 2
     check_history(settings)
     unseen = Bookmark(Lsn(after.timeline_ends[1] + 1), after.system_identifier, 1)
@@ -83,14 +83,14 @@ def test_a_promoted_source_keeps_the_past_before_its_switch(settings: PipelineSe
 
 def promote(settings: PipelineSettings, home: Home) -> None:
     """Let the cluster come up from an archive that has nothing more: it ends recovery on a new timeline."""
-    with source.connected(settings.source) as connection:
+    with source.open_connection(settings.source) as connection:
         row = connection.execute("SHOW data_directory").fetchone()
         connection.execute("ALTER SYSTEM SET restore_command = 'false'")
     assert row is not None
     down(home)
     signal = Path(row[0]) / "recovery.signal"
     signal.touch(mode=0o666)
-    up(home, {Part.POSTGRES})
+    up(home, {Service.POSTGRES})
     with psycopg.connect(source.conninfo(settings.source), autocommit=True) as connection:
         # it answers questions before recovery has ended
         until(lambda: connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,), "it is promoted")

@@ -129,7 +129,7 @@ def test_a_pipeline_from_before_is_mended_by_bootstrap(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr("connect.capture.connector.sends_messages", lambda _: True)
+        before.setattr("connect.capture.debezium_properties.sends_messages", lambda _: True)
         before.setattr("connect.capture.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
         booted(pipeline, spark)
     pipeline.run(MESSAGES[0])

@@ -7,17 +7,17 @@ import pytest
 
 from cdc.__main__ import main
 from cdc.config.init import TemplateValues, template
-from cdc.local.services import Home, Part, down, up
+from cdc.local.services import Home, Service, down, up
 
 
 def test_wal_level_replica(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with psycopg.connect(up(home, {Part.POSTGRES}).postgres_dsn(), autocommit=True) as connection:
+    with psycopg.connect(up(home, {Service.POSTGRES}).postgres_dsn(), autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET wal_level = replica")
         connection.execute("CREATE TABLE things (id int PRIMARY KEY)")
     down(home)
-    found = up(home, {Part.POSTGRES})
+    found = up(home, {Service.POSTGRES})
     values = TemplateValues(port=found.postgres_port, dbname="postgres", user="postgres", tables=("public.things",))
     (tmp_path / "cdc.yaml").write_text(template(values))
     monkeypatch.setenv("CDC_SOURCE_PASSWORD", found.postgres_password.read())

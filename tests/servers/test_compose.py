@@ -20,14 +20,14 @@ from cdc.config.file import load, read
 from cdc.core.errors import ConfigurationError
 from cdc.local import plugin_jar as jar
 from cdc.local.endpoints import Endpoints
-from cdc.local.launch_context import Site
+from cdc.local.launch_context import LaunchContext
 from cdc.local.servers import connect_worker, kafka_broker
 from cdc.local.servers.connect_worker import worker_settings
 from cdc.local.servers.kafka_broker import broker_settings
 from cdc.local.servers.opensearch_node import node_settings
 from cdc.local.state.passwords import Password
 from cdc.local.state_dir import Home
-from connect.capture.connector import CONNECTOR_CLASS
+from connect.capture.debezium_properties import CONNECTOR_CLASS
 from tests.servers_fixture import PORTS, own_stack
 
 ROOT: Final = Path(__file__).parents[2]
@@ -91,8 +91,8 @@ def _environment(service: str) -> dict[str, str]:
     }
 
 
-def _site(folder: Path) -> Site:
-    return Site(Home(folder / ".cdc"), folder, dict.fromkeys(_PORTS, 1), {})
+def _site(folder: Path) -> LaunchContext:
+    return LaunchContext(Home(folder / ".cdc"), folder, dict.fromkeys(_PORTS, 1), {})
 
 
 def _as_variable(name: str) -> str:

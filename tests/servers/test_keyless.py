@@ -124,6 +124,6 @@ def test_a_key_that_does_not_tell_rows_apart(make_pipeline: MakePipeline, key: s
     pipeline = make_pipeline(*NAMED, "INSERT INTO events VALUES ('p', 1)", statement, tables=("public.events",))
     pipeline.configure("  on_schema_change:", f"  keys: {{public.events: [{key}]}}\n  on_schema_change:")
     settings = pipeline.settings
-    with source.connected(settings.source) as connection:
+    with source.open_connection(settings.source) as connection:
         _, refusals = check_tables(connection, settings, settings.selection.names, set())
     assert any(told in str(refusal) for found in refusals.values() for refusal in found)

@@ -51,8 +51,8 @@ def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -
     pipeline.run("UPDATE kinds SET flag = NOT flag WHERE id % 2 = 0")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
-    with source.connected(pipeline.settings.source) as connection:
-        [table] = catalog.describe(connection, [NAME])
+    with source.open_connection(pipeline.settings.source) as connection:
+        [table] = catalog.read_tables(connection, [NAME])
     found, expected = in_lake(pipeline, table), shown(pipeline, kinds)
     for number, kind in enumerate(kinds):
         name = f"c{number}"
@@ -86,7 +86,7 @@ def in_lake(pipeline: Pipeline, table: Table) -> dict[int, dict[str, Any]]:
 def shown(pipeline: Pipeline, kinds: Sequence[Tried]) -> dict[int, dict[str, Any]]:
     """What Postgres says that documents are to hold."""
     parts = [f"({kind.shown.format(f'c{n}') or 'NULL'})::text AS c{n}" for n, kind in enumerate(kinds) if kind.shown]
-    with source.connected(pipeline.settings.source) as connection:
+    with source.open_connection(pipeline.settings.source) as connection:
         connection.execute("SET IntervalStyle = iso_8601")
         found = connection.execute(f"SELECT id, {', '.join(parts)} FROM kinds".encode())
         names = [column.name for column in found.description or ()]

@@ -9,7 +9,7 @@ from cdc.core.table import TableName
 from connect.settings import SourceSettings
 from connect.source import publication, registration, schema_history
 from connect.source.registration import Registration
-from connect.source.relation import read
+from connect.source.relation import parse_shape
 from tests.pipelines import MakePipeline
 
 MADE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "CREATE TABLE others (id int PRIMARY KEY)")
@@ -22,15 +22,15 @@ def source(make_pipeline: MakePipeline) -> "tuple[Connection[Any], SourceSetting
     registration.prepare_schema(connection, src)
     registration.register(connection, src, Registration("p", src.slot, src.publication, "p"))
     publication.publish(connection, src.publication, [TableName("public", "things")])
-    assert schema_history.keep(connection, src) is None
-    assert schema_history.is_kept(connection, src)
+    assert schema_history.install_triggers(connection, src) is None
+    assert schema_history.has_triggers(connection, src)
     return connection, src
 
 
 def noted(connection: "Connection[Any]") -> dict[str, tuple[list[str], int]]:
     """The columns that the history has of every table, and which transaction rewrote it."""
     rows = connection.execute('SELECT "table", shape, rewritten_by FROM cdc.shapes').fetchall()
-    return {name: ([column.name for column in read(text).columns], rewritten) for name, text, rewritten in rows}
+    return {name: ([column.name for column in parse_shape(text).columns], rewritten) for name, text, rewritten in rows}
 
 
 def test_whoever_changes_a_table_writes_it_down(source: "tuple[Connection[Any], SourceSettings]") -> None:
@@ -91,7 +91,7 @@ def test_a_history_that_fails_is_no_obstacle(source: "tuple[Connection[Any], Sou
     connection.execute("ALTER TABLE cdc.shapes RENAME form TO shape")
     # switched off by somebody: it is not relied on any more, until it is put in place again
     connection.execute("ALTER EVENT TRIGGER cdc_note_shapes DISABLE")
-    assert not schema_history.is_kept(connection, src)
-    assert schema_history.keep(connection, src) is None
-    assert schema_history.is_kept(connection, src)
+    assert not schema_history.has_triggers(connection, src)
+    assert schema_history.install_triggers(connection, src) is None
+    assert schema_history.has_triggers(connection, src)
     assert noted(connection) == {"things": (["id", "total", "note"], 0)}

@@ -19,7 +19,7 @@ from cdc.core.errors import RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from sinks.search import write
-from sinks.search.client import Cluster, reached
+from sinks.search.client import Cluster, open_client
 from sinks.search.follower import SearchFollower
 from sinks.search.layout import IndexNote, index_name, positions_index, refusals_index, table_mapping
 from sinks.search.settings import SearchSettings
@@ -157,7 +157,7 @@ def test_an_index_from_before_there_were_aliases_is_replaced(
 
 
 def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:
-    with reached(follower._cluster) as client:
+    with open_client(follower._cluster) as client:
         there = follower._indexes.of_tables(client)[THINGS.name]
         follower._write_to(client, there, changed(THINGS, {(1,): row}), version)
 

@@ -13,7 +13,7 @@ from cdc.columns.feed import FeedBatch
 from cdc.core.change import Row
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.table import Column, Kind, Table
-from sinks.search.client import reached
+from sinks.search.client import open_client
 from sinks.search.follower import SearchFollower
 from sinks.search.indexes import Indexes
 from sinks.search.layout import index_name, refusals_index
@@ -201,7 +201,7 @@ def test_an_index_that_goes_under_a_batch_is_not_made_by_itself(
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     index = index_name(name, THINGS.name)
-    with reached(follower._cluster) as client:
+    with open_client(follower._cluster) as client:
         there = follower._indexes.of_tables(client)
         httpx.delete(f"{search_url}/{index}.copy1").raise_for_status()
         with patch.object(Indexes, "of_tables", return_value=there):

@@ -60,7 +60,7 @@ SOME_NULL = "UPDATE things SET large = NULL, short = NULL, words = NULL, day = N
 
 @contextmanager
 def snapshot(pipeline: Pipeline) -> "Iterator[tuple[str, psycopg.Connection[Any]]]":
-    with source.connected(pipeline.settings.source, autocommit=False) as connection:
+    with source.open_connection(pipeline.settings.source, autocommit=False) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         exported = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert exported
@@ -101,7 +101,7 @@ def test_every_kind_at_its_edges(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(f"CREATE TABLE things (id int PRIMARY KEY, {columns})", tables=("public.things",))
     pipeline.run(*(f"INSERT INTO things VALUES {row}" for row in EDGES), MANY, SOME_NULL)
     with snapshot(pipeline) as (taken, connection):
-        (table,) = catalog.describe(connection, [TableName("public", "things")])
+        (table,) = catalog.read_tables(connection, [TableName("public", "things")])
         pipeline.run("DELETE FROM things WHERE id > 10")
         found = read(pipeline, table, taken, 3).sort_by("id")
         assert len(found) == 60_000
@@ -115,7 +115,7 @@ def test_every_kind_at_its_edges(make_pipeline: MakePipeline) -> None:
 def test_a_query_that_fails_says_why(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",))
     with snapshot(pipeline) as (_, connection):
-        (table,) = catalog.describe(connection, [TableName("public", "things")])
+        (table,) = catalog.read_tables(connection, [TableName("public", "things")])
         with pytest.raises(asyncpg.PostgresError, match="snapshot"):
             read(pipeline, table, "00000003-00000002-1", 1)
 
@@ -127,7 +127,7 @@ def test_a_reader_gives_way_to_who_waits_to_alter_the_table(make_pipeline: MakeP
     waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
     with ThreadPoolExecutor(1) as thread:
         with snapshot(pipeline) as (taken, keeping):
-            (table,) = catalog.describe(keeping, [TableName("public", "things")])
+            (table,) = catalog.read_tables(keeping, [TableName("public", "things")])
             keeping.execute("LOCK TABLE things IN ACCESS SHARE MODE")
             altering = thread.submit(pipeline.run, "ALTER TABLE things ADD COLUMN n int")
             until(lambda: keeping.execute(waits).fetchone() == (1,), "somebody waits to alter it")

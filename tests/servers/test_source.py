@@ -11,7 +11,7 @@ from cdc.core.errors import PreconditionError, UnreachableError
 from connect.settings import SourceSettings
 from connect.source import preflight as readiness
 from connect.source import registration, slot
-from connect.source.connection import connect, connected
+from connect.source.connection import connect, open_connection
 from connect.source.registration import Registration
 from tests.pipelines import MakePipeline, Pipeline
 from tests.waiting import until
@@ -38,7 +38,7 @@ def test_a_slot_that_another_pipeline_has_written_down(make_pipeline: MakePipeli
     assert registration.register(connection, source, first) == first
     with pytest.raises(PreconditionError, match=r"slot slot is another pipeline's .* → choose another source\.slot"):
         registration.register(connection, source, Registration("two", "slot", "two", "two"))
-    assert registration.registered(connection, source, "two") is None
+    assert registration.read_registration(connection, source, "two") is None
 
 
 def test_a_slot_waits_for_writers_and_names_them(make_pipeline: MakePipeline) -> None:
@@ -61,7 +61,7 @@ def test_a_source_that_goes_away_while_a_slot_waits(make_pipeline: MakePipeline)
 def test_a_session_may_wait_for_as_long_as_a_copy_takes(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     pipeline.run(f"ALTER DATABASE {pipeline.settings.source.dbname} SET idle_session_timeout = 60000")
-    with connected(pipeline.settings.source) as session:
+    with open_connection(pipeline.settings.source) as session:
         assert session.execute("SHOW idle_session_timeout").fetchone() == ("0",)
 
 
@@ -75,7 +75,7 @@ def writing(pipeline: Pipeline) -> Iterator[int]:
 
 
 def make_slot(source: SourceSettings) -> None:
-    with slot.created(source, "waits", temporary=True):
+    with slot.open_slot_snapshot(source, "waits", temporary=True):
         pass
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cdc.columns.values.arrow_types import LONGEST_WHOLE
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from snapshots.copy_reader import Reader
+from snapshots.copy_reader import BlockReader
 
 NUMBERS = {Kind.SMALLINT: ">h", Kind.INTEGER: ">i", Kind.BIGINT: ">q", Kind.DOUBLE: ">d", Kind.DATE: ">i"}
 SINCE_1970 = {Kind.DATE: 10_957, Kind.TIMESTAMP: 946_684_800_000_000}
@@ -61,7 +61,7 @@ def encoded(table: Table, rows: Sequence[dict[str, Any]]) -> bytes:
 
 
 def decoded(table: Table, content: bytes) -> pa.RecordBatch:
-    found = Reader(table).batch([content])
+    found = BlockReader(table).batch([content])
     found.validate(full=True)
     return found
 
@@ -125,7 +125,7 @@ def _column(draw: st.DrawFn, name: str, kind: Kind) -> Column:
 def test_rows_come_back(drawn: tuple[Table, list[dict[str, Any]]], cut: int) -> None:
     table, rows = drawn
     # block by block: a value that is NULL in the first one is looked for in the second, too
-    reader = Reader(table)
+    reader = BlockReader(table)
     blocks = [reader.batch([encoded(table, part)]) for part in (rows[:cut], rows[cut:])]
     found = pa.Table.from_batches(blocks)
     found.validate(full=True)

@@ -116,7 +116,7 @@ def _compare_counts(source: Side, follower: Side, most: int) -> Comparison:
 
 def _list_keys(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:
     wanted = F.broadcast(found.select("key", "kind"))
-    left, right = (_with_key(hash_side, table, name) for hash_side, name in ((source, "l"), (follower, "r")))
+    left, right = (_with_key(side, table, name) for side, name in ((source, "l"), (follower, "r")))
     # duplicates dropped: a key that is there twice appears once
     both = wanted.join(left, F.col("key") == F.col("l_key"), "left").join(
         right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"

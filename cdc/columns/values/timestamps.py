@@ -77,9 +77,9 @@ def days_of(year: int, month: int, day: int) -> int:
     return year * 365 + year // 4 - year // 100 + year // 400 + day_of_year - 719_468
 
 
-def time_of_day(parse_timestamp: int) -> str:
+def time_of_day(micros: int) -> str:
     """Write microseconds of a day as `23:59:59.000000`; Postgres also has 24:00."""
-    if not 0 <= parse_timestamp <= SECONDS_A_DAY * MICROS_A_SECOND:
+    if not 0 <= micros <= SECONDS_A_DAY * MICROS_A_SECOND:
         raise ValueError("no time of day")
-    seconds, fraction = divmod(parse_timestamp, MICROS_A_SECOND)
+    seconds, fraction = divmod(micros, MICROS_A_SECOND)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"

@@ -56,7 +56,7 @@ def _artifact(part: str, entry: Mapping[str, Any]) -> Artifact:
 
 
 @functools.cache
-def _locked() -> Mapping[str, tuple[Artifact, ...]]:
+def _read_lock() -> Mapping[str, tuple[Artifact, ...]]:
     return parse(LOCK_FILE.read_text(encoding="utf-8"))
 
 
@@ -66,16 +66,16 @@ def platform_name(system: str = "", machine: str = "") -> str:
     return f"{(system or platform.system()).lower()}-{_MACHINES.get(machine, machine)}"
 
 
-def locked(part: str, here: str = "") -> tuple[Artifact, ...]:
+def artifacts_for(part: str, here: str = "") -> tuple[Artifact, ...]:
     """The artifacts of `part` for this platform (or the one named `here`).
 
     ConfigurationError for a part that the lock does not know, PreconditionError where it has no
     artifact for the platform.
     """
     here = here or platform_name()
-    if part not in _locked():
-        raise ConfigurationError(f"{LOCK_FILE.name} has no part {part!r}", f"take one of {', '.join(_locked())}")
-    fitting = tuple(artifact for artifact in _locked()[part] if artifact.platform in ("", here))
+    if part not in _read_lock():
+        raise ConfigurationError(f"{LOCK_FILE.name} has no part {part!r}", f"take one of {', '.join(_read_lock())}")
+    fitting = tuple(artifact for artifact in _read_lock()[part] if artifact.platform in ("", here))
     if not fitting:
         raise PreconditionError(f"no {part} binaries are published for {here}", "use docker/ or a server of your own")
     return fitting

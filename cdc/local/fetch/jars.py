@@ -11,9 +11,9 @@ from typing import Final
 
 from filelock import FileLock
 
-from cdc.local.fetch.artifacts import Artifact, locked, split
+from cdc.local.fetch.artifacts import Artifact, artifacts_for, split
 from cdc.local.fetch.cache import cache_folder, open_folder
-from cdc.local.fetch.registry import download, intact, opened
+from cdc.local.fetch.registry import download, intact, open_registry
 from cdc.local.progress import SILENT, Progress
 
 OFTEN_MISSING: Final = "org.apache.spark:spark-token-provider-kafka"
@@ -27,7 +27,7 @@ def fetch(part: str, cache: Path | None = None, progress: Progress = SILENT) -> 
     UnreachableError naming the artifact, PreconditionError (disk full, folder not to be made, platform
     without binaries), ConfigurationError for an unknown part.
     """
-    artifacts = locked(part)
+    artifacts = artifacts_for(part)
     folder = open_folder((cache or cache_folder()) / "jars")
     if _missing(artifacts, folder):
         with FileLock(folder / ".lock"):
@@ -56,7 +56,7 @@ class Packages:
 
 def spark_packages(cache: Path | None = None, progress: Progress = SILENT) -> Packages:
     """The jars of `spark_jars` for `spark-submit --packages`; raises as `fetch` does."""
-    pairs = list(zip(locked("spark"), spark_jars(cache, progress), strict=True))
+    pairs = list(zip(artifacts_for("spark"), spark_jars(cache, progress), strict=True))
     shipped = [(artifact, jar) for artifact, jar in pairs if OFTEN_MISSING in artifact.coordinate]
     return Packages(
         tuple(artifact.coordinate for artifact, _ in pairs if OFTEN_MISSING not in artifact.coordinate),
@@ -74,8 +74,8 @@ def _missing(artifacts: Sequence[Artifact], folder: Path) -> list[Artifact]:
 def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: Progress) -> None:
     if not artifacts:
         return
-    progress.downloading(part, sum(artifact.size for artifact in artifacts))
-    with opened(folder, progress) as registry:
+    progress.start_download(part, sum(artifact.size for artifact in artifacts))
+    with open_registry(folder, progress) as registry:
         # not as a context: that would fetch all the others before it raised what one of them failed on
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
@@ -83,4 +83,4 @@ def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: 
                 done.result()
         finally:
             pool.shutdown(cancel_futures=True)
-    progress.downloaded()
+    progress.finish_download()

@@ -49,11 +49,11 @@ def _table(part: str, artifact: Artifact) -> str:
 def _artifacts(part: str, wish: Mapping[str, Any], registry: MavenContext) -> Iterator[Artifact]:
     sys.stdout.write(f"{part} ...\n")
     for platform, coordinate in wish.get("platforms", {}).items():
-        yield _locked(coordinate, registry, platform)
+        yield _lock_artifact(coordinate, registry, platform)
     roots = wish.get("roots", [])
     for coordinate in _transitive(roots, registry) if wish.get("transitive", True) and roots else roots:
         if ":".join(split(coordinate)[:2]) not in wish.get("leave_out", []):
-            yield _locked(coordinate, registry)
+            yield _lock_artifact(coordinate, registry)
 
 
 def _transitive(roots: list[str], registry: MavenContext) -> list[str]:
@@ -66,7 +66,7 @@ def _transitive(roots: list[str], registry: MavenContext) -> list[str]:
     return list(coordinates)
 
 
-def _locked(coordinate: str, registry: MavenContext, platform: str = "") -> Artifact:
+def _lock_artifact(coordinate: str, registry: MavenContext, platform: str = "") -> Artifact:
     group, name, version, classifier = split(coordinate)
     content = registry.project(group, name).at_version(version).artifact(classifier).resolve().read_bytes()
     return Artifact(coordinate, hashlib.sha256(content).hexdigest(), len(content), platform)

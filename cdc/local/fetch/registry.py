@@ -14,7 +14,7 @@ import httpx
 import stamina
 
 from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.https import REMEDY, distrust, trusted
+from cdc.https import REMEDY, distrust, tls_context
 from cdc.local.fetch.artifacts import Artifact
 from cdc.local.progress import Progress
 
@@ -43,16 +43,16 @@ class Registry:
         """Its name for people: the address may hold a password."""
         return httpx.URL(self.url).netloc.decode()
 
-    def stumbled(self) -> None:
+    def report_retry(self) -> None:
         """Tell that it is asked again, once for all downloads together."""
         if self._untold.acquire(blocking=False):
             self.progress.step("registry", f"{self.host} does not answer as it should, trying again")
 
 
 @contextmanager
-def opened(cache: Path, progress: Progress) -> Iterator[Registry]:
+def open_registry(cache: Path, progress: Progress) -> Iterator[Registry]:
     """The registry as a source of downloads, for as long as the context lasts."""
-    with httpx.Client(verify=trusted(), timeout=_TIMEOUT, follow_redirects=True) as http:
+    with httpx.Client(verify=tls_context(), timeout=_TIMEOUT, follow_redirects=True) as http:
         yield Registry(address().rstrip("/"), http, cache, progress)
 
 
@@ -85,14 +85,14 @@ def download(artifact: Artifact, registry: Registry) -> Path:
         for attempt in stamina.retry_context(on=_worth_repeating, attempts=_ATTEMPTS, timeout=120):
             with attempt:
                 if attempt.num > 1:
-                    registry.stumbled()
+                    registry.report_retry()
                 _attempt(artifact, registry, path)
     except (OSError, httpx.HTTPError, httpx.InvalidURL) as failure:
-        raise _told(artifact, registry, failure) from failure
+        raise _to_cdc_error(artifact, registry, failure) from failure
     return path
 
 
-def _told(artifact: Artifact, registry: Registry, failure: Exception) -> PreconditionError | UnreachableError:
+def _to_cdc_error(artifact: Artifact, registry: Registry, failure: Exception) -> PreconditionError | UnreachableError:
     if isinstance(failure, DamagedError):
         return UnreachableError(
             f"{artifact.coordinate} arrived with another checksum than the locked one",
@@ -138,7 +138,7 @@ def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
         partial.replace(path)
     except BaseException:
         # Ctrl-C as well: half a file goes, and the bar goes back
-        registry.progress.received(-_size(partial))
+        registry.progress.advance(-_size(partial))
         partial.unlink(missing_ok=True)
         raise
 
@@ -151,7 +151,7 @@ def _receive(artifact: Artifact, registry: Registry, partial: Path) -> None:
         answer.raise_for_status()
         for chunk in answer.iter_bytes():
             file.write(chunk)
-            registry.progress.received(len(chunk))
+            registry.progress.advance(len(chunk))
 
 
 def _size(path: Path) -> int:

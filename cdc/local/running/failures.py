@@ -23,7 +23,7 @@ def telling_line(text: str) -> str:
     return next(iter((causes or errors or lines)[-1:]), "it wrote nothing")[:_LONGEST]
 
 
-def died(part: str, log: Path, offset: int) -> PreconditionError:
+def startup_error(part: str, log: Path, offset: int) -> PreconditionError:
     """The error for `part` whose process ended while starting; `offset` is where this start begins in `log`."""
     written = read_from(log, offset)
     if _FULL.search(written):
@@ -31,14 +31,14 @@ def died(part: str, log: Path, offset: int) -> PreconditionError:
     return PreconditionError(f"{part} did not start: {telling_line(written)}", f"see {log}")
 
 
-def failed(part: str, doing: str, output: str) -> PreconditionError:
+def command_error(part: str, doing: str, output: str) -> PreconditionError:
     """The error for `part` when the command that does `doing` has failed with this output."""
     if _FULL.search(output):
         return PreconditionError(f"{part}: {doing} failed: the disk is full", "free space, then start again")
     return PreconditionError(f"{part}: {doing} failed: {telling_line(output)}", "remove the cause, then start again")
 
 
-def late(part: str, log: Path, offset: int, patience: float) -> UnreachableError:
+def timeout_error(part: str, log: Path, offset: int, patience: float) -> UnreachableError:
     """The error for `part` that runs and does not answer; it has been stopped again."""
     line = telling_line(read_from(log, offset))
     return UnreachableError(

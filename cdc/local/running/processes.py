@@ -136,17 +136,17 @@ def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) 
     # asked while it lives: children that outlive their parent are no longer found as its own
     family = [process, *process.children(recursive=True)]
     process.send_signal(with_signal)
-    alive = _left_after(patience, [process])
+    alive = _wait_for_exit(patience, [process])
     by_itself = not alive
     # children that their parent has not taken with it: a killed Postgres leaves its backends
-    alive += _left_after(0 if alive else _LAST_WORDS, family[1:])
+    alive += _wait_for_exit(0 if alive else _LAST_WORDS, family[1:])
     for survivor in alive:
         survivor.kill()
-    _left_after(_LAST_WORDS, alive)
+    _wait_for_exit(_LAST_WORDS, alive)
     return by_itself
 
 
-def _left_after(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:
+def _wait_for_exit(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Which of `watched` still run when all have ended or `patience` seconds are over.
 
     Not psutil.wait_procs: it also waits until somebody has taken notice of the end, and a slow init does that late.

@@ -10,7 +10,7 @@ from typing import Final
 import psutil
 
 from cdc.core.errors import PreconditionError
-from cdc.local.endpoints import Part
+from cdc.local.endpoints import Service
 from cdc.local.progress import Progress
 from cdc.local.running import failures, processes
 from cdc.local.running.processes import Launch
@@ -24,8 +24,8 @@ _POLL: Final = 0.1
 class Candidate:
     """A part that is to run: what must answer before it starts, how it starts, and how it is known to answer."""
 
-    part: Part
-    needs: tuple[Part, ...]
+    part: Service
+    needs: tuple[Service, ...]
     launch: Callable[[], Launch]
     answers: Callable[[], bool]
 
@@ -43,7 +43,7 @@ def start(home: Home, candidates: Sequence[Candidate], progress: Progress) -> No
 
     A part that dies or is late ends this with its error; the others stay as they are.
     """
-    waiting, started, ready = list(candidates), list[_Started](), set[Part]()
+    waiting, started, ready = list(candidates), list[_Started](), set[Service]()
     while waiting or started:
         for candidate in [found for found in waiting if ready.issuperset(found.needs)]:
             waiting.remove(candidate)
@@ -68,7 +68,7 @@ def _start(home: Home, candidate: Candidate, progress: Progress) -> _Started:
     return _Started(candidate, process, since, offset)
 
 
-def _cannot_start(home: Home, part: Part, failure: OSError) -> PreconditionError:
+def _cannot_start(home: Home, part: Service, failure: OSError) -> PreconditionError:
     if failure.errno == errno.ENOSPC:
         return PreconditionError(f"{part} did not start: the disk that holds {home.path} is full", "free space")
     return PreconditionError(f"{part} did not start: {failure}", f"check the folder {home.path}")
@@ -78,10 +78,10 @@ def _has_come_up(home: Home, found: _Started) -> bool:
     part, log = found.candidate.part, home.log(found.candidate.part)
     # before the question: another process may answer where this one could not
     if not processes.is_alive(found.process):
-        raise failures.died(part, log, found.log_offset)
+        raise failures.startup_error(part, log, found.log_offset)
     if found.candidate.answers():
         return True
     if time.monotonic() - found.since > _PATIENCE:
         processes.stop(home, part, signal.SIGTERM, patience=10)
-        raise failures.late(part, log, found.log_offset, _PATIENCE)
+        raise failures.timeout_error(part, log, found.log_offset, _PATIENCE)
     return False

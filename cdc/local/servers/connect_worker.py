@@ -6,16 +6,16 @@ from typing import Final
 
 import httpx
 
-from cdc.local.endpoints import Endpoints, Part
-from cdc.local.launch_context import Site
-from cdc.local.plugin_jar import converter
+from cdc.local.endpoints import Endpoints, Service
+from cdc.local.launch_context import LaunchContext
+from cdc.local.plugin_jar import build_plugin_jar
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
 from cdc.local.servers.java import find_java
 from cdc.local.state.files import write_properties
 from cdc.local.state.ports import LOOPBACK
 
-PORTS: Final = (Part.CONNECT,)
+PORTS: Final = (Service.CONNECT,)
 FILES: Final = ("connect", "debezium", "compiler")
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _TOPICS: Final = {
@@ -52,27 +52,29 @@ _ALONE: Final = {
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
 
 
-def launch(site: Site) -> Launch:
+def launch(site: LaunchContext) -> Launch:
     """Write the worker's settings and its plugin folder; gives how to start it."""
-    folder = site.home.folder(Part.CONNECT)
+    folder = site.home.folder(Service.CONNECT)
     debezium = site.files["debezium"]
-    exact = converter(find_java().program, site.files["compiler"], [*site.files["connect"], *debezium], site.cache)
+    exact = build_plugin_jar(
+        find_java().program, site.files["compiler"], [*site.files["connect"], *debezium], site.cache
+    )
     _lay_out(folder / "plugins" / "debezium-connector-postgres", [*debezium, exact])
     settings = folder / "worker.properties"
     write_properties(settings, worker_settings(site))
-    return jvm.launch(site, Part.CONNECT, "768m", _MAIN, [str(settings)], "connect")
+    return jvm.launch(site, Service.CONNECT, "768m", _MAIN, [str(settings)], "connect")
 
 
-def worker_settings(site: Site) -> dict[str, object]:
+def worker_settings(site: LaunchContext) -> dict[str, object]:
     """The worker's properties, as names and values. Configurations may refer to files in `secrets` only."""
-    port = site.ports[Part.CONNECT]
+    port = site.ports[Service.CONNECT]
     return {
-        "bootstrap.servers": f"{LOOPBACK}:{site.ports[Part.KAFKA]}",
+        "bootstrap.servers": f"{LOOPBACK}:{site.ports[Service.KAFKA]}",
         "group.id": "cdc-connect",
         "listeners": f"http://{LOOPBACK}:{port}",
         "rest.advertised.host.name": LOOPBACK,
         "rest.advertised.port": port,
-        "plugin.path": site.home.folder(Part.CONNECT) / "plugins",
+        "plugin.path": site.home.folder(Service.CONNECT) / "plugins",
         # only what names itself as a service is looked at: no scan of every class on the path (KIP-898)
         "plugin.discovery": "service_load",
         # KIP-618; our connectors require it

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cdc.local.endpoints import Part
+from cdc.local.endpoints import Service
 from cdc.local.fetch.cache import open_folder
-from cdc.local.launch_context import Site
+from cdc.local.launch_context import LaunchContext
 from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.running.processes import Launch
 from cdc.local.servers.java import LATE_COMPILER, find_java
@@ -29,7 +29,7 @@ def options(home: Home, part: str, heap: str) -> tuple[str, ...]:
     )
 
 
-def launch(site: Site, part: Part, heap: str, main: str, arguments: Sequence[str], jars: str) -> Launch:
+def launch(site: LaunchContext, part: Service, heap: str, main: str, arguments: Sequence[str], jars: str) -> Launch:
     """How the Java program `main` runs as `part`, with at most `heap`, and the lock's `jars` on its class path."""
     java = find_java()
     archive = ClassArchive.of(java.program, map(str, site.files[jars]), open_folder(site.cache / FOLDER))

@@ -9,9 +9,9 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from cdc.local.endpoints import Endpoints, Part
-from cdc.local.launch_context import Site
-from cdc.local.running.failures import failed
+from cdc.local.endpoints import Endpoints, Service
+from cdc.local.launch_context import LaunchContext
+from cdc.local.running.failures import command_error
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
 from cdc.local.servers.java import find_java
@@ -19,7 +19,7 @@ from cdc.local.state.files import write_properties
 from cdc.local.state.ports import LOOPBACK
 
 CONTROLLER: Final = "kafka.controller"
-PORTS: Final = (Part.KAFKA, CONTROLLER)
+PORTS: Final = (Service.KAFKA, CONTROLLER)
 FILES: Final = ("kafka",)
 # three replicas, as is the default, are not to be had of one broker: the topics could not be made
 _ALONE: Final = {
@@ -43,19 +43,19 @@ _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
 """The request that a broker of any version answers (KIP-35): its key, version 0, a number to know it by, no client."""
 
 
-def launch(site: Site) -> Launch:
+def launch(site: LaunchContext) -> Launch:
     """Write the broker's settings and format its storage where that is still to do; gives how to start it."""
-    folder = site.home.folder(Part.KAFKA)
+    folder = site.home.folder(Service.KAFKA)
     data = folder / "data"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = folder / "server.properties"
     write_properties(settings, broker_settings(site, data))
     if not (data / "meta.properties").exists():
         _format(site, settings)
-    return jvm.launch(site, Part.KAFKA, "512m", "kafka.Kafka", [str(settings)], "kafka")
+    return jvm.launch(site, Service.KAFKA, "512m", "kafka.Kafka", [str(settings)], "kafka")
 
 
-def broker_settings(site: Site, data: Path) -> dict[str, object]:
+def broker_settings(site: LaunchContext, data: Path) -> dict[str, object]:
     """The broker's server.properties, as names and values."""
     broker, controller = (f"{LOOPBACK}:{site.ports[name]}" for name in PORTS)
     return {
@@ -85,10 +85,10 @@ def answers(endpoints: Endpoints) -> bool:
         return False
 
 
-def _format(site: Site, settings: Path) -> None:
+def _format(site: LaunchContext, settings: Path) -> None:
     # a letter first: an id that begins with a dash would be read as an option
     cluster = "c" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-    java = find_java().command("kafka.tools.StorageTool", jvm.options(site.home, Part.KAFKA, "256m"), ["format"])
+    java = find_java().command("kafka.tools.StorageTool", jvm.options(site.home, Service.KAFKA, "256m"), ["format"])
     made = subprocess.run(  # noqa: S603
         [*java, "--cluster-id", cluster, "--config", settings],
         env={**os.environ, **site.class_path("kafka")},
@@ -97,4 +97,4 @@ def _format(site: Site, settings: Path) -> None:
         check=False,
     )
     if made.returncode:
-        raise failed(Part.KAFKA, "formatting its storage", made.stdout + made.stderr)
+        raise command_error(Service.KAFKA, "formatting its storage", made.stdout + made.stderr)

@@ -5,23 +5,23 @@ from typing import Final
 
 import httpx
 
-from cdc.local.endpoints import Endpoints, Part
-from cdc.local.launch_context import Site
+from cdc.local.endpoints import Endpoints, Service
+from cdc.local.launch_context import LaunchContext
 from cdc.local.running.processes import Launch
 from cdc.local.servers import jvm
 from cdc.local.state.files import write
 from cdc.local.state.ports import LOOPBACK
 
 TRANSPORT: Final = "search.transport"
-PORTS: Final = (Part.SEARCH, TRANSPORT)
+PORTS: Final = (Service.SEARCH, TRANSPORT)
 FILES: Final = ("opensearch",)
 _RUNNER: Final = "org.codelibs.opensearch.runner.OpenSearchRunner"
 _CLUSTER: Final = "cdc-local"
 
 
-def launch(site: Site) -> Launch:
+def launch(site: LaunchContext) -> Launch:
     """Write the node's settings; gives how to start it."""
-    folder = site.home.folder(Part.SEARCH)
+    folder = site.home.folder(Service.SEARCH)
     config = folder / "config"
     config.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(config / "opensearch.yml", node_settings(site))
@@ -34,13 +34,13 @@ def launch(site: Site) -> Launch:
         "-logsPath": site.home.logs,
         "-clusterName": _CLUSTER,
         "-numOfNode": 1,
-        "-baseHttpPort": site.ports[Part.SEARCH] - 1,
+        "-baseHttpPort": site.ports[Service.SEARCH] - 1,
     }
     words = [text for pair in arguments.items() for text in map(str, pair)]
-    return jvm.launch(site, Part.SEARCH, "768m", _RUNNER, words, "opensearch")
+    return jvm.launch(site, Service.SEARCH, "768m", _RUNNER, words, "opensearch")
 
 
-def node_settings(site: Site) -> str:
+def node_settings(site: LaunchContext) -> str:
     """The node's opensearch.yml. On a laptop's nearly full disk it would else make its indexes read-only."""
     return (
         f"network.host: {LOOPBACK}\n"

@@ -16,17 +16,17 @@ import psycopg
 from filelock import FileLock
 
 from cdc.core.errors import PreconditionError
-from cdc.local.endpoints import SUPERUSER, Endpoints, Part
+from cdc.local.endpoints import SUPERUSER, Endpoints, Service
 from cdc.local.fetch.cache import CACHE_VARIABLE, open_folder
-from cdc.local.launch_context import Site
-from cdc.local.running.failures import failed
+from cdc.local.launch_context import LaunchContext
+from cdc.local.running.failures import command_error
 from cdc.local.running.processes import Launch, User
 from cdc.local.state.files import write
 from cdc.local.state.passwords import password
 from cdc.local.state.ports import LOOPBACK
 from cdc.local.state_dir import Home
 
-PORTS: Final = (Part.POSTGRES,)
+PORTS: Final = (Service.POSTGRES,)
 FILES: Final = ("postgres",)
 # Without a socket: its path may have 107 bytes at most, and a state folder can lie deeper.
 _SETTINGS: Final = {
@@ -54,12 +54,12 @@ _INITDB: Final = (
 _ENVIRONMENT: Final = {"LC_ALL": "C", "PGTZ": "UTC"}
 
 
-def launch(site: Site) -> Launch:
+def launch(site: LaunchContext) -> Launch:
     """Unpack the binaries and make the cluster where that is still to do; gives how to start the server.
 
     PreconditionError if initdb fails, or root's unprivileged user cannot reach the binaries.
     """
-    user = unprivileged()
+    user = server_user()
     programs = unpack(site.files["postgres"][0], site.cache) / "bin"
     if user and not is_open(programs):
         raise PreconditionError(
@@ -69,8 +69,8 @@ def launch(site: Site) -> Launch:
     folder = data_folder(site.home, user)
     if not (folder / "data").exists():
         _make_cluster(site.home, programs, folder, user)
-    command = (str(programs / "postgres"), "-D", str(folder / "data"), "-c", f"port={site.ports[Part.POSTGRES]}")
-    return Launch(Part.POSTGRES, command, _ENVIRONMENT, folder, user)
+    command = (str(programs / "postgres"), "-D", str(folder / "data"), "-c", f"port={site.ports[Service.POSTGRES]}")
+    return Launch(Service.POSTGRES, command, _ENVIRONMENT, folder, user)
 
 
 def answers(endpoints: Endpoints) -> bool:
@@ -88,7 +88,7 @@ def answers(endpoints: Endpoints) -> bool:
         return False
 
 
-def unprivileged() -> User | None:
+def server_user() -> User | None:
     """Whom to run as when we are root, since Postgres refuses that; None when we are not."""
     if os.geteuid() != 0:
         return None
@@ -130,7 +130,7 @@ def _extract(jar: Path, scratch: Path) -> Path:
 
 def data_folder(home: Home, user: User | None) -> Path:
     """The folder of the cluster. Below a folder that `user` cannot enter it is a link to one of the system's."""
-    folder = home.folder(Part.POSTGRES)
+    folder = home.folder(Service.POSTGRES)
     if not folder.exists():
         if user and not is_open(home.local):
             # never found again by its name: a home that was moved away must keep its data
@@ -150,7 +150,7 @@ def _outside(home: Home) -> Path:
 
 def remove(home: Home) -> None:
     """Remove the cluster of `home`, wherever it lies."""
-    folder = home.folder(Part.POSTGRES)
+    folder = home.folder(Service.POSTGRES)
     if folder.is_symlink():
         shutil.rmtree(folder.resolve(), ignore_errors=True)
         folder.unlink()
@@ -179,5 +179,5 @@ def _make_cluster(home: Home, programs: Path, folder: Path, user: User | None) -
     finally:
         secret.unlink()
     if made.returncode:
-        raise failed(Part.POSTGRES, "initdb", made.stdout + made.stderr)
+        raise command_error(Service.POSTGRES, "initdb", made.stdout + made.stderr)
     unfinished.rename(folder / "data")

@@ -43,7 +43,7 @@ def ports_of_others(register: Path, home: Home) -> frozenset[int]:
         # another user's, or damaged in whatever way: whoever comes up there hears of it, and nobody else
         with suppress(Exception):
             other = Home(Path(note.read_text(encoding="utf-8")))
-            found = ports.remembered(other)
+            found = ports.read_ports(other)
             if found is None:
                 note.unlink()
             elif other != home:

@@ -27,7 +27,7 @@ _BASES: Final = {
 _SPAN: Final = 98
 
 
-def remembered(home: Home) -> Mapping[str, int] | None:
+def read_ports(home: Home) -> Mapping[str, int] | None:
     """The ports of `home` by name, None if it has never been up."""
     try:
         found = json.loads(home.ports_file.read_text(encoding="utf-8"))
@@ -43,7 +43,7 @@ def choose(home: Home, of_others: Collection[int] = ()) -> Mapping[str, int]:
 
     One `of_others`, on which nobody may be listening now, is taken only where there is no other.
     """
-    found = remembered(home)
+    found = read_ports(home)
     if found is None:
         # two homes that come up at the same moment should not look at the same ports first
         start = zlib.crc32(str(home.path).encode())

@@ -80,23 +80,23 @@ class Connection:
         return options
 
     @contextmanager
-    def reported(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Raise what librdkafka raises as a CdcError."""
         try:
             yield
         except KafkaException as error:
-            raise self.as_ours(error.args[0]) from error
+            raise self.to_cdc_error(error.args[0]) from error
 
-    def answered(self) -> None:
+    def mark_answered(self) -> None:
         """Something came from a broker: what was told before is over."""
         self._told, self._down = None, False
 
     def check(self) -> None:
         """Raise UnreachableError when every broker has gone, and none has answered since."""
         if self._down and self._told:
-            raise self.as_ours(self._told)
+            raise self.to_cdc_error(self._told)
 
-    def as_ours(self, error: KafkaError) -> CdcError:
+    def to_cdc_error(self, error: KafkaError) -> CdcError:
         """One line for what librdkafka raised."""
         where, code = f"Kafka {self._log.bootstrap}", error.code()
         if code in UNKNOWN:
@@ -115,15 +115,15 @@ class Connection:
             return PreconditionError(f"{where} cannot be used: {cause.str()}", "correct the log block of cdc.yaml")
         return UnreachableError(f"{where} does not answer: {cause.str()}", "check log.bootstrap; is it running?")
 
-    def asked(self, question: Callable[[], Answer]) -> Answer:
+    def ask(self, question: Callable[[], Answer]) -> Answer:
         """What the cluster answers; asked again, for REQUEST_SECONDS, while it finds itself: a topic's first leader is
         not known at once.
         """
-        with self.reported():
+        with self.translate_errors():
             for attempt in stamina.retry_context(_is_passing, attempts=None, timeout=REQUEST_SECONDS, wait_max=1.0):
                 with attempt:
                     found = question()
-        self.answered()
+        self.mark_answered()
         return found
 
     def _tell(self, error: KafkaError) -> None:

@@ -13,7 +13,7 @@ NEW_KEY_HEADER: Final = "__debezium.newkey"
 """On the create, and on the delete before it, that a changed key causes (Debezium, "Primary key updates")."""
 
 
-def messages_of(topic: str, found: Sequence[Message]) -> Messages:
+def to_messages(topic: str, found: Sequence[Message]) -> Messages:
     """Messages of a topic that are no tombstones."""
     # librdkafka's types leave open what messages that were read always have
     own: Sequence[Any] = found

@@ -46,7 +46,7 @@ _FETCHING: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollResult:
     """Messages, in order within each partition, and the partitions that have been read to their end, which is where."""
 
     messages: list[Message]
@@ -66,7 +66,7 @@ class Partitions:
             "group.id": f"cdc-{log.prefix}",
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
-        with self._connection.reported():
+        with self._connection.translate_errors():
             self.consumer = Consumer(options)
 
     def close(self) -> None:
@@ -75,11 +75,11 @@ class Partitions:
     def of(self, topic: str) -> list[LogPartition]:
         """The partitions of a topic, none when there is no such topic."""
         # asked once: somebody may add partitions, but most who ask do so for every batch (`asked_again`)
-        return self._known.get(topic) or self.asked_again(topic)
+        return self._known.get(topic) or self.refresh(topic)
 
-    def asked_again(self, topic: str) -> list[LogPartition]:
+    def refresh(self, topic: str) -> list[LogPartition]:
         """The partitions that a topic has by now."""
-        found = self._asked(lambda: self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions)
+        found = self._ask(lambda: self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions)
         self._known[topic] = [LogPartition(topic, partition) for partition in sorted(found)]
         return self._known[topic]
 
@@ -95,22 +95,22 @@ class Partitions:
         """The offset of each behind the last record that this consumer may see."""
         return self._bounds(places, OFFSET_END)
 
-    def polled(self, seconds: float, most: int) -> Polled:
+    def poll(self, seconds: float, most: int) -> PollResult:
         """What comes within `seconds`, as soon as something does.
 
         Raises PreconditionError for what a broker refuses, an offset that is gone among it, UnreachableError when all
         brokers have gone.
         """
-        with self._connection.reported():
+        with self._connection.translate_errors():
             first = self.consumer.poll(seconds)
             if first is None:
                 self._connection.check()
-                return Polled([], {})
-            self._connection.answered()
+                return PollResult([], {})
+            self._connection.mark_answered()
             # a second wait would be for as many messages as it may give
-            return _told_apart([first, *self.consumer.consume(most, 0)])
+            return _split_events([first, *self.consumer.consume(most, 0)])
 
-    def _asked(self, question: Callable[[], Answer]) -> Answer:
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
         def heard() -> Answer:
             try:
                 return question()
@@ -120,7 +120,7 @@ class Partitions:
                     self.consumer.poll(0)
                 raise
 
-        return self._connection.asked(heard)
+        return self._connection.ask(heard)
 
     def _bounds(self, places: Collection[LogPartition], which: int) -> dict[LogPartition, int]:
         """Ask by time: the protocol knows the first and the last offset by times that are none (ListOffsets)."""
@@ -132,11 +132,11 @@ class Partitions:
                     raise KafkaException(each.error)
             return found
 
-        found = self._asked(answers) if places else []
+        found = self._ask(answers) if places else []
         return {LogPartition(each.topic, each.partition): each.offset for each in found}
 
 
-def _told_apart(found: list[Message]) -> Polled:
+def _split_events(found: list[Message]) -> PollResult:
     ended: dict[LogPartition, int] = {}
     for message in found:
         error = message.error()
@@ -148,4 +148,4 @@ def _told_apart(found: list[Message]) -> Polled:
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         ended[LogPartition(message.topic() or "", message.partition() or 0)] = message.offset() or 0
-    return Polled([message for message in found if message.error() is None] if ended else found, ended)
+    return PollResult([message for message in found if message.error() is None] if ended else found, ended)

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from cdc.columns.netting.changes import Messages
 from cdc.core.errors import UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
-from cdc.log.clients.message_columns import messages_of
+from cdc.log.clients.message_columns import to_messages
 from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
@@ -72,7 +72,7 @@ class Reader:
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
         """The same as columns, tombstones left out, as they come. Raises like `read`."""
         for found in self._stretch(LogPartition(topic, partition), start, end):
-            yield messages_of(topic, [message for message in found if message.value() is not None])
+            yield to_messages(topic, [message for message in found if message.value() is not None])
 
     def _stretch(self, place: LogPartition, start: int, end: int) -> Iterator[list[Message]]:
         if start >= end:
@@ -80,7 +80,7 @@ class Reader:
         self._partitions.consumer.assign([place.at(start)])
         reached, moved = start, time.monotonic()
         while reached < end:
-            found = self._partitions.polled(POLL_SECONDS, POLL_RECORDS)
+            found = self._partitions.poll(POLL_SECONDS, POLL_RECORDS)
             if found.messages or found.ended:
                 behind = (found.messages[-1].offset() or 0) + 1 if found.messages else start
                 reached, moved = max(behind, found.ended.get(place, start)), time.monotonic()

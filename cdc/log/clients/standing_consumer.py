@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from cdc.columns.netting.changes import Messages
 from cdc.core.errors import RECAPTURE, TopicLostError, UnreachableError
 from cdc.log.clients.connection import STALL_SECONDS
-from cdc.log.clients.message_columns import messages_of
+from cdc.log.clients.message_columns import to_messages
 from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
@@ -51,13 +51,13 @@ class StandingConsumer:
     def close(self) -> None:
         self._partitions.close()
 
-    def stand(self, topic: str, offsets: Mapping[int, int]) -> None:
+    def seek(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Be ready to give messages of a topic from these offsets on, partition by partition.
 
         A partition without an offset, or whose offset retention has taken away, is read from its beginning. Raises
         TopicLostError when there is no such topic.
         """
-        places = [place for place in self._places if place.topic == topic] or self._discovered(topic)
+        places = [place for place in self._places if place.topic == topic] or self._find_partitions(topic)
         # whoever goes on where `take` has stopped finds what was read beyond it; anybody else is read to anew
         lost = [p for p in places if p not in self._places or self._places[p].start != offsets.get(p.partition)]
         if lost:
@@ -75,14 +75,14 @@ class StandingConsumer:
 
     def discover(self, topic: str) -> int:
         """Read partitions that a topic got since, from their beginning; how many partitions it has by now."""
-        found = self._partitions.asked_again(topic)
+        found = self._partitions.refresh(topic)
         if new := [place for place in found if place not in self._places]:
             self._begin(self._partitions.first(new))
         return len(found)
 
     def messages(self, topic: str) -> Messages:
         """What has been read of a topic and not been taken, in order within each partition."""
-        return messages_of(topic, [message for _, each in self._of(topic) for message in each.waiting])
+        return to_messages(topic, [message for _, each in self._of(topic) for message in each.waiting])
 
     def values(self, topic: str) -> tuple[list[int], list[bytes | None]]:
         """The offsets and values of what has been read of a topic of one partition and not been taken."""
@@ -93,7 +93,7 @@ class StandingConsumer:
         """How many messages of a topic have been read and not been taken."""
         return sum(len(each.waiting) for _, each in self._of(topic))
 
-    def take(self, topic: str, until: Mapping[int, int]) -> None:
+    def advance(self, topic: str, until: Mapping[int, int]) -> None:
         """Forget what lies before these offsets: the next run begins there."""
         for place, each in self._of(topic):
             stop = until.get(place.partition, each.start)
@@ -105,7 +105,7 @@ class StandingConsumer:
         """Where the messages that wait begin, partition by partition."""
         return {place.partition: each.start for place, each in self._of(topic)}
 
-    def done(self) -> None:
+    def release(self) -> None:
         """For now: where that is said rarely, nothing is fetched until something is read again.
 
         Who waits for messages asks a broker ten times a second.
@@ -134,7 +134,7 @@ class StandingConsumer:
         """
         self._wake()
         self._hold_back(wanted)
-        found = self._partitions.polled(POLL_SECONDS, POLL_RECORDS)
+        found = self._partitions.poll(POLL_SECONDS, POLL_RECORDS)
         for message in found.messages:
             own = self._places[message.topic(), message.partition()]  # type: ignore[index]
             own.position = (message.offset() or 0) + 1
@@ -152,7 +152,7 @@ class StandingConsumer:
         ends = self._ends(topic)
         return sum(max(end - self._places[place].position, 0) for place, end in ends.items())
 
-    def ahead(self, topic: str, most: int) -> dict[LogPartition, int]:
+    def committed_end(self, topic: str, most: int) -> dict[LogPartition, int]:
         """Where what is committed now ends, or where `most` more offsets of a partition do, if that is before."""
         ends = {place: min(end, self._places[place].position + most) for place, end in self._ends(topic).items()}
         # that was an answer: whoever has not been asked for long has not been silent
@@ -180,7 +180,7 @@ class StandingConsumer:
         """Where what is committed now ends."""
         return self._partitions.ends([place for place, _ in self._of(topic)])
 
-    def _discovered(self, topic: str) -> list[LogPartition]:
+    def _find_partitions(self, topic: str) -> list[LogPartition]:
         found = self._partitions.of(topic)
         if not found:
             raise TopicLostError(topic, f"there is no topic {topic}", RECAPTURE)

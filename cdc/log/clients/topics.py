@@ -33,7 +33,7 @@ class Admin:
 
     def __init__(self, log: LogSettings) -> None:
         self._connection = Connection(log)
-        with self._connection.reported():
+        with self._connection.translate_errors():
             self._client = AdminClient(self._connection.options())
 
     def __enter__(self) -> "Admin":
@@ -44,7 +44,7 @@ class Admin:
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Those of these topics that are there, with their partition counts."""
-        with self._connection.reported():
+        with self._connection.translate_errors():
             found = self._client.list_topics(timeout=REQUEST_SECONDS).topics
         return {name: Topic(name, len(found[name].partitions)) for name in names if name in found}
 
@@ -53,20 +53,20 @@ class Admin:
         new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
         if not new:
             return
-        with self._connection.reported():
+        with self._connection.translate_errors():
             for made in self._client.create_topics(new, request_timeout=REQUEST_SECONDS).values():
-                _done(made, KafkaError.TOPIC_ALREADY_EXISTS)
+                _wait_for(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def configure(self, topics: Sequence[Topic]) -> list[str]:
         """Give these topics, which are there, their configuration; gives the names of those that had another."""
         wanted = {ConfigResource(ConfigResource.Type.TOPIC, topic.name): topic for topic in topics}
         if not wanted:
             return []
-        with self._connection.reported():
+        with self._connection.translate_errors():
             found = self._client.describe_configs([*wanted], request_timeout=REQUEST_SECONDS)
             stands = [(wanted[resource], _values(answer.result())) for resource, answer in found.items()]
             others = [topic for topic, values in stands if not topic.config.items() <= values.items()]
-            changes = [_altered(topic) for topic in others]
+            changes = [_to_change(topic) for topic in others]
             if changes:
                 for done in self._client.incremental_alter_configs(changes, request_timeout=REQUEST_SECONDS).values():
                     done.result()
@@ -76,9 +76,9 @@ class Admin:
         """Delete those of these topics that are there."""
         if not names:
             return
-        with self._connection.reported():
+        with self._connection.translate_errors():
             for gone in self._client.delete_topics([*names], request_timeout=REQUEST_SECONDS).values():
-                _done(gone, KafkaError.UNKNOWN_TOPIC_OR_PART)
+                _wait_for(gone, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def delete_wholly(self, names: Sequence[str]) -> None:
         """Delete topics, and wait until they are gone: brokers answer before that. Raises UnreachableError."""
@@ -94,14 +94,14 @@ def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
     return {name: entry.value for name, entry in entries.items()}
 
 
-def _altered(topic: Topic) -> ConfigResource:
+def _to_change(topic: Topic) -> ConfigResource:
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in topic.config.items()
     ]
     return ConfigResource(ConfigResource.Type.TOPIC, topic.name, incremental_configs=entries)
 
 
-def _done(asked: "Future[Any]", expected: int) -> None:
+def _wait_for(asked: "Future[Any]", expected: int) -> None:
     """Wait for an answer; one that was to be expected is none."""
     try:
         asked.result()

@@ -30,7 +30,7 @@ class RecordRefusedError(PreconditionError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _RefusedRecord:
     """What was said to one record."""
 
     error: KafkaError
@@ -49,15 +49,15 @@ class TransactionalWriter:
         self._log = log
         self._id = transactional_id
         self._connection = Connection(log)
-        self._refused: _Refused | None = None
+        self._refused: _RefusedRecord | None = None
         self._broken = self._fenced = False
-        with self._connection.reported():
+        with self._connection.translate_errors():
             self._producer = Producer(self._options())
             try:
                 self._producer.init_transactions(INIT_SECONDS)
             except KafkaException as error:
                 if error.args[0].code() in FENCED:
-                    raise self._judged(error.args[0], 0) from error
+                    raise self._to_cdc_error(error.args[0], 0) from error
                 self._producer.poll(0)
                 raise
 
@@ -75,7 +75,7 @@ class TransactionalWriter:
             "compression.type": "lz4",
             "linger.ms": 20,
             "batch.size": 256 * 1024,
-            "on_delivery": self._delivered,
+            "on_delivery": self._on_delivery,
             "delivery.report.only.error": True,
         }
 
@@ -109,7 +109,7 @@ class TransactionalWriter:
         except (KafkaException, SystemError) as raised:
             error = _kafka_error(raised)
             self._abort()
-            raise self._judged(error, time.monotonic() - began) from raised
+            raise self._to_cdc_error(error, time.monotonic() - began) from raised
         except BaseException:
             # Ctrl-C as well: readers of committed records stand before an open transaction until it times out
             self._abort()
@@ -128,7 +128,7 @@ class TransactionalWriter:
             except KafkaException as error:
                 if error.args[0].code() in TOO_LARGE:
                     # by the client's own bound: no broker is asked
-                    self._refused = self._refused or _Refused(error.args[0], topic, key)
+                    self._refused = self._refused or _RefusedRecord(error.args[0], topic, key)
                 raise
             except BufferError:
                 deadline = deadline or time.monotonic() + FLUSH_SECONDS
@@ -136,10 +136,10 @@ class TransactionalWriter:
                     raise self._silent() from None
                 self._producer.poll(0.1)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         # its own codes are negative: a record that was never sent was refused by nobody
         if error and error.code() > 0 and not self._refused:
-            self._refused = _Refused(error, message.topic() or "", message.key())
+            self._refused = _RefusedRecord(error, message.topic() or "", message.key())
 
     def _commit(self) -> None:
         self._producer.commit_transaction(COMMIT_SECONDS)
@@ -157,12 +157,12 @@ class TransactionalWriter:
             f"Kafka {self._log.bootstrap} takes no records of {self._id}", "is every broker running?"
         )
 
-    def _judged(self, error: KafkaError, seconds: float) -> CdcError:
+    def _to_cdc_error(self, error: KafkaError, seconds: float) -> CdcError:
         # fenced once is fenced for good, though later calls complain of something else
         self._fenced = self._fenced or error.code() in FENCED
         if not self._fenced:
             refused = self._refused
-            found = self._connection.as_ours(refused.error if refused else error)
+            found = self._connection.to_cdc_error(refused.error if refused else error)
             # what a broker is too busy for is no matter of the record
             is_refusal = refused is not None and isinstance(found, PreconditionError)
             return RecordRefusedError(found, refused.topic, refused.key) if refused and is_refusal else found

@@ -17,7 +17,7 @@ from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture.heartbeat_chain import check_ahead
-from connect.capture.connector import sends_messages
+from connect.capture.debezium_properties import sends_messages
 from connect.source import publication, registration, slot
 
 VISIBLE_SECONDS: Final = 10.0
@@ -30,7 +30,7 @@ def check_continuity(settings: PipelineSettings, connection: Connection, positio
     `connection` is to the source. A log that does not answer is no error here: the streams wait for it.
     """
     check_source(settings, connection)
-    found = slot.state(connection, settings.source.slot)
+    found = slot.read_state(connection, settings.source.slot)
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)
         if found and found.confirmed_lsn is not None and not sends_messages(settings.connect):
@@ -41,13 +41,13 @@ def check_continuity(settings: PipelineSettings, connection: Connection, positio
 def check_source(settings: PipelineSettings, connection: Connection) -> None:
     """Raise HistoryLostError when the source has lost the registration, the slot or the publication of the pipeline."""
     src, name = settings.source, settings.pipeline.name
-    if registration.registered(connection, src, name) is None:
+    if registration.read_registration(connection, src, name) is None:
         raise HistoryLostError(
             f"the source does not know pipeline {name} any more: schema {src.heartbeat_schema}, or its row, is gone",
             RECAPTURE,
         )
-    slot.check_there(slot.state(connection, src.slot), src.slot)
-    if publication.published(connection, src.publication) is None:
+    slot.check_exists(slot.read_state(connection, src.slot), src.slot)
+    if publication.read_publication(connection, src.publication) is None:
         raise HistoryLostError(
             f"publication {src.publication} is gone: what was written without it cannot be decoded", RECAPTURE
         )

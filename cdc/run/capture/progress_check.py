@@ -10,7 +10,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import ConnectorState, look_up, trouble
-from connect.capture.observation import CaptureLook
+from connect.capture.observation import CaptureObserver
 
 LOOK_SECONDS: Final = 3.0
 """Pause between two checks; most waits end before the first one."""
@@ -22,7 +22,7 @@ class CaptureCheck:
     def __init__(self, settings: PipelineSettings, connection: Connection) -> None:
         self._settings = settings
         self._connection = connection
-        self._look = CaptureLook(settings.source, settings.log, settings.pipeline.name)
+        self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
         self._next_look = time.monotonic() + LOOK_SECONDS
 
     def check_connector(self) -> None:

@@ -49,7 +49,7 @@ from cdc.run.tables.history_check import check_history
 from cdc.run.tables.preflight import accept_tables, describe_skipped
 from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
-from connect.capture import connector, topics
+from connect.capture import debezium_properties, topics
 from connect.capture.connect_client import ConnectClient
 from connect.settings import SourceSettings
 from connect.source import connection as source
@@ -89,7 +89,7 @@ def bootstrap(
     Checks everything first that can be checked, before it makes anything. Spark starts only when there is something to
     copy or to fill. `say` gets a line per step, `bars` a bar per table. Raises CdcError.
     """
-    with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
+    with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         names = find_selected(connection, settings)
         if unknown := sorted(set(again) - set(names)):
             raise ConfigurationError(f"{unknown[0]} is no table of the source that is followed", "correct --again")
@@ -128,7 +128,7 @@ def run_preflight(
     every reason against the rest.
     """
     preflight.check(connection, settings.source)
-    if connector.CONNECTOR_CLASS not in client.plugins():
+    if debezium_properties.CONNECTOR_CLASS not in client.plugins():
         raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
     _check_followers_answer(settings)
     return accept_tables(connection, settings, names, client.extensions(), optional)
@@ -136,7 +136,7 @@ def run_preflight(
 
 def _check_history(settings: PipelineSettings, connection: Connection) -> None:
     """Raise HistoryLostError when the log cannot go on from the lake's position. A first bootstrap has none yet."""
-    slot.check_kept(slot.state(connection, settings.source.slot))
+    slot.check_wal_kept(slot.read_state(connection, settings.source.slot))
     delta_follower(settings).check_capture()
     check_history(settings)
 
@@ -194,11 +194,13 @@ def prepare_capture(
     PreconditionError for a slot, publication or topic that belongs to somebody else.
     """
     src, name = settings.source, settings.pipeline.name
-    beats, history = TableName(src.heartbeat_schema, HEARTBEAT), schema_history.history_of(src).name
-    registered = registration.registered(connection, src, name)
+    beats, history = TableName(src.heartbeat_schema, HEARTBEAT), schema_history.history_table(src).name
+    registered = registration.read_registration(connection, src, name)
     with Admin(settings.log) as admin:
-        messages = connector.sends_messages(settings.connect)
-        required = topics.wanted(settings.log, [table.name for table in tables], beats, history, messages=messages)
+        messages = debezium_properties.sends_messages(settings.connect)
+        required = topics.required_topics(
+            settings.log, [table.name for table in tables], beats, history, messages=messages
+        )
         is_ours = is_ours or registered is not None
         if more := topics.check(admin, required, ours=is_ours):
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
@@ -211,8 +213,8 @@ def prepare_capture(
         registered = registration.register(connection, src, ours)
         # before the slot: Postgres decodes a change with the catalog of its moment, which needs the publication
         publication.publish(connection, src.publication, [*(table.name for table in tables), beats, history])
-        why_none = schema_history.keep(connection, src)
-        can_be_told = schema_history.put_shapes_now(connection, src)
+        why_none = schema_history.install_triggers(connection, src)
+        can_be_told = schema_history.install_function(connection, src)
         if why_none:
             say(_describe_missing_triggers(src, why_none, can_be_told=can_be_told))
         # before the connector writes: a topic created by the broker has its default number of partitions
@@ -231,11 +233,11 @@ def _describe_missing_triggers(source: SourceSettings, why_none: str, *, can_be_
 
 def _check_names_free(settings: PipelineSettings, connection: Connection) -> None:
     src = settings.source
-    if slot.state(connection, src.slot):
+    if slot.read_state(connection, src.slot):
         raise PreconditionError(
             f"slot {src.slot} is there already and is not this pipeline's", "choose another source.slot, or drop it"
         )
-    if publication.published(connection, src.publication) is not None:
+    if publication.read_publication(connection, src.publication) is not None:
         raise PreconditionError(
             f"publication {src.publication} is there already and is not this pipeline's",
             "choose another source.publication, or drop it",
@@ -276,10 +278,10 @@ def _copy_and_fill(
 def _copy_missing(context: CopyContext, follower: DeltaFollower, again: Sequence[TableName]) -> CopyResult:
     has = follower.bookmarks()
     missing = [name for name in context.captured if name not in has or name in again]
-    state = slot.state(context.connection, context.registration.slot)
+    state = slot.read_state(context.connection, context.registration.slot)
     # copies without a slot: the changes since then are lost
     if has:
-        slot.check_there(state, context.registration.slot)
+        slot.check_exists(state, context.registration.slot)
     if state is None:
         return copy_with_restarts(context, copy_on_pipeline_slot, follower, missing)
     # before any copy: the slot keeps WAL until somebody reads it, and the log has a table's changes only from the time

@@ -36,7 +36,7 @@ from connect.source import connection as source
 from connect.source import slot
 from connect.source.catalog import TablesRefusedError
 from connect.source.heartbeat import heartbeat_table
-from connect.source.schema_history import history_of
+from connect.source.schema_history import history_table
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.table.load import CopiedFiles
 
@@ -75,7 +75,7 @@ class RecaptureResult:
 
 def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
     """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
-    with source.connected(settings.source) as connection, ConnectClient(settings.connect.url) as client:
+    with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         tables, refused = _accept_tables(settings, connection, client)
         rows = {table.name: count for table, count in _estimate_rows(connection, tables)}
     return RecapturePlan(rows, refused, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
@@ -92,7 +92,7 @@ def recapture(
     with (
         hold_lease(settings, settings.delta[0]),
         hold_lease(settings, "bootstrap"),
-        source.connected(settings.source) as connection,
+        source.open_connection(settings.source) as connection,
         ConnectClient(settings.connect.url) as client,
     ):
         follower = delta_follower(settings)
@@ -152,7 +152,7 @@ def _drop_old_capture(settings: PipelineSettings, connection: Connection, client
 def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
     """Make topics anew that must have one partition, for their order, and to which somebody has added more."""
     src, log = settings.source, settings.log
-    ordering = topics.wanted(log, [], heartbeat_table(src).name, history_of(src).name)
+    ordering = topics.required_topics(log, [], heartbeat_table(src).name, history_table(src).name)
     with Admin(log) as admin:
         found = admin.topics([topic.name for topic in ordering])
         split = [topic.name for topic in ordering if topic.name in found and found[topic.name].partitions > 1]

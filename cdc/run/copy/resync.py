@@ -47,7 +47,7 @@ def resync_tables(
     """Copy these tables as they are in the source now. Raises CdcError when none of them can be copied."""
     with (
         hold_lease(settings, "bootstrap"),
-        source.connected(settings.source) as connection,
+        source.open_connection(settings.source) as connection,
         ConnectClient(settings.connect.url) as client,
         closing(delta_follower(settings)) as follower,
     ):
@@ -62,7 +62,7 @@ def resync_tables(
         if not to_copy:
             return ResyncResult(done, obsolete, None)
         others = sorted({*list_followed(settings, follower)} - {*to_copy})
-        registered = registration.registered(connection, settings.source, settings.pipeline.name)
+        registered = registration.read_registration(connection, settings.source, settings.pipeline.name)
         assert registered is not None
         context = CopyContext(settings, connection, client, spark, others, registered, say, bars)
         try:
@@ -108,13 +108,13 @@ def _publish_and_copy(context: CopyContext, follower: DeltaFollower, tables: Seq
     publication.publish(context.connection, settings.source.publication, names)
     schema_history.note_published(context.connection, settings.source, names)
     with Admin(settings.log) as admin:
-        topics.ensure(admin, topics.of_tables(settings.log, names))
+        topics.ensure(admin, topics.change_topics(settings.log, names))
     follower.prepare(tables)
     start_capture(context)
     result = copy_with_restarts(context, copy_on_temporary_slot, follower, names)
     # The copies join with the next transaction: this one, so that an idle source need not wait for its heartbeat. On a
     # new session: the context's was silent for as long as the copies took, and may have ended.
-    with source.connected(settings.source) as connection:
+    with source.open_connection(settings.source) as connection:
         heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "copied again")
     return result
 
@@ -123,7 +123,7 @@ def _explain_failure(context: CopyContext, error: Exception) -> CdcError:
     if isinstance(error, CdcError):
         return error
     if isinstance(error, OperationalError) and context.connection.broken:
-        return source.went_away(context.settings.source, error)
+        return source.lost_connection_error(context.settings.source, error)
     return to_cdc_error("the copy", error)
 
 

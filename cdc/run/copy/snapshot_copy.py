@@ -18,14 +18,14 @@ from cdc.run.pipeline import lake_of
 from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
-from connect.capture import connector, probe
+from connect.capture import connector, debezium_properties, probe
 from connect.capture.connect_client import ConnectClient
 from connect.source import catalog, slot
 from connect.source import connection as source
 from connect.source.registration import Registration
 from sinks.lake.table.load import CopiedFiles, CopyWriter, prepare_folder
 from snapshots.copy import SnapshotSource, copy_table
-from snapshots.shared_snapshot import Kept, files, kept
+from snapshots.shared_snapshot import SharedSnapshot, files, hold_snapshot
 
 STARTS = 5
 """How often a copy starts over after a table was rewritten under it."""
@@ -81,7 +81,7 @@ def copy_with_restarts(
         # without the tables of earlier tries: a stream may have followed them beyond the next snapshot already
         names_left = copied.remaining(names)
         try:
-            tables = catalog.describe(context.connection, names_left, context.settings.source.choices)
+            tables = catalog.read_tables(context.connection, names_left, context.settings.source.choices)
             copy(context, follower, tables, copied)
             return copied
         except TableRewrittenError as rewritten:
@@ -98,7 +98,7 @@ def copy_on_pipeline_slot(
 ) -> None:
     """Create the pipeline's slot, and copy on its snapshot."""
     # a second try: the slot is there already, but its snapshot went with the connection that made it
-    if slot.state(context.connection, context.registration.slot) is not None:
+    if slot.read_state(context.connection, context.registration.slot) is not None:
         copy_on_temporary_slot(context, follower, missing, copied)
         return
     with _open_snapshot(context, missing, context.registration.slot, temporary=False) as (keeper, bookmark):
@@ -127,14 +127,14 @@ def copy_on_temporary_slot(
 class Snapshot:
     """A snapshot that any session can read while `keeper` lives, and its place in the log."""
 
-    keeper: Kept
+    keeper: SharedSnapshot
     bookmark: Bookmark
 
 
 @contextmanager
 def _open_snapshot(
     context: CopyContext, tables: Sequence[Table], slot_name: str, *, temporary: bool
-) -> Iterator[tuple[Kept, Bookmark]]:
+) -> Iterator[tuple[SharedSnapshot, Bookmark]]:
     """Create a slot and hold its snapshot, readable by any session, as long as the context lasts.
 
     At the end the keeper's session closes first, then the slot's connection, and a temporary slot with it. Raises
@@ -145,9 +145,9 @@ def _open_snapshot(
     before = files(context.connection, names)
     src = context.settings.source
     with (
-        slot.created(src, slot_name, temporary=temporary) as snapshot,
-        source.connected(src, autocommit=False) as keeping,
-        kept(keeping, snapshot.name, names, before) as keeper,
+        slot.open_slot_snapshot(src, slot_name, temporary=temporary) as snapshot,
+        source.open_connection(src, autocommit=False) as keeping,
+        hold_snapshot(keeping, snapshot.name, names, before) as keeper,
     ):
         # the schema history holds changes after the snapshot only
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
@@ -161,17 +161,21 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     `anew`: forget the offsets of an earlier connector of this name, since the slot was just created.
     """
     s = context.settings
-    keys = catalog.other_keys(context.connection, context.captured, s.source.named_keys)
+    keys = catalog.find_other_keys(context.connection, context.captured, s.source.keys_by_table)
     texts = {name: types for name, types in s.source.choices.texts.items() if name in context.captured}
-    captured = connector.Captured(context.captured, keys, texts, s.log.max_row_bytes, context.client.extensions())
-    config = connector.configuration(context.connection, s.source, s.connect, context.registration, captured)
+    captured = debezium_properties.CapturedTables(
+        context.captured, keys, texts, s.log.max_row_bytes, context.client.extensions()
+    )
+    config = debezium_properties.build_properties(
+        context.connection, s.source, s.connect, context.registration, captured
+    )
     if anew:
         connector.start_anew(context.client, s.connect.connector, config)
     done = "started" if anew else connector.start(context.client, s.connect.connector, config)
     if done:
         context.say(f"connector {s.connect.connector} {done}")
     proof = probe.Capture(s.source, s.log, context.client, s.connect.connector, s.pipeline.name)
-    if done := probe.prove(context.connection, proof):
+    if done := probe.wait_until_captured(context.connection, proof):
         context.say(done)
 
 

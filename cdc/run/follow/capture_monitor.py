@@ -26,8 +26,8 @@ from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_chang
 from cdc.run.tables.selection import find_new_tables
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import ConnectorState, look_up, trouble
-from connect.capture.observation import CaptureLook
-from connect.capture.progress import SILENT_SECONDS, CaptureTrouble, Standstill
+from connect.capture.observation import CaptureObserver
+from connect.capture.progress import SILENT_SECONDS, CaptureTroubleError, Standstill
 from connect.source import connection as source
 from connect.source import publication
 
@@ -55,7 +55,7 @@ class CaptureMonitor:
         self._resyncs = resyncs
         self._target = target
         self._say = say
-        self._look = CaptureLook(settings.source, settings.log, settings.pipeline.name)
+        self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
         self._last_kind: str | None = None
         self._last_idle: str | None = None
         self._failing_since: float | None = None
@@ -81,7 +81,7 @@ class CaptureMonitor:
         """Will this failure not pass by itself, as far as can be known?"""
         if self._silent_since is not None:
             return time.monotonic() - self._silent_since > SILENT_SECONDS
-        return not isinstance(failed, CaptureTrouble) or failed.is_final
+        return not isinstance(failed, CaptureTroubleError) or failed.is_final
 
     def _may_be_repaired_elsewhere(self, failed: CdcError) -> bool:
         """May another process, which follows the lake, still find the failure and begin to copy its tables again?"""
@@ -101,7 +101,7 @@ class CaptureMonitor:
 
     def _check_capture(self) -> None:
         src = self._settings.source
-        with source.connected(src) as connection:
+        with source.open_connection(src) as connection:
             check_source(self._settings, connection)
             publication.check_whole(connection, src.publication)
             still = self._find_standstill(connection)
@@ -162,7 +162,7 @@ class CaptureMonitor:
         return end is not None and end.lsn >= target
 
     def _report(self, failed: CdcError | None) -> None:
-        kind = failed.kind if isinstance(failed, CaptureTrouble) else str(failed) if failed else None
+        kind = failed.kind if isinstance(failed, CaptureTroubleError) else str(failed) if failed else None
         if kind != self._last_kind:
             self._say(f"capture: {str(failed).removeprefix('capture ') if failed else 'runs again'}")
         self._last_kind = kind

@@ -138,7 +138,7 @@ def _tune_memory() -> None:
 
 def mark_source_end(settings: PipelineSettings) -> Lsn:
     """Write heartbeats behind everything committed now; a follower at or above the returned LSN has all of it."""
-    with source.connected(settings.source) as connection:
+    with source.open_connection(settings.source) as connection:
         # its commit flushes earlier asynchronous commits, so the LSN read next, the end as written, covers them
         heartbeat.write_heartbeat(connection, settings.source, settings.pipeline.name, "caught up?")
         now = source.current_lsn(connection)

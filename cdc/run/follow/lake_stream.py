@@ -16,8 +16,8 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
-from cdc.log.spark_options import following
-from cdc.log.transaction_reader import NewEnds
+from cdc.log.spark_options import stream_options
+from cdc.log.transaction_reader import TransactionReader
 from cdc.log.transactions import check_position
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
@@ -42,7 +42,7 @@ class Readers:
 
     small: RunReader
     large: LargeRunReader
-    ends: NewEnds
+    ends: TransactionReader
     chain: HeartbeatChain
 
 
@@ -107,7 +107,7 @@ class LakeStream:
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position, as a clock only: the driver reads them itself."""
-        options = following(self._log, self._topic, self._position.topic_offset + 1, self._most)
+        options = stream_options(self._log, self._topic, self._position.topic_offset + 1, self._most)
         return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:

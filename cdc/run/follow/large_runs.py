@@ -14,7 +14,7 @@ from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
-from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost
+from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost_changes_error
 from cdc.log.settings import LogSettings
 from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
 
@@ -101,7 +101,7 @@ class LargeRunReader:
                     continue
                 _delete_parts(table, own)
                 if is_last:
-                    raise lost(table.topic, count, table.count)
+                    raise lost_changes_error(table.topic, count, table.count)
             patient = True
             if len(complete) < len(wanted):
                 time.sleep(POLL_SECONDS)

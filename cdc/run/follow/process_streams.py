@@ -18,7 +18,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.runs import RunReader
-from cdc.log.transaction_reader import NewEnds
+from cdc.log.transaction_reader import TransactionReader
 from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
@@ -36,7 +36,7 @@ from cdc.run.progress import LineBars
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
-from connect.capture.connector import placeholder
+from connect.capture.debezium_properties import placeholder
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
@@ -137,7 +137,7 @@ class ProcessStreams:
         small = RunReader(held.enter_context(closing(StandingConsumer(s.log))), s.log.prefix, unsent)
         large = LargeRunReader(self.spark, s.log, unsent, small)
         # ENDs and runs are read at the same time: each needs its own consumer
-        ends = NewEnds(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
+        ends = TransactionReader(held.enter_context(closing(StandingConsumer(s.log, tombstones=True))), s.log.prefix)
         follower = delta_follower(s, self._recent)
         held.callback(follower.close)
         readers = Readers(small, large, ends, self._chain(follower, small))

@@ -23,9 +23,9 @@ from cdc.core.schema_change import (
 from cdc.core.table import Table, TableName
 from cdc.log.runs import RunReader
 from connect.settings import SourceSettings
-from connect.source.catalog import described
-from connect.source.relation import Shape, read
-from connect.source.schema_history import history_of
+from connect.source.catalog import to_table
+from connect.source.relation import Shape, parse_shape
+from connect.source.schema_history import history_table
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 
@@ -52,7 +52,7 @@ class SchemaChanges:
         self._follower = follower
         self._reader = reader
         self._source = source
-        self._history = history_of(source)
+        self._history = history_table(source)
 
     @property
     def table(self) -> str:
@@ -113,7 +113,7 @@ def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEn
     for at in np.argsort(changes.total_order, kind="stable").tolist():
         is_dropped = bool(changes.op[at] == Op.DELETE)
         row = (changes.key_columns if is_dropped else changes.rows).slice(at, 1).to_pylist()[0]
-        shape = None if is_dropped or not row["shape"] else read(row["shape"])
+        shape = None if is_dropped or not row["shape"] else parse_shape(row["shape"])
         entries[TableName(row["schema"], row["table"])].append(
             HistoryEntry(shape, is_dropped, not is_dropped and row["rewritten_by"] == tx_id)
         )
@@ -166,4 +166,4 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
 
 
 def _to_table(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:
-    return described(name, shape, source.choices)
+    return to_table(name, shape, source.choices)

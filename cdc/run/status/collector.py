@@ -14,7 +14,7 @@ from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import LAST_MESSAGES, ends_in, log_bounds
+from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
 from cdc.run.lease import read_problem
@@ -25,11 +25,11 @@ from cdc.run.tables import problems
 from cdc.run.tables.selection import list_followed, list_held_by
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import look_up, trouble
-from connect.capture.observation import CaptureLook, observed
-from connect.capture.progress import Standstill, quiet_seconds, told_since
+from connect.capture.observation import CaptureObserver, observe
+from connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
 from connect.source import connection as source
 from connect.source import preflight, slot
-from connect.source.relation import shapes
+from connect.source.relation import read_shapes
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.cuts import Cut, Cuts
 from sinks.latest.settings import LatestSettings
@@ -129,17 +129,17 @@ class StatusCollector:
 
     def _read_source(self, cut: Cut | None) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
         settings = self._settings
-        with source.connected(settings.source) as connection:
-            unreadable = preflight.unreadable(connection, settings.source, shapes(connection, self._tables))
+        with source.open_connection(settings.source) as connection:
+            unreadable = preflight.find_unreadable(connection, settings.source, read_shapes(connection, self._tables))
             for refusal in unreadable.values():
                 self._add_problem(refusal)
             rows = {
                 str(table): None if table in unreadable else count_source_rows(connection, table, exact=self._exact)
                 for table in self._tables
             }
-            state = slot.state(connection, settings.source.slot)
-            self._ask(partial(slot.check_kept, state))
-            self._now = source.clock(connection)
+            state = slot.read_state(connection, settings.source.slot)
+            self._ask(partial(slot.check_wal_kept, state))
+            self._now = source.read_clock(connection)
             if cut is not None:
                 self._ask(delta_follower(settings).check_capture)
                 self._ask(partial(check_continuity, settings, connection, cut.position))
@@ -154,7 +154,7 @@ class StatusCollector:
         except CdcError as error:
             silent = error
         if state and (failed := trouble(state)):
-            self._add_problem(told_since(failed, newest_at, self._now))
+            self._add_problem(to_capture_trouble(failed, newest_at, self._now))
         elif still := self._find_standstill(newest_at):
             self._add_problem(still.error(state, silent))
         elif silent:
@@ -167,10 +167,10 @@ class StatusCollector:
         """Looks only when the newest commit in the log is older than heartbeats take to arrive."""
         if self._lsn is None or self._is_current(newest_at):
             return None
-        look = CaptureLook(self._settings.source, self._settings.log, self._settings.pipeline.name)
+        look = CaptureObserver(self._settings.source, self._settings.log, self._settings.pipeline.name)
         # a part that does not answer is among the problems already
-        with suppress(UnreachableError), source.connected(self._settings.source) as connection:
-            return observed(look, connection)
+        with suppress(UnreachableError), source.open_connection(self._settings.source) as connection:
+            return observe(look, connection)
         return None
 
     def _is_current(self, newest_at: float | None) -> bool:
@@ -190,7 +190,7 @@ class StatusCollector:
         with Reader(self._settings.log) as reader:
             first, end = log_bounds(reader, topic, log_start)
             start = max(first, min([*(at.end_offset for at in known), end - LAST_MESSAGES]))
-            return ends_in(reader, topic, start, end, log_start)
+            return read_ends_between(reader, topic, start, end, log_start)
 
     def _count_lake(self, cut: Cut | None) -> dict[str, int | None]:
         return {str(table): self._ask(partial(count_lake_rows, self._settings, table, cut)) for table in self._tables}

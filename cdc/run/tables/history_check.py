@@ -41,10 +41,10 @@ def check_history(settings: PipelineSettings) -> None:
     bookmarks, position = lake.bookmarks(), lake.position()
     if not bookmarks:
         return
-    past = source.history(settings.source)
+    past = source.read_history(settings.source)
     for name, bookmark in bookmarks.items():
         past.check(bookmark, str(name))
     if position is not None:
         past.check(Bookmark(position.lsn, past.system_identifier, past.timeline), "the lake")
-        with source.connected(settings.source) as connection:
+        with source.open_connection(settings.source) as connection:
             check_continuity(settings, connection, position)

@@ -10,11 +10,11 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import PreconditionError
 from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
-from cdc.log.names import change_topic, is_plain, latest_topic, sharing
+from cdc.log.names import change_topic, find_shared_topics, is_plain, latest_topic
 from cdc.run.pipeline import delta_follower
-from connect.capture import connector
+from connect.capture import debezium_properties
 from connect.source import catalog, preflight
-from connect.source.catalog import Examined, TablesRefusedError
+from connect.source.catalog import ExaminedTables, TablesRefusedError
 from connect.source.column_types import is_sent_whole
 from sinks import registry
 
@@ -48,7 +48,7 @@ def accept_tables(
 
 def examine_tables(
     connection: Connection, settings: PipelineSettings, names: Sequence[TableName], beside: Sequence[TableName] = ()
-) -> Examined:
+) -> ExaminedTables:
     """Describe these tables as the source has them now, with the reasons against some, by catalog and settings.
 
     `beside`: tables that are captured already; they only count as neighbours, for collisions of names.
@@ -63,10 +63,10 @@ def examine_tables(
     own |= {name: [PreconditionError(what, remedy)] for name, what in gone.items()}
     copied = delta_follower(settings).all_tables()
     further = [
-        preflight.unreadable(connection, settings.source, there),
+        preflight.find_unreadable(connection, settings.source, there),
         *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),
     ]
-    return Examined(tables, _collect_refusals(names, own, further), there)
+    return ExaminedTables(tables, _collect_refusals(names, own, further), there)
 
 
 def _collect_refusals(
@@ -96,12 +96,12 @@ def check_tables(
     """
     examined = examine_tables(connection, settings, names, beside)
     described = {table.name for table in examined.tables}
-    keys = {name: key for name, key in settings.source.named_keys.items() if name in described}
+    keys = {name: key for name, key in settings.source.keys_by_table.items() if name in described}
     further: list[Refusals] = [
-        catalog.shared_keys(connection, keys),
-        sharing(settings.log.prefix, [*beside, *examined.shapes], change_topic, latest_topic),
-        {} if connector.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
-        {} if connector.has_own_topics(plugins) else _find_topicless(examined.shapes),
+        catalog.find_duplicate_keys(connection, keys),
+        find_shared_topics(settings.log.prefix, [*beside, *examined.shapes], change_topic, latest_topic),
+        {} if debezium_properties.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
+        {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
     ]
     return list(examined.tables), _collect_refusals(names, examined.refusals, further)
 
@@ -111,8 +111,8 @@ def _find_unsendable(tables: Iterable[Table]) -> Refusals:
     lacking = {table.name: [c.name for c in table.columns if not is_sent_whole(c)] for table in tables}
     return {
         name: PreconditionError(
-            f"{name}: Kafka Connect lacks {connector.POSTGRES_TEXT}, without which Debezium cannot send column"
-            f" {', '.join(columns)} whole",
+            f"{name}: Kafka Connect lacks {debezium_properties.POSTGRES_TEXT}, without which Debezium cannot send"
+            f" column {', '.join(columns)} whole",
             _PLUGIN,
         )
         for name, columns in lacking.items()
@@ -122,7 +122,8 @@ def _find_unsendable(tables: Iterable[Table]) -> Refusals:
 
 def _find_topicless(names: Iterable[TableName]) -> Refusals:
     """Refuse tables to whose topics Debezium alone would give a name that another table may have, too."""
-    lacking = f"Kafka Connect lacks {connector.OWN_TOPICS}, which makes a topic's name of it that no other table has"
+    plugin = debezium_properties.OWN_TOPICS
+    lacking = f"Kafka Connect lacks {plugin}, which makes a topic's name of it that no other table has"
     return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
 
 
@@ -185,7 +186,8 @@ def _followers_against(settings: PipelineSettings, table: Table) -> Sequence[tup
 def _leave_out_lines(settings: PipelineSettings, free: Mapping[str, Sequence[TableName]]) -> str:
     """The `leave_out` blocks: for each follower the tables in `free`, after those that it leaves out already."""
     blocks = "".join(
-        f"\n  {follower}:\n    leave_out:\n{table_lines([*settings.left_out(follower), *map(str, tables)], indent=6)}"
+        f"\n  {follower}:\n    leave_out:\n"
+        f"{table_lines([*settings.leave_out_of(follower), *map(str, tables)], indent=6)}"
         for follower, tables in free.items()
         if tables
     )

@@ -14,12 +14,12 @@ from cdc.run.pipeline import delta_follower
 from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.selection import find_uncopied, list_followed
 from connect.source import connection as source
-from connect.source.catalog import Examined
+from connect.source.catalog import ExaminedTables
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 
 
-def describe_stop(stop: StoppedTable, now: Examined) -> PreconditionError:
+def describe_stop(stop: StoppedTable, now: ExaminedTables) -> PreconditionError:
     """Describe a stopped table. A new copy may not be enough as remedy: the table may be refused as it is `now`."""
     if stop.name not in now.refusals:
         return PreconditionError(str(stop), stop.remedy)
@@ -39,11 +39,11 @@ def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[Prec
     if not stops:
         return []
     try:
-        with source.connected(settings.source) as connection:
+        with source.open_connection(settings.source) as connection:
             names = [stop.name for stop in stops]
             now = examine_tables(connection, settings, names)
     except (CdcError, psycopg.Error):
-        now = Examined([], {}, {})
+        now = ExaminedTables([], {}, {})
     return [describe_stop(stop, now) for stop in stops]
 
 
@@ -62,7 +62,7 @@ def describe_uncopied(settings: PipelineSettings, lake: DeltaFollower) -> list[P
     """Describe new tables of a pattern that cannot be copied, or that nobody copies since no `cdc follow` runs."""
     if not settings.selection.has_patterns or lake.position() is None:
         return []
-    with source.connected(settings.source) as connection:
+    with source.open_connection(settings.source) as connection:
         now = examine_tables(connection, settings, sorted(find_uncopied(connection, settings, lake)))
     ready: Sequence[PreconditionError] = [describe_missing_copy(table.name, "run `cdc follow`") for table in now.fit]
     is_followed = is_lease_held(settings, settings.delta[0])

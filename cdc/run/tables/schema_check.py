@@ -48,10 +48,10 @@ def find_unlogged_changes(settings: PipelineSettings) -> dict[TableName, CdcErro
     Empty if the source has the event triggers that write the history. First writes the changes of partitions into the
     history, which no event trigger reports.
     """
-    with source.connected(settings.source) as connection:
+    with source.open_connection(settings.source) as connection:
         schema_history.note_partitions(connection, settings.source)
-        has_triggers = schema_history.is_kept(connection, settings.source)
-        logged = set() if has_triggers else schema_history.told_of(connection, settings.source)
+        has_triggers = schema_history.has_triggers(connection, settings.source)
+        logged = set() if has_triggers else schema_history.find_announced(connection, settings.source)
     changed = {} if has_triggers else find_changed_tables(settings)
     # a migration may have logged its changes; that a table has left the publication is never logged
     return {name: error for name, error in changed.items() if name not in logged or isinstance(error, HistoryLostError)}
@@ -67,8 +67,8 @@ def find_changed_tables(settings: PipelineSettings, *, also_widened: bool = True
     tables = read_followed_tables(settings)
     if not tables:
         return {}
-    with source.connected(settings.source) as connection:
-        sent = publication.published(connection, settings.source.publication) or set()
+    with source.open_connection(settings.source) as connection:
+        sent = publication.read_publication(connection, settings.source.publication) or set()
         examined = catalog.examine(connection, [table.name for table in tables], settings.source.choices)
     now = {table.name: table for table in examined.tables}
     changes = {

@@ -16,7 +16,7 @@ from sinks.lake.follower import DeltaFollower
 def find_selected(connection: Connection, settings: PipelineSettings) -> Sequence[TableName]:
     """All tables to follow; patterns are matched against the source. Raises PreconditionError when there are none."""
     selection = settings.selection
-    there = catalog.tables_of(connection, settings.source.heartbeat_schema) if selection.has_patterns else ()
+    there = catalog.list_tables(connection, settings.source.heartbeat_schema) if selection.has_patterns else ()
     names = selection.select_from(there)
     if not names:
         raise PreconditionError(
@@ -46,7 +46,7 @@ def find_new_tables(settings: PipelineSettings) -> set[TableName]:
     """Ask the source for new tables that a pattern names."""
     if not settings.selection.has_patterns:
         return set()
-    with source.connected(settings.source) as connection:
+    with source.open_connection(settings.source) as connection:
         return find_uncopied(connection, settings, delta_follower(settings))
 
 

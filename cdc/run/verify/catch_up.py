@@ -11,7 +11,7 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
-from cdc.log.transactions import ends_in, log_bounds
+from cdc.log.transactions import log_bounds, read_ends_between
 from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.selection import list_followed
@@ -135,7 +135,7 @@ def _count_missing(settings: PipelineSettings, position: Position, lsn: Lsn) -> 
     topic = transaction_topic(settings.log.prefix)
     with Reader(settings.log) as reader:
         _, behind = log_bounds(reader, topic, position.log_start)
-        ends = ends_in(reader, topic, position.end_offset + 1, behind, position.log_start)
+        ends = read_ends_between(reader, topic, position.end_offset + 1, behind, position.log_start)
     changes = sum(
         ends.where(ends.lsn <= lsn).counts(map(str, list_followed(settings, delta_follower(settings)))).values()
     )

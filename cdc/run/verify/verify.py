@@ -36,12 +36,12 @@ from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_table
 from cdc.run.verify.report import Report, Verdict
 from connect.source import connection as source
 from connect.source import heartbeat, slot
-from connect.source.catalog import Examined
+from connect.source.catalog import ExaminedTables
 from sinks.lake.feed.digest import compute_digest
 from sinks.lake.feed.feed import LakeFeed
 from snapshots.copy import SnapshotSource
 from snapshots.read import SourceRows, parts
-from snapshots.shared_snapshot import PAGE_BYTES, Kept, files, kept
+from snapshots.shared_snapshot import PAGE_BYTES, SharedSnapshot, files, hold_snapshot
 
 TABLES_AT_ONCE = 4
 """Tables compared at the same time: Spark spends most of a small table's time on the start of its jobs."""
@@ -80,7 +80,7 @@ def verify(
     src = settings.source
     # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
     temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
-    with source.connected(src) as connection:
+    with source.open_connection(src) as connection:
         tables = _select_tables(settings, names, only)
         now = examine_tables(connection, settings, tables)
         # the snapshot will be at the source's end of now: followers only reach that if the capture runs
@@ -95,9 +95,9 @@ def verify(
         to_compare = [table.name for table in now.fit]
         before = files(connection, to_compare)
         with (
-            slot.created(src, temporary, temporary=True) as snapshot,
-            source.connected(src, autocommit=False) as keeping,
-            kept(keeping, snapshot.name, to_compare, before) as keeper,
+            slot.open_slot_snapshot(src, temporary, temporary=True) as snapshot,
+            source.open_connection(src, autocommit=False) as keeping,
+            hold_snapshot(keeping, snapshot.name, to_compare, before) as keeper,
             ExitStack() as held,
         ):
             lsn = snapshot.bookmark.lsn
@@ -113,7 +113,7 @@ def verify(
 def _compare_followers(
     settings: PipelineSettings,
     followers: Followers,
-    now: Examined,
+    now: ExaminedTables,
     at_lsn: "_SourceSnapshot",
     patience: float | None,
     check: CaptureCheck,
@@ -161,7 +161,7 @@ def _select_tables(
 
 
 def _find_incomparable(
-    settings: PipelineSettings, now: Examined, stopped: Collection[TableName]
+    settings: PipelineSettings, now: ExaminedTables, stopped: Collection[TableName]
 ) -> dict[TableName, CdcError]:
     """The tables that are not stopped, and have no copy or another schema in the source than in the lake."""
     refused = {name: merge_refusals(refusals) for name, refusals in now.refusals.items()}
@@ -191,7 +191,7 @@ class _SourceSnapshot:
 
     spark: SparkSession
     snapshot_source: SnapshotSource
-    keeper: Kept
+    keeper: SharedSnapshot
     lsn: Lsn
     since: EndsAbove
     max_keys: int

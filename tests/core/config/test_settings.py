@@ -123,14 +123,14 @@ def test_settings_are_frozen() -> None:
 
 
 def test_relative_paths_start_at_the_folder(tmp_path: Path) -> None:
-    settings = made().anchored(tmp_path)
+    settings = made().resolve_paths(tmp_path)
     assert settings.pipeline.state == str(tmp_path / ".cdc")
     name, delta = settings.delta
     assert (name, delta.path) == ("lake", str(tmp_path / "lake"))
-    assert settings.anchored(Path("/elsewhere")) == settings
+    assert settings.resolve_paths(Path("/elsewhere")) == settings
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/lake", "s3://bucket", "/lake"])
 def test_absolute_paths_and_uris_stay(path: str, tmp_path: Path) -> None:
-    settings = made(followers={"lake": {"kind": "delta", "path": path}}).anchored(tmp_path)
+    settings = made(followers={"lake": {"kind": "delta", "path": path}}).resolve_paths(tmp_path)
     assert settings.delta[1].path == path

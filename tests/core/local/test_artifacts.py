@@ -7,7 +7,7 @@ import pyspark
 import pytest
 
 from cdc.core.errors import ConfigurationError, PreconditionError
-from cdc.local.fetch.artifacts import LOCK_FILE, Artifact, locked, parse, platform_name, split
+from cdc.local.fetch.artifacts import LOCK_FILE, Artifact, artifacts_for, parse, platform_name, split
 from cdc.local.fetch.lock import DECLARED, render
 
 ONE = Artifact("org.example:thing:1.0", "ab" * 32, 7)
@@ -50,17 +50,17 @@ def test_a_platform_has_the_name_of_its_binaries(system: str, machine: str, name
 
 def test_each_platform_has_one_postgres() -> None:
     for platform in ("linux-amd64", "linux-arm64v8", "darwin-amd64", "darwin-arm64v8"):
-        assert [found.platform for found in locked("postgres", platform)] == [platform]
+        assert [found.platform for found in artifacts_for("postgres", platform)] == [platform]
 
 
 def test_a_platform_without_binaries_is_refused() -> None:
     with pytest.raises(PreconditionError, match="no postgres binaries are published for windows-amd64"):
-        locked("postgres", "windows-amd64")
+        artifacts_for("postgres", "windows-amd64")
 
 
 def test_an_unknown_part_is_named() -> None:
     with pytest.raises(ConfigurationError, match="no part 'zookeeper'"):
-        locked("zookeeper")
+        artifacts_for("zookeeper")
 
 
 def test_every_root_is_locked() -> None:
@@ -71,24 +71,24 @@ def test_every_root_is_locked() -> None:
 
 
 def test_the_plugin_brings_nothing_that_the_worker_has() -> None:
-    names = {split(found.coordinate)[1] for found in locked("debezium")}
+    names = {split(found.coordinate)[1] for found in artifacts_for("debezium")}
     assert names.isdisjoint({"kafka-clients", "connect-api", "slf4j-api"})
 
 
 def test_spark_gets_no_jar_that_pyspark_ships() -> None:
-    groups = {split(artifact.coordinate)[0] for artifact in locked("spark")}
+    groups = {split(artifact.coordinate)[0] for artifact in artifacts_for("spark")}
     assert groups.isdisjoint({"org.scala-lang", "org.apache.hadoop", "com.fasterxml.jackson.core", "org.slf4j"})
     shipped = {path.name for path in Path(pyspark.__file__).with_name("jars").glob("*.jar")}
-    assert shipped.isdisjoint({artifact.path.name for artifact in (*locked("spark"), *locked("s3a"))})
+    assert shipped.isdisjoint({artifact.path.name for artifact in (*artifacts_for("spark"), *artifacts_for("s3a"))})
 
 
 def test_spark_reads_object_stores_by_its_own_hadoop() -> None:
     [jar] = Path(pyspark.__file__).with_name("jars").glob("hadoop-client-api-*.jar")
     version = jar.stem.removeprefix("hadoop-client-api-")
-    assert f"org.apache.hadoop:hadoop-aws:{version}" in {artifact.coordinate for artifact in locked("s3a")}
-    assert sum(artifact.size for artifact in locked("s3a")) < 20_000_000
+    assert f"org.apache.hadoop:hadoop-aws:{version}" in {artifact.coordinate for artifact in artifacts_for("s3a")}
+    assert sum(artifact.size for artifact in artifacts_for("s3a")) < 20_000_000
 
 
 def test_one_version_of_kafka_runs_broker_and_worker() -> None:
-    found = [split(a.coordinate) for part in ("kafka", "connect") for a in locked(part)]
+    found = [split(a.coordinate) for part in ("kafka", "connect") for a in artifacts_for(part)]
     assert {version for group, _, version, _ in found if group == "org.apache.kafka"} == {"4.3.1"}

@@ -39,10 +39,10 @@ def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_ports_are_chosen_once(home: Home) -> None:
-    assert ports.remembered(home) is None
+    assert ports.read_ports(home) is None
     chosen = ports.choose(home)
     assert len(set(chosen.values())) == len(chosen) == 6
-    assert ports.choose(home) == ports.remembered(home) == chosen
+    assert ports.choose(home) == ports.read_ports(home) == chosen
     ports.require_free(home, chosen, chosen)
 
 
@@ -129,7 +129,7 @@ def test_a_port_is_free_again_after_its_connections_were_closed() -> None:
 def test_damaged_ports_are_named(home: Home, content: str) -> None:
     home.ports_file.write_text(content)
     with pytest.raises(PreconditionError, match=r"ports\.json is damaged"):
-        ports.remembered(home)
+        ports.read_ports(home)
 
 
 def test_a_password_is_made_once_and_private(home: Home) -> None:
@@ -171,11 +171,11 @@ def test_only_what_this_start_wrote_counts(tmp_path: Path) -> None:
     log.write_text("ERROR old\n")
     offset = failures.size(log)
     log.write_text("ERROR old\nERROR new\n")
-    assert "kafka did not start: ERROR new → see" in str(failures.died("kafka", log, offset))
+    assert "kafka did not start: ERROR new → see" in str(failures.startup_error("kafka", log, offset))
 
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     log = tmp_path / "kafka.log"
     log.write_text("Caused by: java.io.IOException: No space left on device\nERROR later\n")
-    assert "the disk is full" in str(failures.died("kafka", log, 0))
-    assert "the disk is full" in str(failures.failed("postgres", "initdb", log.read_text()))
+    assert "the disk is full" in str(failures.startup_error("kafka", log, 0))
+    assert "the disk is full" in str(failures.command_error("postgres", "initdb", log.read_text()))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import UnreachableError
-from cdc.local.fetch.artifacts import locked
+from cdc.local.fetch.artifacts import artifacts_for
 from cdc.local.fetch.jars import fetch
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
 from cdc.local.progress import Silent
@@ -20,10 +20,10 @@ class Counting(Silent):
         self.announced = 0
         self.came = 0
 
-    def downloading(self, what: str, size: int) -> None:
+    def start_download(self, what: str, size: int) -> None:
         self.announced += size
 
-    def received(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         self.came += count
 
 
@@ -37,8 +37,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_of_a_part_comes_with_its_progress(tmp_path: Path) -> None:
     progress = Counting()
     files = fetch("debezium", tmp_path, progress)
-    assert [file.stat().st_size for file in files] == [artifact.size for artifact in locked("debezium")]
-    assert progress.announced == progress.came == sum(artifact.size for artifact in locked("debezium"))
+    assert [file.stat().st_size for file in files] == [artifact.size for artifact in artifacts_for("debezium")]
+    assert progress.announced == progress.came == sum(artifact.size for artifact in artifacts_for("debezium"))
 
 
 def test_a_second_time_needs_no_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ import pytest
 
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
-from cdc.local.services import Endpoints, Home, Part, Status, down, endpoints, status, up, wipe
+from cdc.local.services import Endpoints, Home, Service, ServiceStatus, down, endpoints, status, up, wipe
 from cdc.local.state import ports
 
-POSTGRES = {Part.POSTGRES}
+POSTGRES = {Service.POSTGRES}
 UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Part.POSTGRES})"
 
 
@@ -38,11 +38,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         _removed(home)
 
 
-def _pids(home: Home) -> dict[Part, int | None]:
+def _pids(home: Home) -> dict[Service, int | None]:
     return {found.part: found.pid for found in status(home)}
 
 
-def _listening(found: Status) -> set[tuple[str, int]]:
+def _listening(found: ServiceStatus) -> set[tuple[str, int]]:
     process = psutil.Process(found.pid)
     sockets = [each for one in (process, *process.children()) for each in one.net_connections("inet")]
     return {(each.laddr.ip, each.laddr.port) for each in sockets if each.status == psutil.CONN_LISTEN}
@@ -110,7 +110,7 @@ def test_search_has_the_percolator(running: Home) -> None:
 
 def test_everything_listens_on_the_loopback_address_only(running: Home) -> None:
     heard = {address for found in status(running) for address in _listening(found)}
-    assert {port for _, port in heard} == set((ports.remembered(running) or {}).values())
+    assert {port for _, port in heard} == set((ports.read_ports(running) or {}).values())
     assert {host.removeprefix("::ffff:") for host, _ in heard} == {ports.LOOPBACK}
 
 
@@ -134,7 +134,7 @@ def test_down_leaves_nothing_and_up_finds_the_data_again(running: Home, monkeypa
     with psycopg.connect(endpoints(running).postgres_dsn()) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS a")
     family = [each for pid in _pids(running).values() for each in (pid, *psutil.Process(pid).children(recursive=True))]
-    assert down(running) == [Part.SEARCH, Part.CONNECT, Part.KAFKA, Part.POSTGRES]
+    assert down(running) == [Service.SEARCH, Service.CONNECT, Service.KAFKA, Service.POSTGRES]
     assert not [each for each in family if isinstance(each, psutil.Process) and each.is_running()]
     assert set(_pids(running).values()) == {None}
     chosen = ports.choose(running)
@@ -148,8 +148,8 @@ def test_down_leaves_nothing_and_up_finds_the_data_again(running: Home, monkeypa
 
 
 def test_connect_alone_brings_the_log_it_needs(home: Home) -> None:
-    up(home, {Part.CONNECT})
-    assert [found.part for found in status(home) if found.running] == [Part.KAFKA, Part.CONNECT]
+    up(home, {Service.CONNECT})
+    assert [found.part for found in status(home) if found.running] == [Service.KAFKA, Service.CONNECT]
 
 
 def test_two_commands_at_once_start_one_set(home: Home) -> None:
@@ -157,13 +157,13 @@ def test_two_commands_at_once_start_one_set(home: Home) -> None:
         ends = pool.map(lambda _: subprocess.run([sys.executable, "-c", UP, home.path], check=False), range(3))
     assert [end.returncode for end in ends] == [0, 0, 0]
     found = [each for each in psutil.process_iter(["cmdline"]) if "-D" in (each.info["cmdline"] or [])]
-    data = str(home.folder(Part.POSTGRES).resolve() / "data")
-    assert [each.pid for each in found if data in each.info["cmdline"]] == [_pids(home)[Part.POSTGRES]]
+    data = str(home.folder(Service.POSTGRES).resolve() / "data")
+    assert [each.pid for each in found if data in each.info["cmdline"]] == [_pids(home)[Service.POSTGRES]]
 
 
 def test_a_taken_port_is_explained(home: Home) -> None:
     home.make()
-    taken = ports.choose(home)[Part.POSTGRES]
+    taken = ports.choose(home)[Service.POSTGRES]
     other = subprocess.Popen(
         [sys.executable, "-c", f"import socket; s = socket.create_server(('127.0.0.1', {taken})); print(); input()"],
         stdin=subprocess.PIPE,
@@ -180,20 +180,20 @@ def test_a_taken_port_is_explained(home: Home) -> None:
 
 def test_a_killed_part_comes_back(home: Home) -> None:
     up(home, POSTGRES)
-    first = _pids(home)[Part.POSTGRES]
+    first = _pids(home)[Service.POSTGRES]
     process = psutil.Process(first)
     family = [process, *process.children()]
     process.kill()
     psutil.wait_procs(family, timeout=30)
-    assert _pids(home)[Part.POSTGRES] is None
+    assert _pids(home)[Service.POSTGRES] is None
     up(home, POSTGRES)
-    assert _pids(home)[Part.POSTGRES] not in (None, first)
+    assert _pids(home)[Service.POSTGRES] not in (None, first)
 
 
 def test_a_part_that_dies_shows_the_telling_line(home: Home) -> None:
     up(home, POSTGRES)
     down(home)
-    with (home.folder(Part.POSTGRES) / "data" / "postgresql.conf").open("a") as file:
+    with (home.folder(Service.POSTGRES) / "data" / "postgresql.conf").open("a") as file:
         file.write("wal_level = nonsense\n")
     with pytest.raises(PreconditionError, match=r'did not start: .*"wal_level": "nonsense" → see .*postgres\.log'):
         up(home, POSTGRES)
@@ -219,8 +219,8 @@ def test_below_a_closed_folder_the_cluster_lies_elsewhere(tmp_path: Path) -> Non
     home = Home(tmp_path / ".cdc")
     try:
         up(home, POSTGRES)
-        assert home.folder(Part.POSTGRES).is_symlink()
-        elsewhere = home.folder(Part.POSTGRES).resolve()
+        assert home.folder(Service.POSTGRES).is_symlink()
+        elsewhere = home.folder(Service.POSTGRES).resolve()
         assert elsewhere.stat().st_uid != 0
     finally:
         _removed(home)
@@ -234,6 +234,6 @@ def test_in_an_open_folder_the_cluster_stays_in_the_home() -> None:
         home = Home(Path(folder) / ".cdc")
         try:
             up(home, POSTGRES)
-            assert not home.folder(Part.POSTGRES).is_symlink()
+            assert not home.folder(Service.POSTGRES).is_symlink()
         finally:
             _removed(home)
