@@ -1,4 +1,4 @@
-"""What the user has chosen of tables beside what the catalog says of them."""
+"""The user's choices for tables: keys and column types that differ from the catalog."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from cdc.core.table import TableName
 
 
 class ChosenType(StrEnum):
-    """What a column is followed as, where its own type has values that no follower holds."""
+    """The type that a column is followed as, if no follower holds all values of its own type."""
 
     TEXT = "text"
     DOUBLE = "double"
@@ -17,24 +17,24 @@ class ChosenType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Keys of tables that have none, and types of columns, by table."""
+    """Chosen keys of tables without one, and chosen column types, by table."""
 
     keys: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
     types: Mapping[TableName, Mapping[str, ChosenType]] = field(default_factory=dict)
 
     def key(self, table: TableName) -> Sequence[str]:
-        """The key that is chosen for a table; none where its own holds."""
+        """The chosen key of a table; empty if its own is used."""
         return self.keys.get(table, ())
 
     def types_of(self, table: TableName) -> Mapping[str, ChosenType]:
-        """The types that are chosen for columns of a table."""
+        """The chosen types of a table's columns."""
         return self.types.get(table, {})
 
     @property
     def texts(self) -> Mapping[TableName, Sequence[str]]:
         """The columns that are followed as text, by table."""
-        each = {name: [c for c, chosen in of.items() if chosen is ChosenType.TEXT] for name, of in self.types.items()}
-        return {name: columns for name, columns in each.items() if columns}
+        texts = {name: [c for c, chosen in of.items() if chosen is ChosenType.TEXT] for name, of in self.types.items()}
+        return {name: columns for name, columns in texts.items() if columns}
 
 
 NO_CHOICES: Final = Choices()

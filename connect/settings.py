@@ -1,4 +1,4 @@
-"""The `source` and `connect` blocks: the Postgres that leads, and the Kafka Connect that captures it."""
+"""The `source` and `connect` blocks: the Postgres to follow, and the Kafka Connect that captures it."""
 
 import re
 from collections.abc import Mapping
@@ -65,15 +65,15 @@ DECIDED = frozenset(
         "value.converter.schemas.enable",
     ]
 )
-"""Settings of the connector on which decoding and order rest: with another value followers would stop, or differ."""
+"""Properties that the user cannot override: decoding and order depend on them, so followers would stop or differ."""
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 
 OF_ROLES: Final = "',="
-"""A role's name is put by Debezium between quotes, and by asyncpg into a message of SCRAM, as it stands."""
+"""Forbidden in a role's name: Debezium puts it between quotes, asyncpg into a SCRAM message, unescaped."""
 OF_ADDRESSES: Final = "/?%+"
-"""Debezium puts a database's name into an address as it stands, where these mean something else; and asks for its slot
-by the name that it was given, so that they cannot be written otherwise either."""
+"""Characters that a database's name cannot have: Debezium puts it into a URL unescaped. Escaping it ourselves does not
+help, since Debezium looks its slot up by the same text."""
 
 
 class SourceSettings(Settings):
@@ -114,9 +114,9 @@ class SourceSettings(Settings):
     @field_validator("dbname", "user")
     @classmethod
     def _can_be_captured(cls, name: str, info: ValidationInfo) -> str:
-        unread, what = (OF_ADDRESSES, "database") if info.field_name == "dbname" else (OF_ROLES, "role")
-        if found := [character for character in unread if character in name]:
-            raise finding_error((), f"has {' and '.join(found)} in it, which drivers do not take; rename the {what}")
+        forbidden, kind = (OF_ADDRESSES, "database") if info.field_name == "dbname" else (OF_ROLES, "role")
+        if found := [character for character in forbidden if character in name]:
+            raise finding_error((), f"has {' and '.join(found)} in it, which drivers do not take; rename the {kind}")
         return name
 
     @property
@@ -126,23 +126,23 @@ class SourceSettings(Settings):
 
     @property
     def keys_by_table(self) -> Mapping[TableName, tuple[str, ...]]:
-        """The keys that are named for tables without one."""
+        """The chosen keys of tables without one."""
         return {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
 
     @property
     def choices(self) -> Choices:
-        """What is chosen of tables beside what the catalog says."""
+        """The user's choices of keys and column types."""
         types = {TableName.parse(name): columns for name, columns in self.column_types.items()}
         return Choices(self.keys_by_table, types)
 
     def policy(self, table: TableName) -> Policy:
-        """What is done when this table's schema changes."""
+        """The policy for changes of this table's schema."""
         own = {TableName.parse(name): policy for name, policy in self.on_schema_change_of.items()}
         return own.get(table, self.on_schema_change)
 
 
 def is_host_supported(host: str) -> bool:
-    """Does Debezium take it? libpq also connects to a socket's folder, to one of several hosts, and by IPv6."""
+    """Can Debezium connect to this host? libpq also takes a socket's folder, several hosts, and IPv6 addresses."""
     return re.fullmatch("[A-Za-z0-9_.-]+", host) is not None
 
 

@@ -1,4 +1,4 @@
-"""Kafka Connect's REST interface, as far as capture needs it: idempotent, patient while its group rebalances."""
+"""A client of Kafka Connect's REST interface: its calls are idempotent, and retried while the workers rebalance."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,14 +13,13 @@ PATIENCE_SECONDS = 60.0
 
 
 class _RebalancingError(Exception):
-    """409: the workers are agreeing on who does what."""
+    """HTTP 409: the workers are rebalancing."""
 
 
 class ConnectClient:
     """One Kafka Connect cluster; every call may be repeated.
 
-    Raises UnreachableError when it does not answer or keeps rebalancing, PreconditionError with its reason when it
-    refuses.
+    Raises UnreachableError when the cluster does not answer or keeps rebalancing, PreconditionError when it refuses.
     """
 
     def __init__(self, url: str) -> None:
@@ -42,7 +41,7 @@ class ConnectClient:
         return {plugin["class"] for plugin in self._call("GET", "/connector-plugins?connectorsOnly=false")}
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
-        """What Connect finds wrong in a connector's configuration, a sentence each."""
+        """Validate a connector's configuration; returns one sentence for each problem."""
         path = f"/connector-plugins/{config['connector.class']}/config/validate"
         checked = self._call("PUT", path, dict(config))
         return [
@@ -50,7 +49,7 @@ class ConnectClient:
         ]
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Make the connector, or give it this configuration."""
+        """Create the connector, or change its configuration."""
         self._call("PUT", f"/connectors/{name}/config", dict(config))
 
     def config(self, name: str) -> dict[str, str] | None:
@@ -68,24 +67,24 @@ class ConnectClient:
         self._call("PUT", f"/connectors/{name}/resume")
 
     def restart(self, name: str, *, whole: bool = False) -> None:
-        """Start what has failed of it again, the connector or its tasks, or, on request, all of it (KIP-745)."""
+        """Restart the connector and its tasks if they have failed, or all of them if `whole` (KIP-745)."""
         only_failed = "false" if whole else "true"
         self._call("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed={only_failed}")
 
     def make_stopped(self, name: str, config: Mapping[str, str]) -> None:
-        """Make a connector that does not run yet (KIP-980)."""
+        """Create a connector in the state STOPPED (KIP-980)."""
         self._call("POST", "/connectors", {"name": name, "config": dict(config), "initial_state": "STOPPED"})
 
     def forget_offsets(self, name: str) -> None:
-        """Let a stopped connector forget how far it was (KIP-875)."""
+        """Delete the offsets of a stopped connector (KIP-875)."""
         self._call("DELETE", f"/connectors/{name}/offsets")
 
     def stop(self, name: str) -> None:
-        """End its tasks and keep its configuration and offsets (KIP-875); answered before they have ended."""
+        """Stop its tasks, keep configuration and offsets (KIP-875); returns before the tasks have ended."""
         self._call("PUT", f"/connectors/{name}/stop")
 
     def delete(self, name: str) -> None:
-        """Take the connector away; it is no error that it is not there."""
+        """Delete the connector, if it exists."""
         self._find(f"/connectors/{name}", "DELETE")
 
     def _find(self, path: str, method: str = "GET") -> Any:
@@ -123,7 +122,7 @@ class ConnectClient:
         try:
             return answer.json() if answer.content else None
         except ValueError:
-            # whatever stands before Kafka Connect has answered
+            # a proxy, or another server at this URL, has answered
             raise UnreachableError(
                 f"{self._url}{path} answers with something else than JSON", "is connect.url that of Kafka Connect?"
             ) from None

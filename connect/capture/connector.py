@@ -14,7 +14,7 @@ RESTART_SECONDS = 10.0
 
 
 def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | None:
-    """Give Connect the configuration, if it has not got it yet, and start what failed; says what was done, if anything.
+    """Put the configuration if it differs, and start the connector if it does not run; returns a note, or None.
 
     Raises PreconditionError when Connect lacks Debezium's plugin or refuses the configuration.
     """
@@ -25,39 +25,39 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | Non
     if known:
         _stop(client, name)
     client.put(name, config)
-    # a connector that was stopped stays so under a new configuration (KIP-875)
+    # a stopped connector stays stopped under a new configuration (KIP-875)
     client.resume(name)
     return "started with another configuration" if known else "started"
 
 
 def _revive(client: ConnectClient, name: str) -> str | None:
-    """Kafka Connect never starts a failed task again by itself, nor one that somebody paused or stopped."""
+    """Resume or restart the connector: Kafka Connect never does that by itself; returns a note, or None."""
     found = look_up(client, name)
     if found.idle is not None:
-        # a task that had failed before stays failed; resuming is answered before it has happened, too
+        # the call returns before the connector resumes; a failed task stays failed
         client.resume(name)
         _wait_until(RESTART_SECONDS, lambda: look_up(client, name).idle is None)
     if found.failure is not None:
         client.restart(name)
-        # a restart is accepted before it happens (KIP-745): whoever looks too early sees the old failure
+        # the call returns before the restart (KIP-745): too early a look sees the old failure
         _wait_until(RESTART_SECONDS, lambda: failure(client, name) is None)
         return f"started again; it had failed: {found.failure}"
     return f"resumed; it was {found.idle}" if found.idle is not None else None
 
 
 def halt(client: ConnectClient, name: str) -> None:
-    """Stop the connector, if there is one, until no task is left. Raises PreconditionError when it does not stop."""
+    """Stop the connector, if it exists, and wait for its tasks. Raises PreconditionError when it does not stop."""
     if look_up(client, name).state is not None:
         _stop(client, name)
 
 
 def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None:
-    """Start a connector from the beginning of its slot: what it, or another of its name, had read before is forgotten.
+    """Start a connector from the beginning of its slot, without the offsets of an earlier one of the same name.
 
-    Raises PreconditionError as `start` does.
+    Raises PreconditionError like `start`.
     """
     _check_config(client, name, config)
-    # offsets outlive a connector that was deleted, and can be forgotten while one of the name is there and stopped
+    # offsets survive a deleted connector, and can only be deleted while a stopped one of that name exists
     if client.config(name) is None:
         client.make_stopped(name, config)
     _stop(client, name)
@@ -75,7 +75,7 @@ def _check_config(client: ConnectClient, name: str, config: Mapping[str, str]) -
 
 
 def _stop(client: ConnectClient, name: str) -> None:
-    """Stop it until no task is left: a task with the old list of tables must not write behind a new one's start."""
+    """Stop it and wait for its tasks: an old task must not write after a new one starts."""
     client.stop(name)
     if not _wait_until(STOP_SECONDS, lambda: _has_stopped(client, name)):
         raise PreconditionError(f"connector {name} does not stop", "see Kafka Connect's log")
@@ -96,11 +96,11 @@ def _wait_until(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def failure(client: ConnectClient, name: str) -> str | None:
-    """The first line of what a failed connector or task says; None while none has failed."""
+    """One line with the reason why the connector or a task failed; None if none has."""
     return look_up(client, name).failure
 
 
 def captures(client: ConnectClient, name: str, tables: Iterable[TableName]) -> bool:
-    """Is one of these tables among those that the connector is to send?"""
+    """Is one of these tables in the connector's configuration?"""
     listed = (client.config(name) or {}).get("table.include.list", "").split(",")
     return any(table_pattern(table) in listed for table in tables)

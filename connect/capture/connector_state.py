@@ -1,4 +1,4 @@
-"""How the connector stands: does it run, has it failed, did somebody pause, stop or delete it?"""
+"""The state of the connector: running, failed, paused, stopped or deleted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from cdc.core.errors import RECAPTURE, PreconditionError
 from connect.capture.connect_client import ConnectClient
 
 _IDLE: Final = ("PAUSED", "STOPPED")
-"""Somebody asked for these (KIP-875): a connector does not leave them by itself."""
+"""States that somebody has set (KIP-875): a connector does not leave them by itself."""
 _FENCED: Final = ("InvalidProducerEpochException", "ProducerFencedException")
 _LOST: Final = ("publication", "no longer available", "offset", "replication slot")
-"""What a failure names that no restart mends: what the connector was to go on from is gone."""
+"""Words of failures that a restart does not repair: the connector's slot, publication or offset is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """A connector, as Kafka Connect tells of it: `state` is None where there is no such connector.
+    """A connector's status in Kafka Connect: `state` is None if it does not exist.
 
-    `tasks` has the state of each task, `failure` one line of why the connector or a task has failed.
+    `tasks`: the state of each task. `failure`: one line with the reason why the connector or a task failed.
     """
 
     name: str
@@ -28,7 +28,7 @@ class ConnectorState:
 
     @property
     def idle(self) -> str | None:
-        """PAUSED or STOPPED, where the connector or a task of it is."""
+        """PAUSED or STOPPED if the connector or one of its tasks is; else None."""
         return next((state for state in (self.state, *self.tasks) if state in _IDLE), None)
 
     def __str__(self) -> str:
@@ -39,12 +39,12 @@ class ConnectorState:
 
 
 def look_up(client: ConnectClient, name: str) -> ConnectorState:
-    """Ask Kafka Connect how a connector stands. Raises as `ConnectClient` does."""
+    """Read a connector's state from Kafka Connect. Raises like `ConnectClient`."""
     found = client.status(name)
     if found is None:
         return ConnectorState(name, None)
     tasks = found["tasks"]
-    # a connector is RUNNING beside a task that FAILED
+    # a connector stays RUNNING while a task of it is FAILED
     failed = next((part for part in (found["connector"], *tasks) if part["state"] == "FAILED"), None)
     return ConnectorState(
         name, found["connector"]["state"], tuple(task["state"] for task in tasks), _reason(failed) if failed else None
@@ -52,15 +52,15 @@ def look_up(client: ConnectClient, name: str) -> ConnectorState:
 
 
 def is_fenced(state: ConnectorState) -> bool:
-    """Has a task failed only because its producer was blocked for longer than a Kafka transaction may take?
+    """Has a task failed only because its producer was blocked longer than the transaction time-out?
 
-    The broker has ended the transaction meanwhile; a new task goes on where the last whole one ended.
+    The broker has aborted the transaction; a new task resumes after the last committed one.
     """
     return state.failure is not None and any(sign in state.failure for sign in _FENCED)
 
 
 def trouble(state: ConnectorState) -> PreconditionError | None:
-    """What to tell of a connector that will not run again by itself; None while it runs, or is about to."""
+    """Make the error for a connector that will not run again by itself; None while it runs or starts."""
     if state.state is None:
         return PreconditionError(
             f"Kafka Connect has no connector {state.name}: somebody deleted it", "`cdc bootstrap` makes it again"
@@ -76,7 +76,7 @@ def trouble(state: ConnectorState) -> PreconditionError | None:
 
 def _remedy(reason: str) -> str:
     if "differ only by case" in reason:
-        # in the log it stays, also once it is undone, where no trigger has taken the table out in time
+        # the WAL still has such columns after they are renamed, unless a trigger took the table out in time
         return f"rename one of them; without event triggers Debezium cannot pass what is in the log: then {RECAPTURE}"
     if any(sign in reason for sign in _LOST):
         return RECAPTURE

@@ -23,15 +23,17 @@ CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
 
 
 def placeholder(pipeline: str) -> str:
-    """What stands for a TOAST value that was not sent: one that no value of a table will ever equal."""
+    """The placeholder of an unsent TOAST value: a text that no real value equals."""
     return f"__cdc_unsent_value_{pipeline}_7c1f0e5ab3__"
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedTables:
-    """The tables that are captured, the keys of those whose key is not their primary one, the columns that are followed
-    as text by choice, the most bytes that a change may take, and the classes that Connect has on its plugin path, ours
-    among them or not."""
+    """The tables to capture, and their options.
+
+    `keys`: of tables whose key is not their primary key. `texts`: columns followed as text by choice. `max_row_bytes`:
+    of one change. `plugins`: the classes on Connect's plugin path, which may lack ours.
+    """
 
     tables: Sequence[TableName]
     keys: Mapping[TableName, Sequence[str]]
@@ -47,15 +49,15 @@ def build_properties(
     registration: Registration,
     captured: CapturedTables,
 ) -> dict[str, str]:
-    """The connector's settings (Debezium connector for PostgreSQL, "Connector properties").
+    """Build the connector's properties (Debezium connector for PostgreSQL, "Connector properties").
 
-    `connection`: asked for the server's version and time-outs. The user's `overrides` win, and are of what promises do
-    not rest on.
+    `connection` gives the server's version and time-outs. The user's `overrides` win; `connect.settings.DECIDED` lists
+    the properties that they cannot contain.
     """
-    # of a message outside of transactions, Debezium confirms an LSN of which the log would say nothing; and nobody
-    # reads the topic of those that are wanted
-    is_told = CONFIRMED_LSN in captured.plugins and not sends_messages(capture)
-    slot = registration.slot if is_told else None
+    # With pg_logical_emit_message outside of transactions, Debezium confirms LSNs that no commit in the log has. Then
+    # beats carry the slot's LSN only if our transformation writes those LSNs, and no messages are sent.
+    has_lsns = CONFIRMED_LSN in captured.plugins and not sends_messages(capture)
+    slot = registration.slot if has_lsns else None
 
     def beat(mark: str | None) -> str:
         return heartbeat_query(source, registration.pipeline, mark, slot=slot).as_string(connection)
@@ -63,44 +65,44 @@ def build_properties(
     own = [TableName(source.heartbeat_schema, name) for name in (HEARTBEAT, HISTORY)]
     return {
         "connector.class": CONNECTOR_CLASS,
-        # one slot is one order: the connector never runs more
+        # one slot has one order: the connector never runs more tasks
         "tasks.max": "1",
         "topic.prefix": registration.prefix,
         **_source(source, capture),
-        # the default is decoderbufs, an extension that a server has to have
+        # the default decoderbufs is an extension of the server
         "plugin.name": "pgoutput",
         "slot.name": registration.slot,
-        # with the slot would go what was written while it is stopped
+        # dropping the slot would lose changes made while the connector is stopped
         "slot.drop.on.stop": "false",
         "publication.name": registration.publication,
-        # the default makes one of all tables, as a superuser; `filtered` would set ours anew at each start
+        # the default creates one for all tables, as superuser; `filtered` would replace ours at each start
         "publication.autocreate.mode": "disabled",
         "table.include.list": ",".join(table_pattern(table) for table in (*captured.tables, *own)),
         **_keys(captured.keys),
-        # the copy is ours, on the slot's own snapshot; a second one would know nothing of rows deleted meanwhile
+        # we copy the tables ourselves, on the slot's snapshot; a second snapshot would miss deletes in between
         "snapshot.mode": "no_data",
-        # by default an offset behind the slot is passed over in silence, and with it what lies between (Postgres 15 on)
+        # by default an offset below the slot's is raised to it without an error, and the changes between are lost
         "offset.mismatch.strategy": "trust_offset",
-        # the driver's own flushing may move the slot beyond what is in the log
+        # the driver's own flushing may confirm changes that are not in Kafka yet
         "lsn.flush.mode": "connector",
-        # a slot whose tables are idle keeps the WAL of all others for ever; the query gives it something to confirm
+        # a slot of idle tables keeps WAL for ever; the heartbeat gives it something to confirm
         "heartbeat.interval.ms": str(source.heartbeat_seconds * 1000),
         "heartbeat.action.query": beat(None),
-        # with every session that a task opens before it streams: the log then has where the slot stood at that moment
+        # in every session that a task opens before it streams: so the log has the slot's LSN at that moment
         "database.initial.statements": beat(START),
         **_events(registration),
         **_messages(capture),
-        # as in our own sessions: the same text, and nothing that ends them, whatever the server or the role would have
+        # like our own sessions: one text for each value, and no time-outs
         "driver.options": startup_options(connection.info.server_version, **sender_options(connection)),
         **(_exact_text(registration, captured.texts) if POSTGRES_TEXT in captured.plugins else {}),
         **_throughput(capture),
         **_bounds(captured),
         **_topics(captured),
         **_transformations(captured),
-        # KIP-618: records and offsets in one transaction; with it off, a kill -9 sends thousands of transactions again
+        # KIP-618: records and offsets in one transaction; without it, a kill -9 redelivers thousands of transactions
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
-        # endless by default, which looks like an idle connector; a task that gives up is told, and started by bootstrap
+        # endless by default, which looks like an idle connector; a failed task is reported, and bootstrap restarts it
         "errors.max.retries": "30",
         "retriable.restart.connector.wait.ms": "5000",
         **capture.overrides,
@@ -121,23 +123,23 @@ def _source(source: SourceSettings, capture: CaptureSettings) -> dict[str, str]:
 
 def _events(registration: Registration) -> dict[str, str]:
     return {
-        # what the order of commits is made of: END events with counts, and every change's place in its transaction
+        # gives the order of commits: END events with counts, and the number of each change in its transaction
         "provide.transaction.metadata": "true",
         # TRUNCATE is skipped by default
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
         "unavailable.value.placeholder": placeholder(registration.pipeline),
-        # the default is bytes in base64, which has no NaN
+        # the default is bytes in base64, which cannot express NaN
         "decimal.handling.mode": "string",
-        # the default takes a unit a column, by its precision
+        # by default the unit depends on the column's precision
         "time.precision.mode": "microseconds",
         "interval.handling.mode": "string",
         "hstore.handling.mode": "json",
         "binary.handling.mode": "base64",
-        # by default a column of an unknown type is dropped with a line in the worker's log
+        # by default a column of an unknown type is left out, with a line in the worker's log
         "include.unknown.datatypes": "true",
         "event.processing.failure.handling.mode": "fail",
-        # who captured it, four headers on every message: nobody reads them, and they cost more than the message
+        # four headers on every message that nobody reads; they are larger than the message
         "extended.headers.enabled": "false",
         "header.converter": "org.apache.kafka.connect.json.JsonConverter",
         "header.converter.schemas.enable": "false",
@@ -152,7 +154,7 @@ def _events(registration: Registration) -> dict[str, str]:
 
 
 def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
-    """What Debezium cannot hold whole comes as the text that Postgres writes (`connect/plugin/PostgresText.java`)."""
+    """Properties of our converter, which sends Postgres's own text (`connect/plugin/PostgresText.java`)."""
     listed = sorted(f"{table.schema}.{table.table}\t{column}" for table, columns in texts.items() for column in columns)
     return {
         "converters": "exact",
@@ -163,11 +165,11 @@ def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[s
 
 
 def _bounds(captured: CapturedTables) -> dict[str, str]:
-    """How large a change may be; the producer, whose bound is 1 MB by default, does not say which one was larger."""
+    """Properties for the size of a change; the producer's own error (above 1 MB) does not name the row."""
     largest = captured.max_row_bytes + FRAME_BYTES
     bounds = {
         "producer.override.max.request.size": str(largest),
-        # it holds what is on its way, one message at least
+        # messages on their way; at least one must fit
         "producer.override.buffer.memory": str(2 * largest),
     }
     if BOUNDED_JSON not in captured.plugins:
@@ -177,13 +179,16 @@ def _bounds(captured: CapturedTables) -> dict[str, str]:
 
 
 def _messages(capture: CaptureSettings) -> dict[str, str]:
-    """By default a `pg_logical_emit_message` of any application is sent on, to a topic of its own: where that is not
-    there, the producer waits for it for ever, and all tables with it."""
+    """Exclude messages of `pg_logical_emit_message`, unless the user wants them.
+
+    By default Debezium sends them to a topic of their own; without that topic the producer blocks for ever, and with it
+    all tables.
+    """
     return {} if sends_messages(capture) else {EXCLUDED_MESSAGES: ALL_MESSAGES}
 
 
 def sends_messages(capture: CaptureSettings) -> bool:
-    """Are messages of `pg_logical_emit_message` wanted in the log? The user's own settings say so, if anything does."""
+    """Do the user's overrides include messages of `pg_logical_emit_message`?"""
     asked = capture.overrides
     return INCLUDED_MESSAGES in asked or asked.get(EXCLUDED_MESSAGES, ALL_MESSAGES) != ALL_MESSAGES
 
@@ -201,7 +206,7 @@ def _transformations(captured: CapturedTables) -> dict[str, str]:
 
 
 def has_own_topics(plugins: Set[str]) -> bool:
-    """Whether Connect can give every table a topic of its own, by the classes on its plugin path."""
+    """Does Connect have our plugin, which gives every table a topic of its own?"""
     return BOUNDED_JSON in plugins
 
 
@@ -209,9 +214,9 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
     return {
         "max.batch.size": str(capture.max_batch_size),
         "max.queue.size": str(capture.max_queue_size),
-        # unbounded by default: a queue counted in changes only does not know how wide rows are
+        # unbounded by default; the limit in changes says nothing about wide rows
         "max.queue.size.in.bytes": str(capture.max_queue_bytes),
-        # an idle connector looks so often for changes; at 20 ms it takes three times the processor
+        # how often an idle connector polls; at 20 ms it takes three times the CPU
         "poll.interval.ms": "100",
         "producer.override.compression.type": "lz4",
         "producer.override.linger.ms": "5",
@@ -220,11 +225,11 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
 
 
 def _keys(keys: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
-    """Which columns name a row where Debezium would take others."""
+    """Keys that differ from the primary keys, which Debezium would use."""
     listed = ";".join(f"{table_pattern(table)}:{','.join(columns)}" for table, columns in sorted(keys.items()))
     return {"message.key.columns": listed} if listed else {}
 
 
 def table_pattern(table: TableName) -> str:
-    """The table as Debezium's list of anchored regular expressions reads it; a comma would end the entry."""
+    """Make a regular expression that matches this table only; a comma would end the list's entry, so it is escaped."""
     return re.escape(f"{table.schema}.{table.table}").replace(",", r"\x2c")

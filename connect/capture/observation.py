@@ -1,7 +1,4 @@
-"""Looks at the capture from both ends, the source's slot and the log, to find out whether it stands still.
-
-What it finds is judged by `progress.py`.
-"""
+"""Observes the capture from both ends, the source's slot and the log; `progress.py` has the rule for a standstill."""
 
 import time
 from contextlib import suppress
@@ -36,9 +33,9 @@ from connect.source.heartbeat import HEARTBEAT, write_heartbeat
 
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000
-"""So long a lock on the heartbeat table is waited for."""
-# what of a session is not ours to see is null, its state, too. A walsender that waits for the connector, or for WAL,
-# waits for a client or an activity; with IO or a short lock it is at work
+"""How long to wait for a lock on the heartbeat table."""
+# Columns of other roles' sessions are null without the right to see them, `state` too. A walsender that waits for the
+# connector or for WAL has the wait event type Client or Activity; with IO or a short lock it is working.
 _SLOT: Final = """
 SELECT slot.confirmed_flush_lsn::text, slot.active, sender.sent_lsn::text,
        session.state IS NOT NULL AND COALESCE(session.wait_event_type, 'IO') IN ('IO', 'LWLock', 'BufferPin'),
@@ -54,7 +51,7 @@ SELECT DISTINCT pid FROM pg_locks
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """What the source says of the slot and of who reads it, and what time it is there."""
+    """The slot, its reader, and the source's clock (`at`)."""
 
     confirmed: Lsn | None
     is_active: bool
@@ -64,9 +61,9 @@ class _Slot:
 
 
 class CaptureObserver:
-    """Looks at one pipeline's capture, again and again.
+    """Observes one pipeline's capture repeatedly.
 
-    `is_known_to_move`: did the last look see that it moves, or that what is written arrives?
+    `is_known_to_move`: did the last look see progress, or the arrival of our heartbeat?
     """
 
     def __init__(self, settings: SourceSettings, log: LogSettings, pipeline: str) -> None:
@@ -82,7 +79,7 @@ class CaptureObserver:
         self.is_known_to_move = False
 
     def glance(self, connection: Connection) -> Standstill | None:
-        """`look`, once the slot was not moved for as long as several heartbeats take; before that, one query."""
+        """Query the slot; if it has not moved during several heartbeats, `look`."""
         slot = self._slot(connection)
         if self._confirmed is None:
             self._confirmed = slot.confirmed, slot.at
@@ -92,13 +89,13 @@ class CaptureObserver:
         return self.look(connection) if slot.at - self._confirmed[1] >= self._seconds else None
 
     def look(self, connection: Connection) -> Standstill | None:
-        """The standstill, once it is sure: that takes some looks, OBSERVED_SECONDS from the first to the last.
+        """Look once; returns the standstill when it is certain, after several looks over OBSERVED_SECONDS.
 
-        Writes a heartbeat at the first of them. Raises UnreachableError when the log does not answer,
-        PreconditionError when no heartbeat can be written.
+        The first look writes a heartbeat. Raises UnreachableError when the log does not answer, PreconditionError when
+        no heartbeat can be written.
         """
         slot = self._slot(connection)
-        # asked before anything is read: what came meanwhile is news
+        # before the log is read, so that everything after it counts as progress
         topics = self._topics(connection)
         with Reader(self._log, committed=False) as reader:
             written = reader.end(topics)
@@ -120,7 +117,7 @@ class CaptureObserver:
         return Standstill(since, now.at - since, read, missing, self._blockers)
 
     def since(self, connection: Connection, trouble: CdcError) -> CaptureTroubleError:
-        """The trouble of a connector, with since when nothing has come, as far as the log can be asked."""
+        """Add the time of the newest commit in the log to a connector's error, if the log answers."""
         newest = None
         with suppress(UnreachableError):
             newest = self.newest()
@@ -146,13 +143,13 @@ class CaptureObserver:
         return Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
 
     def _topics(self, connection: Connection) -> list[str]:
-        """The topics that the capture writes; not its own heartbeats', which come while Postgres sends nothing."""
+        """The topics of the capture, without its own heartbeats, which go on while Postgres sends nothing."""
         prefix = self._log.prefix
         tables = publication.read_publication(connection, self._source.publication) or ()
         return [transaction_topic(prefix), *sorted(change_topic(prefix, table) for table in tables)]
 
     def _beat(self, connection: Connection) -> Lsn:
-        """Write a row for the capture to carry; gives an LSN before it. A table that is locked is told later."""
+        """Write a heartbeat; returns an LSN before it. If the table is locked, remember the sessions that lock it."""
         before = source.current_lsn(connection)
         connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
         try:
@@ -179,7 +176,7 @@ class CaptureObserver:
 
 
 def observe(look: CaptureObserver, connection: Connection) -> Standstill | None:
-    """Look until it is known whether the capture stands still, for a little more than OBSERVED_SECONDS at most."""
+    """Look until it is certain whether the capture stands still, at most 1.5 times OBSERVED_SECONDS."""
     deadline = time.monotonic() + 1.5 * OBSERVED_SECONDS
     while time.monotonic() < deadline:
         found = look.look(connection)

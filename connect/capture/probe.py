@@ -1,4 +1,4 @@
-"""A row written into the source and seen in the log: proof that capture is running, and how far."""
+"""The capture probe: writes a row into the source, and waits until the log has it."""
 
 import json
 import time
@@ -19,16 +19,16 @@ from connect.source.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0
-"""Between two looks at whether the capture moves, which may have a lot to send before the row."""
+"""Between two checks that the capture moves: it may have many changes to send before the row."""
 IDLE_SECONDS = 10.0
-"""So long Kafka Connect may take to begin with a connector that is new, or was resumed."""
+"""The time that Kafka Connect may take to start a new or resumed connector."""
 ANEW_SECONDS = 60.0
-"""The same for one that was started anew, its task's way to the source included."""
+"""The same for a restarted connector, with its task's connection to the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """One pipeline's way from the source into the log."""
+    """The capture of one pipeline: source, log and connector."""
 
     source: SourceSettings
     log: LogSettings
@@ -38,27 +38,26 @@ class Capture:
 
 
 def wait_until_captured(connection: Connection, capture: Capture) -> str | None:
-    """Write a marker and wait until the log carries it: everything committed before it is there too.
+    """Write a marker and wait until the log has it, and with it everything committed before.
 
-    However much there is to send before it, for as long as the capture moves. One that stands still is started anew,
-    once, which is said. Raises PreconditionError with the connector's own words when it has failed, and with its state
-    when it still stands still after that.
+    Waits as long as the capture moves. If it stands still, the connector is restarted once; the returned note says so.
+    Raises PreconditionError when the connector has failed, or still stands still after the restart.
     """
     topic = change_topic(capture.log.prefix, TableName(capture.source.heartbeat_schema, HEARTBEAT))
     mark, watch = f"marker {uuid4()}", _Watch(connection, capture)
     with Reader(capture.log) as reader:
-        # before the row is written: it lies behind this offset, however quickly it comes
+        # before the row is written, so that it is behind this offset
         start = reader.end([topic])[topic].get(0, 0)
         write_heartbeat(connection, capture.source, capture.pipeline, mark)
         while not _is_in_log(reader, topic, start, mark):
-            # behind the look at the log: a marker that came counts, even if the connector failed since
+            # after reading the log: an arrived marker counts, even if the connector has failed since
             watch.check()
             time.sleep(POLL_SECONDS)
     return watch.done
 
 
 class _Watch:
-    """Looks after the capture that a marker is waited for from; `done`: what it has done about it."""
+    """Watches the capture during the wait, and restarts it once; `done` is a note of that."""
 
     def __init__(self, connection: Connection, capture: Capture) -> None:
         self._connection = connection
@@ -68,15 +67,15 @@ class _Watch:
         self.done: str | None = None
 
     def check(self) -> None:
-        """Raise for a connector that failed, or does not begin to run; have one that stands still started anew."""
+        """Raise for a connector that failed or does not start; restart one that stands still."""
         found = look_up(self._capture.client, self._capture.connector)
         if is_fenced(found) and not self.done:
-            # what it stood still for is mended, and it meets now that its transaction was ended
+            # the cause of the standstill is gone, but the broker has aborted its transaction
             self._start_anew(f"connector {found.name} stood still for too long ({found.failure})")
             return
         failed = trouble(found)
         self._ran = self._ran if failed else max(self._ran, time.monotonic())
-        # a restart is answered before it happens: until then the old failure is seen
+        # the REST call returns before the restart: until then the old failure is visible
         patience = IDLE_SECONDS if found.failure is None else 0.0
         if failed and time.monotonic() - self._ran >= patience:
             raise failed

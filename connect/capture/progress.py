@@ -1,8 +1,7 @@
-"""Does the capture move while the source does? The rule, without I/O; `observation.py` asks the parts.
+"""The rule for a standstill of the capture, without I/O; `observation.py` queries the servers.
 
-The connector writes a heartbeat every `source.heartbeat_seconds`, which it then captures: that the log has had no new
-commit for longer has a reason. Nothing may move for a while although all is well, so a row is written then; only when
-it does not arrive either, the capture stands still.
+The connector writes a heartbeat every `source.heartbeat_seconds` and captures it. If the log has no new commit for
+longer, we write a heartbeat of our own. Only if that does not arrive either, the capture stands still.
 """
 
 from collections.abc import Mapping
@@ -15,34 +14,32 @@ from cdc.core.position import Lsn
 
 QUIET_BEATS: Final = 3
 LEAST_QUIET_SECONDS: Final = 15.0
-"""So long nothing has to have moved, however often heartbeats come: a connector that starts again takes seconds."""
+"""The least time without progress before a closer look, however short heartbeats are: a restart takes seconds."""
 WALKING_SECONDS: Final = 120.0
-"""The same while Postgres has not sent our row yet: Debezium walks through a large transaction again, after a restart,
-and writes nothing meanwhile."""
+"""The same while Postgres has not sent our row yet: after a restart, Debezium skips through a large transaction, and
+writes nothing meanwhile."""
 OBSERVED_SECONDS: Final = 10.0
-"""So long our own row has to be missing while nothing moves."""
+"""How long our own row must be missing without progress."""
 STILL_FOR_GOOD_SECONDS, SILENT_SECONDS = 120.0, 600.0
-"""After so long, somebody who waits for the capture gives up: where it stands still, and where Kafka Connect or the
-source does not answer."""
+"""When a command that waits for the capture gives up: at a standstill, and if Kafka Connect or the source is silent."""
 
 
 def quiet_seconds(heartbeat_seconds: int) -> float:
-    """How long nothing may move before that is worth a closer look."""
+    """The time without progress before a closer look."""
     return max(QUIET_BEATS * heartbeat_seconds, LEAST_QUIET_SECONDS)
 
 
 Ends = Mapping[str, Mapping[int, int]]
-"""Topic, partition, and the offset behind its last record."""
+"""Topic → partition → the offset behind its last record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one look finds. Times are seconds since 1970 by the source's clock.
+    """One observation. Times are seconds since 1970 by the source's clock.
 
-    `newest_lsn`, `newest_at`: the newest commit in the log. `written`: where each partition ends that the capture
-    writes tables' changes and transactions to, committed or not. `sent`: up to where Postgres has sent WAL to the
-    connector, None where nobody reads the slot.
-    `is_decoding`: Postgres is at work for the slot, and waits for nothing.
+    `newest_lsn`, `newest_at`: the newest commit in the log. `written`: the ends of the change topics and the
+    transaction topic, uncommitted records included. `confirmed`: the slot's LSN. `sent`: the LSN up to which Postgres
+    has sent WAL to the connector, None if nobody reads the slot. `is_decoding`: the walsender is working, not waiting.
     """
 
     at: float
@@ -54,18 +51,18 @@ class Observation:
     is_decoding: bool
 
     def has_arrived(self, beat: Lsn) -> bool:
-        """Is a row in the log that was written behind `beat`?"""
+        """Does the log have a commit above `beat`?"""
         return self.newest_lsn is not None and self.newest_lsn > beat
 
     def is_walking(self, beat: Lsn) -> bool:
-        """Has Postgres more to send before the row that was written behind `beat`?"""
+        """Has Postgres not yet sent the row that was written after `beat`?"""
         return self.sent is not None and self.sent <= beat
 
 
 def has_moved(before: Observation, now: Observation, beat: Lsn) -> bool:
-    """Did the capture get further between two looks?
+    """Did the capture make progress between two observations?
 
-    What Postgres sends counts up to `beat` only: Debezium reads on into its queue while its producer is blocked.
+    Sent WAL counts up to `beat` only: Debezium fills its queue even while its producer is blocked.
     """
     if (before.confirmed, before.newest_lsn) != (now.confirmed, now.newest_lsn) or _has_grown(
         before.written, now.written
@@ -75,8 +72,11 @@ def has_moved(before: Observation, now: Observation, beat: Lsn) -> bool:
 
 
 def _has_grown(before: Ends, now: Ends) -> bool:
-    """Was something written that lasts? By one record a partition grows when a broker gives up the transaction of a
-    producer that is blocked: that is a marker, and every message has one of its own behind it (KIP-98)."""
+    """Did any partition get a message?
+
+    One further record may be the abort marker of a blocked producer's transaction; a message comes with a marker of its
+    own, so it adds two (KIP-98).
+    """
     return any(
         end > before.get(topic, {}).get(partition, 0) + 1
         for topic, partitions in now.items()
@@ -86,9 +86,9 @@ def _has_grown(before: Ends, now: Ends) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """A time in which nothing has moved, from its first look on, behind which a row was written at `beat`.
+    """A period without progress since the observation `first`; then a row was written after the LSN `beat`.
 
-    `moved_at`: when the capture was last seen to move.
+    `moved_at`: the last time that progress was seen.
     """
 
     first: Observation
@@ -96,7 +96,7 @@ class Quiet:
     moved_at: float | None = None
 
     def still_since(self, now: Observation, quiet: float) -> float | None:
-        """Since when the capture stands still, as far as is known; None where that is not sure."""
+        """The start of the standstill; None if it is not certain."""
         if now.has_arrived(self.beat) or now.at - self.first.at < OBSERVED_SECONDS:
             return None
         since = max([at for at in (self.moved_at, now.newest_at) if at is not None], default=self.first.at)
@@ -105,9 +105,9 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """The capture stands still: since when, for how long by the source's clock, and what is to be seen of it.
+    """A standstill of the capture: its start and duration by the source's clock, and its symptoms.
 
-    `missing`: topics that are not there. `blockers`: sessions that keep a heartbeat from being written.
+    `missing`: topics that do not exist. `blockers`: sessions that lock the heartbeat table.
     """
 
     since: float
@@ -117,7 +117,7 @@ class Standstill:
     blockers: tuple[str, ...] = ()
 
     def error(self, connector: object, silent: CdcError | None = None) -> "CaptureTroubleError":
-        """What to tell of it: `connector` says how that stands; `silent` is why it could not be asked."""
+        """Make the error: `connector` describes the connector's state; `silent` is the error of asking for it."""
         seen = [
             silent.what if silent else str(connector),
             self.slot,
@@ -125,10 +125,10 @@ class Standstill:
         ]
         if self.blockers:
             seen.append(f"{', '.join(self.blockers)} locks the heartbeat table")
-        what = f"capture stands still since {_moment(self.since)}"
-        told = f"{what} ({format_duration(self.seconds)}): {', '.join(seen)}"
+        event = f"capture stands still since {_format_time(self.since)}"
+        line = f"{event} ({format_duration(self.seconds)}): {', '.join(seen)}"
         patience = SILENT_SECONDS if silent else STILL_FOR_GOOD_SECONDS
-        return CaptureTroubleError(told, self._remedy(silent), f"{what}{seen}", self.seconds >= patience)
+        return CaptureTroubleError(line, self._remedy(silent), f"{event}{seen}", self.seconds >= patience)
 
     def _remedy(self, silent: CdcError | None) -> str:
         if silent:
@@ -141,8 +141,7 @@ class Standstill:
 
 
 class CaptureTroubleError(PreconditionError):
-    """The capture does not go on. `kind` is the same for as long as the trouble is; `is_final`: who waits for the
-    capture need not wait longer."""
+    """The capture makes no progress. `kind` is equal for errors of the same trouble; `is_final`: waiting is no use."""
 
     def __init__(self, what: str, remedy: str, kind: str, is_final: bool) -> None:
         super().__init__(what, remedy)
@@ -151,9 +150,9 @@ class CaptureTroubleError(PreconditionError):
 
 
 def to_capture_trouble(trouble: CdcError, newest_at: float | None, now: float) -> CaptureTroubleError:
-    """The trouble of a connector, with how long the log has had no commit."""
+    """Make a capture error of a connector's error, with the time since the log's newest commit."""
     since = (
-        f"; the newest commit in the log is from {_moment(newest_at)} ({format_duration(now - newest_at)} ago)"
+        f"; the newest commit in the log is from {_format_time(newest_at)} ({format_duration(now - newest_at)} ago)"
         if newest_at
         else ""
     )
@@ -161,7 +160,7 @@ def to_capture_trouble(trouble: CdcError, newest_at: float | None, now: float) -
 
 
 def format_duration(seconds: float) -> str:
-    """A length of time as one reads it: 40 s, 12 min, 3 h 20 min."""
+    """Write a duration for people: 40 s, 12 min, 3 h 20 min."""
     whole = max(round(seconds), 0)
     if whole < 120:
         return f"{whole} s"
@@ -170,5 +169,5 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
 
 
-def _moment(at: float) -> str:
+def _format_time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

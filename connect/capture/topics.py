@@ -1,4 +1,4 @@
-"""The topics of a pipeline: change topics that keep everything for a while, one that orders the commits."""
+"""The topics that the capture writes: change topics with time-based retention, and the transaction topic."""
 
 from collections.abc import Sequence
 
@@ -10,29 +10,29 @@ from cdc.log.settings import FRAME_BYTES, LogSettings
 
 HOUR_MS = 3_600_000
 TRANSACTION_RETENTION_FACTOR = 2
-"""The order of commits is kept longer than the changes, never shorter: a change without its END is unreadable."""
+"""The transaction topic outlives the change topics: a change without its END cannot be read."""
 
 
 def required_topics(
     log: LogSettings, tables: Sequence[TableName], beats: TableName, history: TableName, *, messages: bool = False
 ) -> list[Topic]:
-    """The topics that capture writes to, as they should be; `beats` is the heartbeat table, `history` that of shapes.
+    """List the topics of the capture with their configuration.
 
-    `messages`: also the one of what applications write by `pg_logical_emit_message`, which no follower reads. Raises
-    PreconditionError when two tables would share a topic.
+    `beats`: the heartbeat table. `history`: the table of shapes. `messages`: also the topic of
+    `pg_logical_emit_message`, which no follower reads. Raises PreconditionError when two tables would share a topic.
     """
     check_distinct(change_topic, log.prefix, [*tables, beats, history])
     retention = log.retention_hours * HOUR_MS
-    # one partition: with three, ENDs came before their BEGINs and in another order than the commits (seen)
+    # one partition: with three we saw ENDs before their BEGINs, and in another order than the commits
     ordering = Topic(
         transaction_topic(log.prefix),
         1,
         log.replication_factor,
         _retention_config(log, retention * TRANSACTION_RETENTION_FACTOR),
     )
-    # of the order of its changes nothing may be lost: it is read by itself, and a shape is the last one of its table
+    # one partition: the schema history is read in its own order, and the last shape of a table counts
     shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _retention_config(log, retention))
-    # whoever follows the log reads both to see that it lacks nothing
+    # followers read both to detect lost changes
     beating = [change_topic(log.prefix, beats), debezium_heartbeat_topic(log.prefix)]
     return [
         ordering,
@@ -44,16 +44,16 @@ def required_topics(
 
 
 def change_topics(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
-    """The change topics of these tables."""
+    """List the change topics of these tables."""
     config = _change_config(log)
     return [Topic(change_topic(log.prefix, table), log.partitions, log.replication_factor, config) for table in tables]
 
 
 def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> list[str]:
-    """Look at the topics that are there already; gives the names of those that have more partitions than they should,
-    and are followed all the same.
+    """Check the existing topics; returns the names of those with more partitions than configured, which is allowed.
 
-    Raises PreconditionError when one is not `ours`, has fewer partitions, or several where the order needs one.
+    Raises PreconditionError when one is not `ours` or has fewer partitions, HistoryLostError when one that needs a
+    single partition has several.
     """
     present = admin.topics([topic.name for topic in topics])
     for topic in topics:
@@ -62,8 +62,7 @@ def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> list[str]:
 
 
 def ensure(admin: Admin, topics: Sequence[Topic]) -> list[str]:
-    """Make the topics that are missing, and give the others the configuration that they should have; gives the names of
-    those that had another."""
+    """Create the missing topics, and correct the configuration of the others; returns the names of corrected ones."""
     present = admin.topics([topic.name for topic in topics])
     admin.create([topic for topic in topics if topic.name not in present])
     return admin.configure([topic for topic in topics if topic.name in present])
@@ -82,8 +81,8 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
             f"topic {wanted.name} has {present.partitions} partitions: the order of what is in it needs a single one",
             RECAPTURE,
         )
-    # where a key lies moves with the count, which is what adding partitions does, too: changes are put in order by
-    # their transaction, whatever partition they come in. Fewer is no topic of ours
+    # More partitions are fine: keys move to other partitions, but changes are ordered by their transaction. Kafka never
+    # removes partitions, so a topic with fewer is not the one that we created.
     if present.partitions < wanted.partitions:
         raise PreconditionError(
             f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
@@ -100,9 +99,9 @@ def _change_config(log: LogSettings) -> dict[str, str]:
 
 
 def _retention_config(log: LogSettings, milliseconds: int) -> dict[str, str]:
-    """Never compacted: a TRUNCATE has no key, which a compacted topic refuses. Retention goes by the broker's clock.
+    """Make a retention configuration: by the broker's clock, and never compacted, since a TRUNCATE has no key.
 
-    All replicas but one have a message before it counts as written: what a single broker loses, another one has.
+    `min.insync.replicas` is all replicas but one: a message survives the loss of a broker.
     """
     return {
         "cleanup.policy": "delete",

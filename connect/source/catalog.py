@@ -1,4 +1,4 @@
-"""Tables as Postgres's catalog describes them, read into `cdc.core.table.Table`."""
+"""Reads tables from Postgres's catalog, as `cdc.core.table.Table`, or the reasons why they cannot be followed."""
 
 import re
 from collections import defaultdict
@@ -14,7 +14,7 @@ from connect.choices import NO_CHOICES, Choices, ChosenType
 from connect.source import column_types as types
 from connect.source.relation import Leaf, Shape, read_shapes
 
-# No schema with a dot: `schema.table` would name another table.
+# without schemas with a dot in their name: `schema.table` would be ambiguous
 _TABLES = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't' AND n.nspname <> %s
@@ -22,13 +22,13 @@ SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.rel
  ORDER BY 1, 2"""
 Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]
-"""Keys that the user has named for tables that have none."""
+"""The user's keys for tables without one."""
 _AWKWARD = re.compile(r'[`"\\\x00-\x1f]')
 _IDENTITIES = {"d": "DEFAULT", "f": "FULL", "i": "an index", "n": "NOTHING"}
 
 
 class TablesRefusedError(PreconditionError):
-    """Some tables cannot be followed; `refusals` has every reason of every one of them, `offer` what would be taken."""
+    """Some tables cannot be followed: `refusals` has all reasons for all of them, `offer` settings that would work."""
 
     def __init__(self, refusals: Iterable[PreconditionError], offer: str = "") -> None:
         self.refusals = tuple(refusals)
@@ -42,9 +42,9 @@ class TablesRefusedError(PreconditionError):
 
 @dataclass(frozen=True, slots=True)
 class ExaminedTables:
-    """Tables that can be followed, in the order in which they were named, and why the others cannot.
+    """Tables that can be followed, in the order of their names' list, and the refusals of the others.
 
-    `shapes`: those of all that are there.
+    `shapes`: of all that exist.
     """
 
     tables: Sequence[Table]
@@ -53,14 +53,14 @@ class ExaminedTables:
 
     @property
     def fit(self) -> Sequence[Table]:
-        """Those of the tables that nobody refuses for further reasons."""
+        """The tables without refusals, also of later checks."""
         return [table for table in self.tables if table.name not in self.refusals]
 
 
 def read_tables(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> list[Table]:
     """Read the tables, in the order of `names`.
 
-    Raises TablesRefusedError for those that are not there or cannot be followed: what is wrong and what to do.
+    Raises TablesRefusedError if any of them does not exist or cannot be followed.
     """
     examined = examine(connection, names, choices)
     if examined.refusals:
@@ -69,23 +69,23 @@ def read_tables(connection: Connection, names: Sequence[TableName], choices: Cho
 
 
 def examine(connection: Connection, names: Sequence[TableName], choices: Choices = NO_CHOICES) -> ExaminedTables:
-    """Read the tables, and find all that keeps any of them from being followed."""
-    found = read_shapes(connection, names)
-    each = {
-        name: _ancestor_refusals(name, found[name], names) or to_table(name, found[name], choices)
-        if name in found
+    """Read the tables, and collect all reasons why any of them cannot be followed."""
+    shapes = read_shapes(connection, names)
+    results = {
+        name: _ancestor_refusals(name, shapes[name], names) or to_table(name, shapes[name], choices)
+        if name in shapes
         else _missing(name)
         for name in names
     }
     return ExaminedTables(
-        [table for table in each.values() if isinstance(table, Table)],
-        {name: refusals for name, refusals in each.items() if not isinstance(refusals, Table)},
-        found,
+        [table for table in results.values() if isinstance(table, Table)],
+        {name: refusals for name, refusals in results.items() if not isinstance(refusals, Table)},
+        shapes,
     )
 
 
 def list_tables(connection: Connection, own_schema: str) -> list[TableName]:
-    """The tables of the database, partitioned ones as one: neither Postgres's own nor those of the toolkit's schema."""
+    """List the tables of the database, without partitions, Postgres's own tables and the toolkit's schema."""
     rows = connection.execute(_TABLES, (own_schema,)).fetchall()
     return [TableName(*row) for row in rows]
 
@@ -103,8 +103,8 @@ def _ancestor_refusals(name: TableName, shape: Shape, names: Sequence[TableName]
 
 
 def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Table | list[PreconditionError]:
-    """The table of a shape, or all that keeps it from being followed."""
-    # Postgres sends no generated columns (manual, "Generated Column Replication"): followers have the others
+    """Make the table of a shape, or return all reasons why it cannot be followed."""
+    # followers have no generated columns, since Postgres does not send them (manual, "Generated Column Replication")
     own = [column for column in shape.columns if not column.is_generated]
     key, known = tuple(choices.key(name)) or _key(shape), {found.oid: found for found in shape.types}
     columns = [replace(types.to_column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
@@ -127,7 +127,7 @@ def _as_followed(column: Column, is_key: bool, choice: ChosenType | None) -> Col
 def _choice_refusals(
     name: TableName, columns: Sequence[Column], key: Sequence[str], chosen: Mapping[str, ChosenType]
 ) -> Iterator[PreconditionError]:
-    """What keeps columns from being followed as the user has chosen."""
+    """Find the chosen column types that are not possible."""
     by_name = {column.name: column for column in columns}
     for column, choice in chosen.items():
         where = f"{name}: source.column_types names {column} as {choice}"
@@ -143,22 +143,22 @@ def _choice_refusals(
 
 
 def _key(shape: Shape) -> tuple[str, ...]:
-    """The columns by which the log names a row: those of the replica identity; none where that is the whole row.
+    """The columns of the replica identity, by which the log identifies a row; empty if that is the whole row.
 
-    A deferrable key is none: two rows may have it, as long as their transaction lasts.
+    A deferrable key does not count: inside a transaction, two rows may have the same one.
     """
     return shape.key if shape.key_immediate else ()
 
 
 def find_other_keys(connection: Connection, names: Sequence[TableName], keys: Keys) -> dict[TableName, Key]:
-    """The keys of those of these tables whose key is not their primary one, which Debezium would take."""
-    found = read_shapes(connection, names).items()
-    others: dict[TableName, Key] = {name: key for name, s in found if (key := _key(s)) and not s.key_primary}
+    """Find the tables whose key is not their primary key, which Debezium would take; returns their keys."""
+    shapes = read_shapes(connection, names).items()
+    others: dict[TableName, Key] = {name: key for name, s in shapes if (key := _key(s)) and not s.key_primary}
     return others | {name: keys[name] for name in names if name in keys}
 
 
 def find_duplicate_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
-    """Those of the named keys that several rows have."""
+    """Find the chosen keys with duplicates; reads the tables."""
     return {
         name: _duplicate_key_error(name, key) for name, key in keys.items() if _has_duplicates(connection, name, key)
     }
@@ -177,7 +177,7 @@ def _duplicate_key_error(name: TableName, key: Key) -> PreconditionError:
 
 
 def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
-    # one line is enough: what follows is about tables whose rows are in the log
+    # one line is enough: the other checks are about tables whose rows are in the log
     if shape.kind not in ("r", "p"):
         yield PreconditionError(f"{name} is no table", "name the tables behind it, or leave it out")
         return
@@ -205,7 +205,7 @@ def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionEr
 
 
 def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> Iterator[PreconditionError]:
-    """What keeps the key that the user has named from telling rows apart."""
+    """Find reasons why the chosen key cannot identify rows."""
     if not named_key:
         return
     if shape.identity != "f":
@@ -213,20 +213,20 @@ def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> It
             f"{name} is followed by source.keys, and the log does not have its whole rows",
             "ALTER TABLE … REPLICA IDENTITY FULL",
         )
-    fit = {column.name for column in shape.columns if column.not_null and not column.is_generated}
-    if unfit := [column for column in named_key if column not in fit]:
+    possible = {column.name for column in shape.columns if column.not_null and not column.is_generated}
+    if impossible := [column for column in named_key if column not in possible]:
         yield PreconditionError(
-            f"{name}: source.keys names {', '.join(unfit)}, which it does not have, or which may be null",
+            f"{name}: source.keys names {', '.join(impossible)}, which it does not have, or which may be null",
             "ALTER TABLE … SET NOT NULL, or name other columns",
         )
 
 
 def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[PreconditionError]:
-    """What a partition lacks: its changes are logged by its own replica identity, and sent as the whole table's."""
+    """Check a partition: its changes are logged with its own replica identity, and sent under the table's name."""
     if leaf.kind != "r" or leaf.persistence != "p":
-        what = "is not logged" if leaf.kind == "r" else "is no table of this server"
+        reason = "is not logged" if leaf.kind == "r" else "is no table of this server"
         yield PreconditionError(
-            f"{leaf.name}, a part of {name}, {what}, so no change of it can be captured", "DETACH it, or SET LOGGED"
+            f"{leaf.name}, a part of {name}, {reason}, so no change of it can be captured", "DETACH it, or SET LOGGED"
         )
     elif leaf.identity != shape.identity:
         yield PreconditionError(
@@ -237,8 +237,11 @@ def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[Precon
 
 
 def _name_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
-    """Debezium takes no two columns that differ by case only, computed ones among them, Delta's merge no backtick, and
-    JSON writes some characters otherwise than they are."""
+    """Check the names of columns.
+
+    Debezium refuses columns that differ by case only, generated ones included. Delta's merge takes no backtick, and
+    JSON escapes the other characters.
+    """
     for column in (column.name for column in shape.columns if not column.is_generated):
         if _AWKWARD.search(column):
             yield PreconditionError(
@@ -249,7 +252,7 @@ def _name_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]
     folded = defaultdict[str, list[str]](list)
     for column in (column.name for column in shape.columns):
         folded[column.lower()].append(column)
-    for alike in (each for each in folded.values() if len(each) > 1):
+    for alike in (names for names in folded.values() if len(names) > 1):
         yield PreconditionError(
             f"columns {' and '.join(map(repr, alike))} of {name} differ by case only, which Debezium does not take",
             "rename one, or leave the table out",

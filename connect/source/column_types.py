@@ -1,4 +1,4 @@
-"""Postgres's types, as its catalog has them, and the kinds of columns that they make."""
+"""Maps Postgres's types (pg_type) to kinds of columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "interval": Kind.INTERVAL,
     **dict.fromkeys(("point", "line", "lseg", "box", "path", "polygon", "circle"), Kind.GEOMETRIC),
 }
-"""Built-in types with a kind of their own; of all others the text is kept that Postgres writes."""
+"""Built-in types with their own kind; of all others, followers hold Postgres's text."""
 
 _OF_EXTENSIONS: Final[Mapping[str, Kind]] = {"citext": Kind.TEXT}
 _SENT_WHOLE: Final = frozenset(
@@ -47,9 +47,9 @@ _SENT_WHOLE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """A type: `base` is what a domain restricts, `element` what an array holds, 0 where it is neither.
+    """A row of pg_type: `base` is the type under a domain, `element` the type of an array's elements, else 0.
 
-    `separator` stands between values of it in an array.
+    `separator`: between its values in the text of an array.
     """
 
     oid: int
@@ -70,21 +70,21 @@ Types = Mapping[int, PgType]
 
 
 def to_column(name: str, oid: int, modifier: int, known: Types) -> Column:
-    """The column of a type with a modifier (pg_attribute, `atttypmod`; -1 where there is none)."""
+    """Make the column of a type with a modifier (pg_attribute, `atttypmod`; -1 if there is none)."""
     found, modifier = _resolve_domain(known[oid], modifier, known)
     if not found.element:
         return _scalar(name, found, modifier)
     element, modifier = _resolve_domain(known[found.element], modifier, known)
-    # arrays in arrays, by way of a domain: each is one text
+    # an array of a domain over arrays: each element is one text
     made = Column(name, Kind.LITERAL) if element.element else _scalar(name, element, modifier)
     return Column(name, made.kind, made.precision, made.scale, array=True, type=made.type, separator=element.separator)
 
 
 def apply_choice(column: Column, choice: ChosenType) -> Column | None:
-    """The column followed as the user has chosen; None where its type has no such choice.
+    """Change the column to the user's choice; None if its type has no such choice.
 
-    A numeric as text is what one without bounds is anyway, and has every value; a DOUBLE of type `numeric` is the
-    nearest one. What else is text is as Postgres writes it.
+    A numeric as text is the same as an unbounded numeric, and keeps every value. As DOUBLE it is the nearest double.
+    Other types as text are Postgres's text.
     """
     is_numeric = column.kind in (Kind.DECIMAL, Kind.NUMERIC) and column.type != MONEY and not column.array
     if is_numeric and choice is ChosenType.TEXT:
@@ -97,19 +97,19 @@ def apply_choice(column: Column, choice: ChosenType) -> Column | None:
 
 
 def to_key_column(column: Column) -> Column:
-    """The column where it is part of a key: an array as the text that names it."""
+    """Change the column for use in a key: an array becomes its text."""
     if not column.array:
         return column
     return Column(column.name, Kind.LITERAL, type=f"{column.type or column.kind}[]", number=column.number)
 
 
 def is_sent_whole(column: Column) -> bool:
-    """Does Debezium send it whole by itself, without our converter?"""
+    """Does Debezium send all its values without our converter?"""
     return not column.array and column.kind in _SENT_WHOLE and column.type != MONEY
 
 
 def _resolve_domain(found: PgType, modifier: int, known: Types) -> tuple[PgType, int]:
-    """What a domain, of a domain perhaps, restricts, and the modifier that holds for it."""
+    """Follow domains (also of domains) to the type below; returns it with the modifier that applies."""
     while found.base:
         modifier = modifier if modifier >= 0 else found.modifier
         found = known[found.base]
@@ -131,10 +131,10 @@ def _scalar(name: str, found: PgType, modifier: int) -> Column:
 
 
 def _numeric(name: str, modifier: int) -> Column:
-    """numeric(p, s) as its modifier says it (`numerictypmodin` in Postgres); unbounded digits stay text."""
+    """Read numeric(p, s) from its modifier (`numerictypmodin` in Postgres); without bounds it is text."""
     if modifier < 0:
         return Column(name, Kind.NUMERIC)
-    # eleven bits with a sign: since Postgres 15 a scale may be below 0, or above the precision
+    # the scale has eleven bits with a sign: since Postgres 15 it may be negative, or above the precision
     precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
     if precision > MAX_DECIMAL_DIGITS or not 0 <= scale <= precision:
         return Column(name, Kind.NUMERIC)

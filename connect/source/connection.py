@@ -1,4 +1,4 @@
-"""Connections to the source, and what it is: every failure to connect as one line."""
+"""Connections to the source: every failure to connect becomes one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +17,9 @@ from connect.source.sessions import later_settings, startup_options
 
 
 def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
-    """The source's address as libpq reads it, password included: never to be printed.
+    """Make the libpq connection string, with the password: never print it.
 
-    `version`: the server's, where it is known; a session is then told everything at its start.
+    `version`: the server's, if known; then the string sets all of a session's settings.
     """
     return make_conninfo(
         "",
@@ -33,9 +33,9 @@ def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
         connect_timeout=source.connect_timeout_seconds,
         application_name="cdc",
         client_encoding="UTF8",
-        # raise instead of leaving rows out
+        # row_security=off: raise an error instead of leaving rows out
         options=startup_options(version, row_security="off"),
-        # sessions that only hold something say nothing for hours, and firewalls forget who is silent
+        # a session that only holds a snapshot is silent for hours, and firewalls drop silent connections
         keepalives_idle=30,
         keepalives_interval=10,
         **extra,
@@ -43,22 +43,22 @@ def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
 
 
 def address(source: SourceSettings) -> str:
-    """The source as messages name it."""
+    """The source's name in messages."""
     return f"Postgres {source.host}:{source.port}/{source.dbname}"
 
 
 @contextmanager
 def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Connection]:
-    """A session on the source, closed at the end.
+    """Open a session on the source, and close it at the end.
 
-    Raises UnreachableError or PreconditionError when it cannot be opened, and when the server goes away meanwhile.
+    Raises UnreachableError or PreconditionError when it cannot be opened, and when the server ends it.
     """
     connection = connect(source, autocommit=autocommit)
     try:
         with connection:
             yield connection
     except psycopg.errors.UntranslatableCharacter as error:
-        # a name in the configuration, say, that no table of this database can have
+        # for instance a name in the configuration that the database's encoding cannot express
         raise PreconditionError(
             f"{address(source)}: {_first_line(error)}", "correct the name in source.tables or source.keys"
         ) from error
@@ -69,12 +69,12 @@ def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Itera
 
 
 def lost_connection_error(source: SourceSettings, error: psycopg.OperationalError) -> UnreachableError:
-    """What is raised for a session that the server, or the way to it, has ended."""
+    """Make the error for a session that the server or the network has ended."""
     return UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again")
 
 
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
-    """Open a session; the caller closes it. Raises like `connected`."""
+    """Open a session; the caller closes it. Raises like `open_connection`."""
     try:
         connection = psycopg.connect(conninfo(source, **extra), autocommit=True)
     except psycopg.OperationalError as error:
@@ -89,9 +89,9 @@ def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) ->
 
 
 def _begin(connection: Connection, source: SourceSettings) -> None:
-    """Check that this is a server that can be written to, and set what could not be set at the session's start.
+    """Check that the server is no standby, and set the settings that could not be set at the session's start.
 
-    By the simple protocol: a replication connection has no other.
+    Uses the simple protocol, since a replication connection has no other.
     """
     wanted = [sql.SQL("pg_is_in_recovery()"), *later_settings(connection.info.server_version)]
     statement = sql.SQL("SELECT {}").format(sql.SQL(", ").join(wanted))
@@ -126,30 +126,31 @@ def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError) -> Cd
 
 
 def current_lsn(connection: Connection) -> Lsn:
-    """The end of the write-ahead log as written so far: commits that wait for no flush may lie behind it."""
+    """Read the end of the write-ahead log; commits with synchronous_commit=off may lie behind it."""
     row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
     assert row is not None
     return parse_lsn(row[0])
 
 
 def read_clock(connection: Connection) -> float:
-    """What time it is at the source, in seconds since 1970: commits are stamped by the same clock."""
+    """Read the source's clock in seconds since 1970; it also stamps the commits."""
     row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
     assert row is not None
     return float(row[0])
 
 
 def read_history(source: SourceSettings) -> History:
-    """Which past the source's LSNs belong to; needs the right to replicate. Raises like `connected`."""
+    """Read the source's history; needs the right to replicate. Raises like `open_connection`."""
     connection = connect(source, replication="database")
     try:
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
         timeline = int(replication.text(system, 1))
-        left: dict[int, Lsn] = {}
+        timeline_ends: dict[int, Lsn] = {}
         # the first timeline has no history file
         if timeline > 1:
             file = replication.run_command(connection.pgconn, f"TIMELINE_HISTORY {timeline}".encode())
-            left = parse_timeline_history(replication.text(file, 1))
-        return History(int(replication.text(system, 0)), timeline, parse_lsn(replication.text(system, 2)), left)
+            timeline_ends = parse_timeline_history(replication.text(file, 1))
+        end = parse_lsn(replication.text(system, 2))
+        return History(int(replication.text(system, 0)), timeline, end, timeline_ends)
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""What is written into the schema history and when, as SQL: `{…}` are filled in by `filled`."""
+"""The SQL of the event triggers that write the schema history; `fill_sql` fills the `{…}` in."""
 
 from typing import Final
 
@@ -9,20 +9,20 @@ from connect.source.registration import HISTORY, PIPELINES
 from connect.source.relation import SHAPES
 
 FILES_TABLE: Final = "files"
-"""The table of which file each table is in, by which a rewrite is found where no event trigger tells of it."""
+"""The table with each table's file number: without event triggers, a new number shows a rewrite."""
 KINDS: Final = ("r", "p")
-"""Tables and partitioned ones, as pg_class calls them."""
+"""Tables and partitioned tables, as `relkind` of pg_class."""
 
-# Only what is sent whole: changes that a publication leaves out for a while are lost, and nobody else would know.
+# Only publications that send whole tables: changes that one leaves out for a while are lost, and nothing else shows it.
 _SENT: Final = """(
     SELECT p.pubname, r.prrelid AS relid FROM {pipelines} l JOIN pg_publication p ON p.pubname = l.publication
       JOIN pg_publication_rel r ON r.prpubid = p.oid
      WHERE p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND p.pubviaroot
        AND r.prqual IS NULL AND r.prattrs IS NULL)"""
 
-# Only what differs is touched: a row that is written is locked until its transaction ends, and other tables' commands
-# shall not wait for that. Nor for tables: whatever would lock another one than the command's own is asked otherwise,
-# `pg_get_publication_tables` and `pg_partition_tree` among them. What was published and is not is looked at once more.
+# Writes only rows that differ: a written row is locked until its transaction ends, and DDL of other tables must not
+# wait for that. For the same reason it takes no locks on other tables: `pg_get_publication_tables` and
+# `pg_partition_tree` would, so other queries replace them. Tables that are no longer published are written once more.
 NOTE: Final = """WITH sent AS MATERIALIZED {sent}
 INSERT INTO {history} (schema, "table", relation, shape, rewritten_by)
 SELECT now.schema, now."table", now.relation, now.shape::text,
@@ -41,10 +41,12 @@ ON CONFLICT (schema, "table") DO UPDATE
 
 _CURRENT: Final = "pg_current_xact_id()::text::numeric % 4294967296"
 
-# Rows, or what stands for their values, are others without a message: a partition that is not empty came or went, one
-# was emptied, which is not sent; the table is sent under another's name from now on; it is sent whole no more, or is
-# again, and what happened meanwhile was not sent; a column is computed no more, and keeps what it had; a value of an
-# enum has another name; a composite type has other parts.
+# True if rows changed without change events:
+# - a partition with rows was attached or detached, or one was truncated (neither is sent);
+# - the table became a partition, so its changes have another table's name from now on;
+# - the publication left changes out for a while;
+# - a generated column became a plain one, and keeps its values;
+# - a value of an enum was renamed, or the fields of a composite type changed.
 _MOVED: Final = """(s.relation = now.relation AND (
          s.shape::jsonb->'within' IS DISTINCT FROM now.shape->'within'
          OR now.shape->'publications' <> s.shape::jsonb->'publications'
@@ -69,21 +71,21 @@ _MOVED: Final = """(s.relation = now.relation AND (
 COMMANDED: Final = """
                               UNION SELECT objid FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table'"""
 
-# Who is about to write a row of the history has a newer shape for it than anybody else sees.
+# SKIP LOCKED: a session that holds a row's lock is about to write a newer shape than we can see.
 FREE: Final = """SELECT schema, "table" FROM {history} WHERE shape::jsonb->>'kind' = ANY({kinds})
    FOR UPDATE SKIP LOCKED"""
 APART: Final = """ AND c.relkind = ANY({kinds}) AND (
                     (n.nspname, c.relname) IN (SELECT * FROM unnest({schemas}::text[], {tables}::text[]))
                     OR NOT EXISTS (SELECT FROM {history} h WHERE h.schema = n.nspname AND h."table" = c.relname))"""
 
-# Debezium ends at a table with such columns, in its description of it in the log, and when it starts.
+# Debezium fails at a table whose columns differ by case only: while streaming, and at every start.
 UNREADABLE: Final = """SELECT pubname, relid::regclass AS name INTO unreadable FROM {sent} AS sent WHERE EXISTS (
     SELECT FROM pg_attribute a WHERE a.attrelid = sent.relid AND a.attnum > 0 AND NOT a.attisdropped
      GROUP BY lower(a.attname) HAVING count(*) > 1)"""
 
-# A failure here is a warning, never the failure of somebody's command; but for one that whoever asked for such an
-# isolation has to expect, and to try again: with a warning only, what he did would be known to nobody. Reasons for a
-# rewrite: 2 is a default, 4 a type; persistence (1) and access method (8) leave values as they are.
+# Never fail the user's DDL: errors become warnings. Exceptions are serialization failures and deadlocks, which the user
+# has to expect and retry: with a warning only, the change would never be noted. Reasons for a rewrite: 2 is a default,
+# 4 a type; persistence (1) and access method (8) do not change values.
 FUNCTIONS: Final = {
     "note_shapes": """DECLARE unreadable record;
 BEGIN
@@ -116,9 +118,8 @@ END""",
 }
 
 
-# Without event triggers a migration calls this itself, behind its commands. A rewrite is known by another file; that of
-# VACUUM FULL, CLUSTER or TRUNCATE, which looks the same, since somebody last looked costs a copy. It fails aloud: who
-# calls it wants it to be noted.
+# Without event triggers a migration calls this function after its commands. A new file number shows a rewrite; VACUUM
+# FULL, CLUSTER and TRUNCATE look the same, so they cost a copy. It raises errors, since its caller wants the note.
 SHAPES_NOW: Final = """DECLARE unreadable record;
 BEGIN
   DELETE FROM {history} s WHERE NOT EXISTS (
@@ -138,14 +139,14 @@ BEGIN
    WHERE (files.file, files.told) IS DISTINCT FROM (EXCLUDED.file, EXCLUDED.told);
 END"""
 
-# Files that came since without a change of rows, or with one that somebody else tells.
+# The current file numbers, for tables whose rewrite is noted already or changed no rows.
 FILES: Final = """INSERT INTO {files} (relation, file, told)
 SELECT relation, pg_relation_filenode(relation::oid), '' FROM {history}
 ON CONFLICT (relation) DO UPDATE SET file = EXCLUDED.file WHERE files.file IS DISTINCT FROM EXCLUDED.file"""
 
 
 def fill_sql(text: str, source: SourceSettings, **further: sql.Composable) -> sql.Composed:
-    """A text of these with the names of the toolkit's tables, and whatever else it leaves open."""
+    """Fill the names of the toolkit's tables, and `further` parts, into a text of this module."""
     schema = source.heartbeat_schema
     names = {"history": HISTORY, "pipelines": PIPELINES, "files": FILES_TABLE}
     identifiers = {key: sql.Identifier(schema, name) for key, name in names.items()}

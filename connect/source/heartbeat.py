@@ -18,7 +18,7 @@ from connect.settings import SourceSettings
 
 HEARTBEAT: Final = "heartbeat"
 START: Final = "the capture starts"
-"""What marks the beat that Debezium writes with each session that it opens."""
+"""The mark of the beat that Debezium writes in each new session."""
 
 # `sha256`, not `md5`: a server in FIPS mode refuses that
 _NEXT: Final = """INSERT INTO {table} AS last (pipeline, beat) VALUES ({pipeline}, {first})
@@ -29,8 +29,11 @@ _PREVIOUS: Final = "encode(sha256(convert_to(last.beat, 'UTF8')), 'hex')"
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """One version of the row. `slot`: where the slot was confirmed up to, as `16/B374D848`, in what the connector
-    writes; `previous`: the digest of the version before, None for the first."""
+    """One version of the row, as JSON.
+
+    `at`: the source's clock. `mark`: set by the toolkit or START. `slot`: the slot's confirmed LSN, as `16/B374D848`;
+    only in beats of the connector. `previous`: the digest of the previous version, None in the first.
+    """
 
     at: str = ""
     mark: str | None = None
@@ -43,13 +46,13 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 def heartbeat_table(source: SourceSettings) -> Table:
-    """The table of heartbeats, as the log has it: a row for each pipeline."""
+    """The heartbeat table as captured: pipeline (text, key), beat (text)."""
     columns = (Column("pipeline", Kind.TEXT), Column("beat", Kind.TEXT))
     return Table(TableName(source.heartbeat_schema, HEARTBEAT), columns, ("pipeline",))
 
 
 def read_beat(text: str) -> Beat | None:
-    """A beat as the row has it; None for one that is no link of a chain, as older versions wrote them."""
+    """Parse a beat; None for one of older versions, which have no chain."""
     try:
         return msgspec.json.decode(text, type=Beat)
     except msgspec.MsgspecError:
@@ -57,22 +60,22 @@ def read_beat(text: str) -> Beat | None:
 
 
 def digest_of(text: str) -> str:
-    """What the next beat calls this one."""
+    """Compute the digest by which the next beat names this one (SHA-256, hex)."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_heartbeat(connection: Connection, source: SourceSettings, pipeline: str, mark: str) -> None:
-    """Write a beat that the log will carry: `mark` is seen there once everything committed before it is."""
+    """Write a beat with `mark`: when the log has it, the log has everything committed before it."""
     connection.execute(heartbeat_query(source, pipeline, mark))
 
 
 def heartbeat_query(
     source: SourceSettings, pipeline: str, mark: str | None = None, *, slot: str | None = None
 ) -> sql.Composed:
-    """The statement that writes a beat, with where the `slot` stands if one is named.
+    """Make the statement that writes a beat, with the confirmed LSN of `slot` if one is given.
 
-    The connector runs it as well, so that a slot of idle tables moves (Debezium, "WAL disk space consumption"), and
-    with every session that it opens: so the log has where the slot stood when the capture started.
+    The connector runs it regularly, so that a slot of idle tables moves (Debezium, "WAL disk space consumption"), and
+    in every new session, so that the log has the slot's LSN when the capture started.
     """
 
     def beat(previous: sql.SQL) -> sql.Composed:

@@ -1,4 +1,4 @@
-"""Is the source fit to be captured? Each check names what is wrong and the SQL that mends it."""
+"""Preflight checks of the source: each error names the problem and the SQL that solves it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,7 +14,7 @@ SENDERS: Final = 2
 
 
 def check(connection: Connection, source: SourceSettings) -> None:
-    """Raise PreconditionError for the first thing that capture would later fail on, whatever the tables."""
+    """Raise PreconditionError for the first problem that does not depend on tables: encoding, wal_level, role."""
     _encoding(connection)
     _wal_level(connection)
     _role(connection, source)
@@ -23,27 +23,27 @@ def check(connection: Connection, source: SourceSettings) -> None:
 def find_unreadable(
     connection: Connection, source: SourceSettings, shapes: Mapping[TableName, Shape]
 ) -> dict[TableName, PreconditionError]:
-    """What keeps the role from reading some of these tables, which have these shapes."""
-    found: dict[TableName, PreconditionError] = {}
+    """Find the tables that the role cannot read, each with the reason."""
+    refusals: dict[TableName, PreconditionError] = {}
     for table, shape in shapes.items():
-        # partitions are read one by one
-        each = (_read_refusal(connection, source, part) for part in (table, *(leaf.name for leaf in shape.leaves)))
-        if refusal := next(filter(None, each), None):
-            found[table] = refusal
-    return found
+        # the copy reads partitions one by one
+        parts = (_read_refusal(connection, source, part) for part in (table, *(leaf.name for leaf in shape.leaves)))
+        if refusal := next(filter(None, parts), None):
+            refusals[table] = refusal
+    return refusals
 
 
 def check_free_slot(connection: Connection) -> None:
-    """Raise PreconditionError when the cluster has not a slot and the WAL senders left that a first copy takes."""
+    """Raise PreconditionError when the cluster lacks the free slot or the WAL senders for a first copy."""
     row = connection.execute(
         "SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots),"
-        # a slot needs a sender as well: for its creation, and for the connector that reads it
+        # a slot also needs a sender: for its creation, and for the connector that reads it
         " current_setting('max_wal_senders')::int, (SELECT count(*) FROM pg_stat_replication)"
     ).fetchone()
     assert row is not None
     if row[1] >= row[0]:
         raise PreconditionError(f"all {row[0]} replication slots are taken", "raise max_replication_slots, or drop one")
-    # the session that makes the slot holds its snapshot until the copy has it, and the connector starts before that
+    # two at once: the session that created the slot holds its snapshot, and the connector starts before the copy ends
     if row[3] + SENDERS > row[2]:
         raise PreconditionError(
             f"of {row[2]} WAL senders {row[3]} are taken, and a first copy needs {SENDERS}", "raise max_wal_senders"
@@ -62,11 +62,11 @@ def _wal_level(connection: Connection) -> None:
     level = _one(connection, "SELECT current_setting('wal_level')")
     if level == "logical":
         return
-    # from Postgres 19 on the first logical slot raises the level that counts; Debezium asks for `wal_level` alone
+    # since Postgres 19 the first logical slot raises effective_wal_level; Debezium only checks wal_level
     raised = _one(connection, "SELECT current_setting('effective_wal_level', true)")
-    told = f", which Debezium does not take, though effective_wal_level is {raised}" if raised == "logical" else ""
+    note = f", which Debezium does not take, though effective_wal_level is {raised}" if raised == "logical" else ""
     raise PreconditionError(
-        f"the source has wal_level={level}{told}", "ALTER SYSTEM SET wal_level = logical; then restart Postgres"
+        f"the source has wal_level={level}{note}", "ALTER SYSTEM SET wal_level = logical; then restart Postgres"
     )
 
 

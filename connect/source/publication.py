@@ -1,4 +1,4 @@
-"""The publication: which tables the source sends, agreed on and committed before any slot is made."""
+"""The publication: the tables that the source sends. It is committed before a slot is created."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from psycopg import Connection, sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 
-# the view pg_publication_tables opens every table: it waits for as long as one of them is locked
+# not the view pg_publication_tables: it opens every table, so it waits while one of them is locked
 _TABLES: Final = """
 SELECT namespace.nspname, relation.relname
   FROM pg_publication_rel published
@@ -21,7 +21,7 @@ OPERATIONS = "insert, update, delete, truncate"
 
 
 def read_publication(connection: Connection, publication: str) -> set[TableName] | None:
-    """The tables of the publication, or None when there is none of that name."""
+    """Read the tables of a publication; None if it does not exist."""
     exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
     if not exists:
         return None
@@ -29,17 +29,17 @@ def read_publication(connection: Connection, publication: str) -> set[TableName]
 
 
 def publish(connection: Connection, publication: str, tables: Sequence[TableName]) -> list[TableName]:
-    """Make the publication, or add to it what it does not have yet; returns the tables that were added.
+    """Create the publication, or add the missing tables to it; returns the added tables.
 
-    Raises PreconditionError when the role may not, with the statement for one who may, or when the publication leaves
-    rows, columns or kinds of changes out.
+    Raises PreconditionError when the role may not do that (with the statement for the owner), or when the publication
+    leaves rows, columns or operations out.
     """
-    # one there already is added to, never set anew: its tables are being captured
+    # an existing one is added to, never replaced: its tables are being captured
     has = read_publication(connection, publication)
     if has is None:
         _run(connection, publication, _create(publication, tables))
     elif not _publishes_via_root(connection, publication):
-        # of a partitioned table the log has the changes under its own name, and not under those of its partitions
+        # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
         has = read_publication(connection, publication)
     added = [table for table in tables if table not in (has or set())]
@@ -50,7 +50,7 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
 
 
 def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
-    """Publish these tables no more, those of them that still are. Raises PreconditionError when the role may not."""
+    """Remove these tables from the publication, if they are in it. Raises PreconditionError when the role may not."""
     listed = [table for table in tables if table in (read_publication(connection, publication) or set())]
     if not listed:
         return
@@ -82,14 +82,14 @@ def _publishes_via_root(connection: Connection, publication: str) -> bool:
 
 
 def _to_table_list(tables: Sequence[TableName]) -> sql.Composed:
-    # without ONLY, tables that inherit from these would come with them
+    # without ONLY, inheriting tables would be published, too
     return sql.SQL(", ").join(sql.SQL("ONLY {}").format(sql.Identifier(t.schema, t.table)) for t in tables)
 
 
 def check_whole(connection: Connection, publication: str) -> None:
-    """Raise PreconditionError when the publication, which is there, leaves rows, columns or kinds of changes out.
+    """Raise PreconditionError when the existing publication leaves rows, columns or operations out.
 
-    The copy reads whole tables: a stream of less would drift from it.
+    The copy has whole tables: a partial stream would diverge from it.
     """
     row = connection.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot,"

@@ -1,6 +1,6 @@
-"""What of the source is ours: the pipelines that were prepared here, written down in the source itself.
+"""The registration of pipelines, in a table of the source.
 
-A slot, a publication or a topic of our name that no row here claims is somebody else's, and is left alone.
+A slot, publication or topic with our name but without a row here belongs to somebody else, and stays untouched.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,15 @@ class Registration:
 
 
 def prepare_schema(connection: Connection, source: SourceSettings) -> None:
-    """Make the toolkit's schema and its tables, where they are not there yet."""
+    """Create the toolkit's schema and tables if they do not exist.
+
+    `pipeline` (pipeline text key, slot text unique, publication text, prefix text, generation integer): registrations.
+    `heartbeat` (pipeline text key, beat text): see `heartbeat.py`.
+    `shapes` (schema text key, table text key, relation bigint, shape text, rewritten_by bigint): see
+    `schema_history.py`.
+
+    Raises PreconditionError, with the statements for the owner, when the role may not.
+    """
     schema = sql.Identifier(source.heartbeat_schema)
     statements = (
         sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema),
@@ -41,15 +49,15 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
         sql.SQL("CREATE TABLE IF NOT EXISTS {} (pipeline text PRIMARY KEY, beat text NOT NULL)").format(
             sql.Identifier(source.heartbeat_schema, HEARTBEAT)
         ),
-        # by name, which is what is followed. `rewritten_by`: the transaction that last changed the values of rows
-        # without a message, as the log counts transactions, which is 32 bits of them
+        # the key is the name, since tables are followed by name. `rewritten_by`: the transaction that last changed
+        # rows without change events, as the log has it: the lower 32 bits of its id
         sql.SQL(
             'CREATE TABLE IF NOT EXISTS {} (schema text, "table" text, relation bigint NOT NULL, shape text NOT NULL,'
             ' rewritten_by bigint NOT NULL DEFAULT 0, PRIMARY KEY (schema, "table"))'
         ).format(sql.Identifier(source.heartbeat_schema, HISTORY)),
     )
     try:
-        # asked first: IF NOT EXISTS needs the right to create all the same
+        # check first: even IF NOT EXISTS needs the right to create
         if not _has_tables(connection, source):
             for statement in statements:
                 connection.execute(statement)
@@ -72,7 +80,7 @@ def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[
 
 
 def read_registration(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
-    """The pipeline as it was prepared, or None when it never was."""
+    """Read the registration of a pipeline; None if there is none."""
     if not _has_tables(connection, source, [PIPELINES]):
         return None
     row = connection.execute(
@@ -85,15 +93,15 @@ def read_registration(connection: Connection, source: SourceSettings, pipeline: 
 
 
 def register(connection: Connection, source: SourceSettings, wanted: Registration) -> Registration:
-    """Write the pipeline down before anything of it is made; a second call returns what stands.
+    """Register the pipeline, before anything of it is created; a second call returns the stored registration.
 
-    Raises PreconditionError when it stands with other names, which cannot change under a running pipeline, and when
-    another pipeline has the slot.
+    Raises PreconditionError when it is registered with other names, which cannot change later, and when another
+    pipeline has the slot.
     """
     connection.execute(
         sql.SQL(
             "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, %s)"
-            # of two bootstraps at once one writes the row, and both compare themselves with it
+            # of two concurrent bootstraps one writes the row, and both compare their names with it
             " ON CONFLICT DO NOTHING"
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
         (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix, wanted.generation),

@@ -1,4 +1,4 @@
-"""What Postgres's catalog says of a table, whole, as one JSON value: asked for now, or noted when it changed."""
+"""The shape of a table: all of its catalog entry as one JSON value, read now or noted at a change."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,10 +9,10 @@ from psycopg import Connection
 from cdc.core.table import TableName
 from connect.source.column_types import PgType
 
-# In `key`, those of INCLUDE, which stand behind the others in indkey, are left out. System columns have numbers below
-# 1, and dropped ones stay in the catalog. Of a partitioned table only the parts have rows that a default may stand in.
-# `types`: those of the columns, what a domain restricts, what an array holds and what a composite has; int2vector and
-# oidvector are arrays that are written apart.
+# `key`: without INCLUDE columns, which follow the others in indkey. `columns`: system columns have numbers below 1, and
+# dropped ones stay in the catalog. In a partitioned table only the partitions have rows that a default may fill.
+# `types`: of the columns, and the types under domains, of array elements and of composite fields; int2vector and
+# oidvector are arrays with a text form of their own.
 SHAPES: Final = """
 SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS relation, jsonb_build_object(
     'kind', c.relkind, 'persistence', c.relpersistence, 'identity', c.relreplident,
@@ -78,13 +78,13 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
            UNION ALL SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid)
        SELECT coalesce(array_agg(oid), '{}') AS oids FROM tree JOIN pg_class USING (oid) WHERE relkind <> 'p') AS leaf
 """
-"""A SELECT of all relations, by name, with their shapes; a condition may follow."""
+"""A SELECT of all relations with their shapes (schema, table, relation, shape); a condition may follow."""
 
 _OF_NAMES: Final = " WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """A column; `fills_old_rows`: a default stands for it in rows that are older than it."""
+    """A column; `fills_old_rows`: older rows have its default."""
 
     name: str
     number: int
@@ -96,7 +96,7 @@ class Attribute(msgspec.Struct, frozen=True):
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A partition that has rows of its own, in the file of this number."""
+    """A partition with rows of its own; `file` is its file number (pg_relation_filenode)."""
 
     schema: str
     table: str
@@ -112,10 +112,11 @@ class Leaf(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A relation: `identity` is its replica identity, `key` the columns of the index that this rests on.
+    """A relation as in the catalog.
 
-    `leaves`: those of a partitioned one. `within`: of a partition, the tables that it is a part of. `publications`:
-    those of our pipelines that have it, where that was noted.
+    `identity`: the replica identity; `key`: the columns of its index. `leaves`: the partitions with rows of a
+    partitioned table. `within`: the ancestors of a partition. `publications`: our publications of it; None if not
+    noted.
     """
 
     kind: str
@@ -132,12 +133,12 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def parse_shape(text: str) -> Shape:
-    """A shape as it was noted."""
+    """Parse a noted shape."""
     return msgspec.json.decode(text, type=Shape)
 
 
 def read_shapes(connection: Connection, names: Sequence[TableName]) -> Mapping[TableName, Shape]:
-    """The shapes of those of these tables that are there."""
+    """Read the shapes of these tables; missing ones are left out."""
     wanted = ([name.schema for name in names], [name.table for name in names])
     rows: list[tuple[Any, ...]] = connection.execute((SHAPES + _OF_NAMES).encode(), wanted).fetchall()
     return {TableName(schema, table): msgspec.convert(shape, Shape) for schema, table, _, shape in rows}

@@ -1,4 +1,4 @@
-"""Commands of the replication protocol, which psycopg has no calls for (Postgres manual, "Streaming Replication")."""
+"""Commands of the replication protocol, for which psycopg has no calls (Postgres manual, "Streaming Replication")."""
 
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
@@ -7,12 +7,12 @@ from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 
 def run_command(pgconn: PGconn, statement: bytes) -> PGresult:
-    """Send one command and return its rows; raises CdcError with what the server said."""
+    """Send one command and return its rows; raises CdcError with the server's message."""
     return check_result(pgconn, pgconn.exec_(statement))
 
 
 def check_result(pgconn: PGconn, result: PGresult | None) -> PGresult:
-    """The result if it has rows; raises CdcError with what the server said if it has not."""
+    """Return the result if it has rows; else raise CdcError with the server's message."""
     if result is None or result.status != ExecStatus.TUPLES_OK:
         gone = pgconn.status == ConnStatus.BAD
         raise _failure(result.error_message if result else pgconn.error_message, gone=gone)
@@ -31,7 +31,7 @@ def _failure(message: bytes, *, gone: bool) -> CdcError:
     reason = lines[0].removeprefix("ERROR:").strip() if lines else "no answer"
     if "already exists" in reason:
         return PreconditionError(reason, "drop it if nothing reads from it, or set another source.slot")
-    # the connection may be there for a moment behind the server's last word
+    # after the server's last message the connection may still look alive for a moment
     if gone or "terminat" in reason:
         return UnreachableError(f"the source went away: {reason}", "try again")
     return PreconditionError(f"the source refuses a replication command: {reason}", "see the source's log")

@@ -1,8 +1,8 @@
-"""The schema history: a table of the source whose rows say what shape each table has, and which is captured itself.
+"""The schema history: a captured table of the source with the current shape of each table.
 
-DDL is in no change topic, and a default on old rows, or `ALTER TYPE … USING`, changes rows without a message. Event
-triggers write a table's new shape down in the transaction that changed it, so that it comes by the log in its place
-(Postgres manual, "Event Triggers"; *Designing Data-Intensive Applications*, ch. 11: one log decides the order of all).
+Change topics have no DDL, and a default on old rows, or `ALTER TYPE … USING`, changes rows without change events. Event
+triggers write a table's new shape in the transaction that changes it, so the log has it in the right place (Postgres
+manual, "Event Triggers"; *Designing Data-Intensive Applications*, ch. 11: one log decides the order of all).
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,18 +24,18 @@ from connect.source.registration import HISTORY
 from connect.source.relation import parse_shape, read_shapes
 
 NOTE_SECONDS: Final = 60.0
-"""How long is waited for tables that somebody has locked."""
+"""How long to wait for locked tables."""
 SHAPES_NOW: Final = "shapes_now"
 """The function that a migration calls where event triggers are not allowed."""
-# as its owner, whoever runs the command; what it looks up is found in the system's schema only
+# SECURITY DEFINER: any role may run DDL; the fixed search_path keeps it from calling other people's functions
 _MAKE: Final = (
     "CREATE OR REPLACE FUNCTION {{}}() RETURNS {returns} LANGUAGE plpgsql SECURITY DEFINER"
     " SET search_path = pg_catalog, pg_temp AS {{}}"
 )
-# below a second, when Postgres looks for deadlocks: it is never somebody else's command that has to give way
+# below deadlock_timeout (1 s), so that a deadlock always ends our session and never a user's command
 _SHORT_WAIT: Final = "SET LOCAL lock_timeout = '200ms'"
 TRIGGERS: Final = {"note_shapes": "ddl_command_end", "note_rewrite": "table_rewrite"}
-"""Functions, and the events that call them."""
+"""Function → the event that calls it."""
 
 _COLUMNS: Final = (
     Column("schema", Kind.TEXT),
@@ -47,30 +47,30 @@ _COLUMNS: Final = (
 
 
 def history_table(source: SourceSettings) -> Table:
-    """The table of shapes, as the log has it."""
+    """The table of shapes as captured: schema and table (text, key), relation (bigint), shape (text), rewritten_by."""
     return Table(TableName(source.heartbeat_schema, HISTORY), _COLUMNS, ("schema", "table"))
 
 
 def has_triggers(connection: Connection, source: SourceSettings) -> bool:
-    """Do event triggers keep the history? An `ALTER EVENT TRIGGER … DISABLE` ends that."""
-    return all(_is_installed(connection, source, each) for each in _triggers(source))
+    """Are all event triggers installed and enabled, in this version?"""
+    return all(_is_installed(connection, source, trigger) for trigger in _triggers(source))
 
 
 def install_triggers(connection: Connection, source: SourceSettings) -> str | None:
-    """Have the history kept from now on; says what kept it from being so, or None.
+    """Install the event triggers, and write the current shapes; returns Postgres's reason if that is not allowed.
 
-    Every change of a published table's schema is then written down in the transaction that makes it. Raises
-    PreconditionError when somebody has a table locked for a minute.
+    From then on every schema change of a published table is written in its own transaction. Raises PreconditionError
+    when a table is locked for a minute.
     """
-    missing = [each for each in _triggers(source) if not _is_installed(connection, source, each)]
-    lacking = None
+    missing = [trigger for trigger in _triggers(source) if not _is_installed(connection, source, trigger)]
+    reason = None
     try:
         with connection.transaction():
-            for each in missing:
-                _install(connection, each)
+            for trigger in missing:
+                _install(connection, trigger)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
-        lacking = str(error).strip().partition("\n")[0]
-    # behind the triggers: what changes from here on is noted, and this is what it is compared with
+        reason = str(error).strip().partition("\n")[0]
+    # after the triggers: they note all later changes, and compare them with these shapes
     locked = psycopg.errors.LockNotAvailable
     try:
         for attempt in stamina.retry_context(on=locked, attempts=None, timeout=NOTE_SECONDS, wait_max=1.0):
@@ -80,39 +80,41 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
         raise PreconditionError(
             f"somebody has had a table of the source locked for {NOTE_SECONDS:.0f} s ({error})", "end that, then again"
         ) from None
-    return lacking
+    return reason
 
 
 def note_published(connection: Connection, source: SourceSettings, names: Sequence[TableName]) -> None:
-    """Write down that we publish these tables again, where no event trigger does: else whoever notes them next takes
-    that for news, and has them copied once more."""
+    """Note that these tables are published again, if there are no event triggers.
+
+    Otherwise the next note would take the publication for a change, and they would be copied once more.
+    """
     if has_triggers(connection, source):
         return
     schemas, tables = sql.Literal([name.schema for name in names]), sql.Literal([name.table for name in names])
     of_kinds = sql.Literal(list(notes.KINDS))
     apart = fill_sql(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
-    # whoever has one locked notes it himself
+    # a session that has one locked notes it itself
     with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
         connection.execute(_SHORT_WAIT)
         connection.execute(fill_sql(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
 
 
 def find_announced(connection: Connection, source: SourceSettings) -> set[TableName]:
-    """The tables that are now as a migration has told of them by `shapes_now`: the log has that in its place."""
+    """Find the tables whose current shape a migration has noted by `shapes_now`: the log has it in its place."""
     if not _has_function(connection, source):
         return set()
     query = 'SELECT schema, "table", told FROM {files} JOIN {history} USING (relation) WHERE told <> %s'
     rows = connection.execute(fill_sql(query, source), ("",)).fetchall()
-    told = {TableName(schema, table): parse_shape(shape) for schema, table, shape in rows}
-    now = read_shapes(connection, list(told))
-    # which publications have it is asked elsewhere
-    return {name for name, shape in told.items() if name in now and replace(shape, publications=None) == now[name]}
+    noted = {TableName(schema, table): parse_shape(shape) for schema, table, shape in rows}
+    now = read_shapes(connection, list(noted))
+    # without publications, which `now` does not have
+    return {name for name, shape in noted.items() if name in now and replace(shape, publications=None) == now[name]}
 
 
 def install_function(connection: Connection, source: SourceSettings) -> bool:
-    """Have a function `shapes_now()` beside the history, which a migration calls where no event trigger does it.
+    """Install the function `shapes_now()`, which a migration calls if there are no event triggers.
 
-    Returns whether it is there: the role may not be allowed to make it.
+    Returns False if the role may not create it.
     """
     name = sql.Identifier(source.heartbeat_schema, SHAPES_NOW)
     note = fill_sql(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(""))
@@ -140,10 +142,11 @@ def _has_function(connection: Connection, source: SourceSettings, body: str | No
 
 
 def note_partitions(connection: Connection, source: SourceSettings) -> None:
-    """Write down which partitions have other files than the history says: no trigger hears of a TRUNCATE of one, and
-    Postgres sends none (manual, "CREATE PUBLICATION", publish_via_partition_root).
+    """Note partitions with new files: a TRUNCATE of a partition fires no event trigger.
+
+    Postgres does not send it either (manual, "CREATE PUBLICATION", publish_via_partition_root).
     """
-    # whoever has a table locked notes what he does himself, or is seen the next time
+    # a locked table is noted by the session that has locked it, or by the next call
     with suppress(psycopg.errors.LockNotAvailable):
         _note(connection, source, ("p",))
         if _has_function(connection, source):
@@ -176,7 +179,7 @@ def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
     for function, event in TRIGGERS.items():
         note = fill_sql(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(notes.COMMANDED))
         body = fill_sql(notes.FUNCTIONS[function], source, note=note, unreadable=unreadable).as_string()
-        # event triggers are the database's, and in no schema
+        # an event trigger belongs to the database and has no schema, so its name has ours
         name = f"{source.heartbeat_schema[:40]}_{function}"
         yield _Trigger(name, event, sql.Identifier(source.heartbeat_schema, function), body)
 
@@ -197,5 +200,5 @@ def _install(connection: Connection, trigger: _Trigger) -> None:
     connection.execute(sql.SQL("DROP EVENT TRIGGER IF EXISTS {}").format(name))
     on = "CREATE EVENT TRIGGER {} ON " + trigger.event + " EXECUTE FUNCTION {}()"
     connection.execute(sql.SQL(on).format(name, trigger.function))
-    # also for commands that a replication tool runs, as `session_replication_role` has it
+    # ALWAYS: also for sessions of a replication tool (session_replication_role = replica)
     connection.execute(sql.SQL("ALTER EVENT TRIGGER {} ENABLE ALWAYS").format(name))

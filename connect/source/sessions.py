@@ -1,4 +1,4 @@
-"""What every session of ours is told when it begins, whatever the server, the database or the role would have it be."""
+"""The settings of all our sessions: they override those of the server, the database and the role."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ TEXT: Final[Mapping[str, str]] = MappingProxyType(
         "lc_monetary": "C",
     }
 )
-"""With these, a value is one text."""
+"""With these, each value has exactly one text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A setting that can end a session or a command, the value that lets both last, and the first version with it."""
+    """A time-out setting, the value that disables it, and the first server version that has it."""
 
     name: str
     value: str = "0"
@@ -31,10 +31,10 @@ class Bound:
 
 
 BOUNDS: Final = (
-    # a COPY takes as long as its table is large; the keeper of a snapshot idles in its transaction meanwhile
+    # a COPY may take hours, and the session that holds the snapshot idles in its transaction meanwhile
     Bound("statement_timeout"),
     Bound("idle_in_transaction_session_timeout"),
-    # where somebody else's lock is not to be waited for, a session says so itself
+    # sessions that must not wait for locks set it themselves
     Bound("lock_timeout"),
     Bound("tcp_user_timeout"),
     Bound("idle_session_timeout", since=140_000),
@@ -43,23 +43,23 @@ BOUNDS: Final = (
 
 LEFT_ALONE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "deadlock_timeout": "it says when a deadlock is looked for, and ends nobody who is in none",
+        "deadlock_timeout": "it only starts the search for a deadlock",
         "wal_sender_timeout": "it is for a sender that streams, and Debezium's is told `sender_timeout`",
     }
 )
-"""Time-outs that a role may set and that do our sessions no harm, and why."""
+"""Harmless time-outs that a role may set → the reason."""
 
 WRITING: Final[Mapping[str, str]] = MappingProxyType(
     {"default_transaction_read_only": "off", "default_transaction_isolation": "read committed"}
 )
-"""With these, a session may write, and sees what others have committed meanwhile."""
+"""With these, a session may write, and sees later commits of others."""
 
 _SHORTEST_SENDER_SECONDS: Final = 60
-"""The server's own default: a shorter one ends a sender whose reader waits for Kafka."""
+"""The server's default: a shorter time-out ends a sender while Debezium waits for Kafka."""
 
 
 def startup_options(version: int, **further: str) -> str:
-    """The settings as `options` of a connection's start, for a server of this version; 0 where it is not known yet."""
+    """Make the `options` of a connection string, for a server of this version (0 if unknown)."""
     bounds = {bound.name: bound.value for bound in BOUNDS if bound.since <= version}
     settings = {**TEXT, **WRITING, **bounds, **further}
     # a space would end the argument
@@ -67,14 +67,14 @@ def startup_options(version: int, **further: str) -> str:
 
 
 def later_settings(version: int) -> Iterator[sql.Composed]:
-    """Expressions that set what a session cannot be told at its start, since older servers do not know it."""
+    """Make expressions for the settings that a connection string cannot have, since older servers refuse them."""
     for bound in BOUNDS:
         if 0 < bound.since <= version:
             yield sql.SQL("set_config({}, {}, false)").format(sql.Literal(bound.name), sql.Literal(bound.value))
 
 
 def sender_options(connection: Connection) -> dict[str, str]:
-    """What the connector's sessions are told beside that: a sender's time-out, where it is too short."""
+    """Make further settings for the connector's sessions: a longer wal_sender_timeout if the server's is too short."""
     row = connection.execute("SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'").fetchone()
     milliseconds = row[0] if row else 0
     is_short = 0 < milliseconds < _SHORTEST_SENDER_SECONDS * 1000

@@ -1,8 +1,8 @@
-"""The replication slot, and the snapshot that it exports: the only one that is a prefix of the commit order.
+"""The replication slot and its exported snapshot, the only one that is a prefix of the commit order.
 
-A snapshot of `pg_export_snapshot()` alone is not (seen: in 23 % of 90,269, an invisible transaction stood before a
-visible one); one made with a slot shows exactly the commits up to the slot's consistent point
-(Postgres manual, "CREATE_REPLICATION_SLOT").
+A snapshot made with a slot shows exactly the commits up to the slot's consistent point (Postgres manual,
+"CREATE_REPLICATION_SLOT"). One of `pg_export_snapshot()` alone does not: in 23 % of 90,269 measured snapshots an
+invisible transaction came before a visible one in the log.
 """
 
 import select
@@ -28,7 +28,7 @@ DROP_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SlotSnapshot:
-    """An exported snapshot and the place in the log that it stands for; valid while its connection is open."""
+    """An exported snapshot and its bookmark; valid while its connection is open."""
 
     name: str
     bookmark: Bookmark
@@ -36,7 +36,7 @@ class SlotSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """A slot as `pg_replication_slots` shows it; `retained_bytes` of WAL wait for it."""
+    """A row of `pg_replication_slots`; `retained_bytes`: the WAL that Postgres keeps for it."""
 
     name: str
     plugin: str
@@ -49,7 +49,7 @@ class SlotState:
 
 
 def read_state(connection: Connection, slot: str) -> SlotState | None:
-    """Look the slot up; None when there is none of that name."""
+    """Read the state of a slot; None if it does not exist."""
     row = connection.execute(
         # without a restart_lsn it retains nothing, and has no status either
         "SELECT slot_name, plugin, database, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text,"
@@ -64,7 +64,7 @@ def read_state(connection: Connection, slot: str) -> SlotState | None:
 
 
 def check_wal_kept(found: SlotState | None) -> None:
-    """Raise HistoryLostError when Postgres has thrown away changes that the slot was there to keep."""
+    """Raise HistoryLostError when Postgres has removed WAL that the slot needs."""
     if found is not None and found.wal_status == "lost":
         raise HistoryLostError(
             f"slot {found.name} is lost: Postgres threw away WAL that it still needed",
@@ -73,7 +73,7 @@ def check_wal_kept(found: SlotState | None) -> None:
 
 
 def check_exists(found: SlotState | None, slot: str) -> None:
-    """Raise HistoryLostError when a slot that was made is gone, or lost what it was there to keep."""
+    """Raise HistoryLostError when the slot is gone or has lost WAL."""
     if found is None:
         raise HistoryLostError(
             f"slot {slot} is gone, and with it the changes since it was last read",
@@ -83,9 +83,9 @@ def check_exists(found: SlotState | None, slot: str) -> None:
 
 
 def drop(connection: Connection, slot: str) -> None:
-    """Take the slot away, if there is one; waits for its last reader, whose connector was stopped.
+    """Drop the slot if it exists; waits for its reader to end, so stop the connector first.
 
-    Raises PreconditionError when somebody still reads from it after DROP_SECONDS.
+    Raises PreconditionError when the slot is still read after DROP_SECONDS.
     """
     busy = psycopg.errors.ObjectInUse
     try:
@@ -100,15 +100,15 @@ def drop(connection: Connection, slot: str) -> None:
 
 @contextmanager
 def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = False) -> Iterator[SlotSnapshot]:
-    """Make a slot and hold its snapshot open; a temporary slot ends with the context, another stays.
+    """Create a slot and hold its snapshot open; a temporary slot ends with the context, a permanent one stays.
 
-    Creation waits for every transaction that is writing anywhere in the cluster. Raises PreconditionError with their
-    process ids when they take longer than `source.slot_timeout_seconds`. Whoever is killed leaves no temporary slot,
-    which goes with its session; another keeps WAL until somebody reads from it.
+    Creation waits for every writing transaction of the cluster. Raises PreconditionError with their process ids when
+    they take longer than `source.slot_timeout_seconds`. If this process is killed, a temporary slot goes with its
+    session; a permanent one keeps WAL until it is read or dropped.
     """
     connection = connect(source, replication="database")
     try:
-        # before the slot: any further command on this connection ends the snapshot that comes with it
+        # before the slot: any later command on this connection would end the slot's snapshot
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
         result = _create(connection, source, slot, temporary)
         bookmark = Bookmark(
@@ -124,11 +124,11 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
         sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else "")
     )
     pgconn = connection.pgconn
-    # sent, and waited for by us: an ordinary call would wait for as long as the longest transaction takes
+    # asynchronous: an ordinary call would block as long as the longest transaction
     pgconn.send_query(command.as_string(connection).encode())
     if not _wait_for_answer(pgconn, source.slot_timeout_seconds):
         blockers = _blockers(source)
-        # a slot is kept only once it has its consistent point: of a creation that is cancelled, none stays
+        # a cancelled creation leaves no slot: it only persists at its consistent point
         pgconn.get_cancel().cancel()
         raise PreconditionError(
             f"slot {slot} waited {source.slot_timeout_seconds} s for open transactions ({blockers})",
@@ -140,11 +140,11 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
 def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while pgconn.is_busy():
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             return False
-        select.select([pgconn.socket], [], [], left)
-        # a source that went away has answered, too: its result says so
+        select.select([pgconn.socket], [], [], remaining)
+        # a lost connection ends the wait as well: the result has the error
         with suppress(psycopg.OperationalError):
             pgconn.consume_input()
     return True
@@ -153,7 +153,7 @@ def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
 def _blockers(source: SourceSettings) -> str:
     with open_connection(source) as connection:
         rows = connection.execute(
-            # only who has written has a transaction id; one that was prepared holds it without a session
+            # only writing transactions have an id; a prepared one keeps it without a session
             "SELECT 'pid ' || pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
             " UNION ALL SELECT 'prepared ' || gid FROM pg_prepared_xacts"
         ).fetchall()
