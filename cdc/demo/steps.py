@@ -1,4 +1,4 @@
-"""What a demo tells while it works: headlines with the time, notes below them, all on stderr."""
+"""Prints the steps of a demo on stderr: headlines with the time, and notes below them."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from cdc.cli import output
 
 
 class Steps:
-    """The steps of one demo; `seconds` holds how long each of them took, by its short name."""
+    """The steps of one demo. `seconds`: the duration of each, by its short name."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -19,26 +19,26 @@ class Steps:
 
     @contextmanager
     def step(self, name: str, headline: str) -> Iterator[None]:
-        """Say what begins now, and keep its time when it has ended well."""
+        """Print the headline of a step; store its duration when it ends without an error."""
         began = self._clock()
         output.say(f"\n{_bold(f'[{began - self._began:5.1f} s] {headline}')}")
         yield
         self.seconds[name] = round(self._clock() - began, 3)
 
-    def ended(self) -> None:
-        """Say how long all of it took, and keep that as `total`."""
+    def finish(self) -> None:
+        """Print the duration of the whole demo, and store it as `total`."""
         self.seconds["total"] = total = round(self._clock() - self._began, 3)
         output.say(f"\n{_bold(f'[{total:5.1f} s] Done')}")
 
 
 def note(text: str = "") -> None:
-    """Say lines below a headline."""
+    """Print lines below a headline."""
     for line in text.splitlines() or [""]:
         output.say(f"  {line}".rstrip())
 
 
-def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The rows under their columns, as text."""
+def align_columns(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format rows under their columns, as text."""
     lines = [tuple(columns), *(tuple(row) for row in rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)

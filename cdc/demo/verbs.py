@@ -36,13 +36,13 @@ def demo(
         return
     from cdc.cli.pipeline import show_report
     from cdc.core.errors import DivergenceError
-    from cdc.demo.flights.course import play
-    from cdc.demo.flights.where import to_look
+    from cdc.demo.flights.pointers import list_pointers
+    from cdc.demo.flights.run import run_demo
     from cdc.demo.steps import note
     from cdc.local import services as parts
 
     home = local_home(context)
-    outcome = play(home, changes, seed)
+    outcome = run_demo(home, changes, seed)
     if json:
         output.as_json(outcome.as_json())
     else:
@@ -51,7 +51,7 @@ def demo(
         parts.down(home)
     else:
         output.say("\nWhere to look:")
-        for what, how in to_look(outcome.stage):
+        for what, how in list_pointers(outcome.environment):
             note(f"{what:<17} {how}")
     if not outcome.report.is_equal:
         raise DivergenceError("followers differ from the source", "see the table above")
@@ -69,14 +69,14 @@ def race(
     """
     from cdc.core.errors import DivergenceError
     from cdc.demo.race import story
-    from cdc.demo.race.course import play
+    from cdc.demo.race.run import run_race
 
-    outcome = play(local_home(context), pairs, seed)
+    outcome = run_race(local_home(context), pairs, seed)
     output.say("")
     if json:
         output.as_json(outcome.as_json())
     else:
-        output.table(("what", "tried", "differ for ever"), story.counts(outcome))
-    output.say(f"\n{story.verdict(outcome)}")
+        output.table(("what", "tried", "differ for ever"), story.count_pairs(outcome))
+    output.say(f"\n{story.describe_outcome(outcome)}")
     if outcome.cdc_diverged:
         raise DivergenceError("database and index differ", "run `cdc -c cdc-race.yaml verify`")

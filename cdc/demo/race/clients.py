@@ -1,4 +1,4 @@
-"""Two clients that write the same keys at the same time: in a forced order, as it comes, and failing halfway."""
+"""Two clients that write the same keys at once: in a forced order, in a race, and with failures halfway."""
 
 import threading
 import time
@@ -7,17 +7,17 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 
-from cdc.demo.race.schedule import Accident, Failing, Forced, Raced, Step, Store
+from cdc.demo.race.schedule import Accident, FailingWrite, ForcedPair, RacedPair, Step, Store
 from cdc.demo.race.stores import Client, Stores
 
 LANES = 8
-"""So many pairs race at once."""
+"""So many pairs of clients race at once."""
 PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """A write as it happened: when it was done, and what both stores held then."""
+class TimedWrite:
+    """A write as it happened: its time, and the value that each store held after it."""
 
     seconds: float
     step: Step
@@ -26,46 +26,46 @@ class Moment:
     index: str
 
 
-def in_order(stores: Stores, pair: Forced) -> list[Moment]:
-    """Let the two clients, each a thread, do the pair's writes in its order; where there is no index, without those."""
+def write_in_order(stores: Stores, pair: ForcedPair) -> list[TimedWrite]:
+    """Let two clients, a thread each, do the pair's writes in its order; without an index, only the database's."""
     order = [step for step in pair.order if stores.index or step.store is Store.DATABASE]
     turns, began = _Turns(order), time.monotonic()
-    moments: list[Moment] = []
+    writes: list[TimedWrite] = []
 
     def write(client: Client, step: Step) -> None:
         value = pair.values[step.client - 1]
         (client.write_database if step.store is Store.DATABASE else client.write_index)(pair.key, value)
-        # within its turn: the other client cannot write before both stores have been read
-        moments.append(Moment(time.monotonic() - began, step, value, *client.holds(pair.key)))
+        # within its turn, so that the other client cannot write before both stores are read
+        writes.append(TimedWrite(time.monotonic() - began, step, value, *client.holds(pair.key)))
 
     def play(number: int) -> None:
         with Client(stores) as client:
-            for step in [each for each in order if each.client == number]:
+            for step in [step for step in order if step.client == number]:
                 turns.take(step, partial(write, client, step))
 
-    _together([partial(play, 1), partial(play, 2)], turns.give_up)
-    return moments
+    _run_together([partial(play, 1), partial(play, 2)], turns.give_up)
+    return writes
 
 
-def at_once(stores: Stores, pairs: Sequence[Raced], advance: Callable[[int], None]) -> None:
-    """Let two clients a lane race for every pair: they meet before it, and nothing holds them after that."""
+def race_pairs(stores: Stores, pairs: Sequence[RacedPair], advance: Callable[[int], None]) -> None:
+    """Let two clients per lane race for every pair: they wait for each other before it, and never after."""
     lanes = [(pairs[lane::LANES], threading.Barrier(2)) for lane in range(LANES)]
 
-    def play(lane: Sequence[Raced], meeting: threading.Barrier, number: int) -> None:
+    def play(lane: Sequence[RacedPair], meeting: threading.Barrier, number: int) -> None:
         with Client(stores) as client:
             for pair in lane:
                 _race(client, pair, meeting, number)
-                # the second of the two counts for the pair
+                # 0 for the first client, 1 for the second: each pair counts once
                 advance(number - 1)
 
     def give_up() -> None:
         for _, meeting in lanes:
             meeting.abort()
 
-    _together([partial(play, *lane, number) for lane in lanes for number in (1, 2)], give_up)
+    _run_together([partial(play, *lane, number) for lane in lanes for number in (1, 2)], give_up)
 
 
-def _race(client: Client, pair: Raced, meeting: threading.Barrier, number: int) -> None:
+def _race(client: Client, pair: RacedPair, meeting: threading.Barrier, number: int) -> None:
     value, (first, second) = pair.values[number - 1], pair.pauses[number - 1]
     meeting.wait(PATIENCE_SECONDS)
     time.sleep(first)
@@ -74,21 +74,21 @@ def _race(client: Client, pair: Raced, meeting: threading.Barrier, number: int) 
     client.write_index(pair.key, value)
 
 
-def failing(stores: Stores, accidents: Sequence[Failing]) -> None:
-    """Let one client write each key to both stores, and then fail halfway with another value."""
+def fail_writes(stores: Stores, accidents: Sequence[FailingWrite]) -> None:
+    """Let one client write each key to both stores, then fail halfway through a second write."""
     with Client(stores) as client:
-        for each in accidents:
-            client.write_database(each.key, each.before)
-            client.write_index(each.key, each.before)
-            match each.accident:
+        for write in accidents:
+            client.write_database(write.key, write.before)
+            client.write_index(write.key, write.before)
+            match write.accident:
                 case Accident.INDEX_AWAY:
-                    client.write_and_miss_the_index(each.key, each.after)
+                    client.write_and_miss_the_index(write.key, write.after)
                 case Accident.DIED_BEFORE_COMMIT:
-                    client.write_and_die_before_commit(each.key, each.after)
+                    client.write_and_die_before_commit(write.key, write.after)
 
 
 class _Turns:
-    """Lets several threads take steps in one order only."""
+    """Makes several threads take their steps in one order."""
 
     def __init__(self, order: Sequence[Step]) -> None:
         self._left = list(order)
@@ -96,32 +96,32 @@ class _Turns:
         self._given_up = False
 
     def take(self, step: Step, do: Callable[[], None]) -> None:
-        """Wait for the step's turn, do it, and let the next one come; BrokenBarrierError when that cannot come."""
+        """Wait for the step's turn, and do it. Raises BrokenBarrierError when its turn will not come."""
         with self._changed:
-            mine = self._changed.wait_for(lambda: self._given_up or self._left[0] == step, PATIENCE_SECONDS)
-            if self._given_up or not mine:
+            is_my_turn = self._changed.wait_for(lambda: self._given_up or self._left[0] == step, PATIENCE_SECONDS)
+            if self._given_up or not is_my_turn:
                 raise threading.BrokenBarrierError
             do()
             self._left.pop(0)
             self._changed.notify_all()
 
     def give_up(self) -> None:
-        """Let nobody wait any longer."""
+        """End the waiting of all threads."""
         with self._changed:
             self._given_up = True
             self._changed.notify_all()
 
 
-def _together(jobs: Sequence[Callable[[], None]], give_up: Callable[[], None]) -> None:
-    """Run the jobs at once; when one fails the others are told, and its error is raised."""
+def _run_together(jobs: Sequence[Callable[[], None]], give_up: Callable[[], None]) -> None:
+    """Run the jobs at once. If one fails, `give_up` ends the others, and its error is raised."""
     with ThreadPoolExecutor(len(jobs)) as threads:
         running: list[Future[None]] = [threads.submit(job) for job in jobs]
         done = wait(running, return_when=FIRST_EXCEPTION).done
-        if any(each.exception() for each in done):
-            # leaving the pool waits for the others, who wait for the one that failed
+        if any(job.exception() for job in done):
+            # leaving the pool waits for the other jobs, and those wait for the failed one
             give_up()
-    errors = [error for each in running if (error := each.exception())]
-    # a broken barrier is what the failure of one does to the others: the cause is raised, if there is one
+    errors = [error for job in running if (error := job.exception())]
+    # one job's failure breaks the barriers of the others: raise the cause, not a broken barrier
     causes = [error for error in errors if not isinstance(error, threading.BrokenBarrierError)]
     if errors:
         raise (causes or errors)[0]

@@ -1,12 +1,12 @@
-"""What a race found, as a value."""
+"""The result of a race."""
 
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What was read back from both stores when nothing was on its way any more."""
+class RaceResult:
+    """Counts of keys, and of those that differed between the stores after all writes had arrived."""
 
     seed: int
     failures: int
@@ -16,6 +16,6 @@ class Outcome:
     cdc_diverged: int
 
     def as_json(self) -> dict[str, Any]:
-        """The counts that the race is about."""
+        """The counts, without `failures`."""
         names = ("pairs", "dual_write_diverged", "partial_failure_diverged", "cdc_diverged", "seed")
         return {name: getattr(self, name) for name in names}

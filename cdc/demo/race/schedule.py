@@ -1,4 +1,4 @@
-"""Who writes what, and when: the race of two clients as values, the same for a seed."""
+"""Plans the writes of the two racing clients, the same for a seed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from random import Random
 from typing import Final
 
 LONGEST_PAUSE: Final = 0.004
-"""Seconds that a client lets pass at most before each of its writes: other work, another way through the network."""
+"""Longest pause of a client before each write, in seconds: for other work, or another way through the network."""
 FAILURES_EVERY: Final = 40
-"""One partial failure for so many pairs, two at least: one of each kind."""
+"""One partial failure per so many pairs; at least two, one of each kind."""
 
 
 class Store(StrEnum):
-    """Where a client writes, in its order: the database first, the index when that has answered."""
+    """The stores, in a client's order: the database first, and the index when that has answered."""
 
     DATABASE = "database"
     INDEX = "index"
@@ -50,8 +50,8 @@ FIGURE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
-    """A pair whose writes happen in this order, whatever the machine does: client 1's value, client 2's."""
+class ForcedPair:
+    """A pair whose writes happen in this order on any machine. `values`: of client 1 and of client 2."""
 
     key: str
     values: tuple[str, str]
@@ -59,8 +59,8 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True)
-class Raced:
-    """A pair that both clients begin at once: their values, and their pauses before each of the two writes."""
+class RacedPair:
+    """A pair that both clients begin at once, with the value and the two pauses of each."""
 
     key: str
     values: tuple[str, str]
@@ -68,15 +68,15 @@ class Raced:
 
 
 class Accident(StrEnum):
-    """What happens between the two writes of one client."""
+    """The failure between the two writes of one client."""
 
     INDEX_AWAY = "the database commits, then the index cannot be reached"
     DIED_BEFORE_COMMIT = "the index is written, then the client dies before its COMMIT"
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
-    """A key that holds `before` in both stores when a write of `after` fails halfway."""
+class FailingWrite:
+    """A key with `before` in both stores; a write of `after` then fails halfway."""
 
     key: str
     before: str
@@ -86,47 +86,49 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All that is written, under keys of their own."""
+    """All planned writes; every one has its own key."""
 
-    forced: tuple[Forced, ...]
-    raced: tuple[Raced, ...]
-    failing: tuple[Failing, ...]
+    forced: tuple[ForcedPair, ...]
+    raced: tuple[RacedPair, ...]
+    failing: tuple[FailingWrite, ...]
 
     @property
     def pairs(self) -> list[str]:
         """The keys that two clients write."""
-        return [each.key for each in self.forced] + [each.key for each in self.raced]
+        return [pair.key for pair in self.forced] + [pair.key for pair in self.raced]
 
 
-def schedule(seed: int, pairs: int) -> Schedule:
-    """So many pairs, the first (up to six, one an order, the figure's first) forced, the others raced."""
+def plan_race(seed: int, pairs: int) -> Schedule:
+    """Plan so many pairs: up to six forced ones, one per order and the figure's first; the others race."""
     random = Random(seed)  # noqa: S311
     others = [order for order in ORDERS if order != FIGURE]
     random.shuffle(others)
     orders = [FIGURE, *others][:pairs]
-    forced = [Forced("X", ("A", "B"), order) if n == 0 else _forced(n, order) for n, order in enumerate(orders)]
-    raced = tuple(_raced(n, random) for n in range(len(orders), pairs))
-    failing = [_failing(n, random) for n in range(max(len(Accident), pairs // FAILURES_EVERY))]
+    forced = [
+        ForcedPair("X", ("A", "B"), order) if n == 0 else _plan_forced(n, order) for n, order in enumerate(orders)
+    ]
+    raced = tuple(_plan_raced(n, random) for n in range(len(orders), pairs))
+    failing = [_plan_failing(n, random) for n in range(max(len(Accident), pairs // FAILURES_EVERY))]
     return Schedule(tuple(forced), raced, tuple(failing))
 
 
-def ends_apart(order: Sequence[Step]) -> bool:
-    """Does this order leave one client's value in the database and the other's in the index?"""
+def is_diverging(order: Sequence[Step]) -> bool:
+    """Does this order leave the value of one client in the database, and of the other one in the index?"""
     last = {step.store: step.client for step in order}
     return last[Store.DATABASE] != last[Store.INDEX]
 
 
-def _forced(number: int, order: Order) -> Forced:
-    return Forced(f"X{number}", (f"A{number}", f"B{number}"), order)
+def _plan_forced(number: int, order: Order) -> ForcedPair:
+    return ForcedPair(f"X{number}", (f"A{number}", f"B{number}"), order)
 
 
-def _raced(number: int, random: Random) -> Raced:
+def _plan_raced(number: int, random: Random) -> RacedPair:
     def pauses() -> tuple[float, float]:
         return random.uniform(0, LONGEST_PAUSE), random.uniform(0, LONGEST_PAUSE)
 
-    return Raced(f"X{number}", (f"A{number}", f"B{number}"), (pauses(), pauses()))
+    return RacedPair(f"X{number}", (f"A{number}", f"B{number}"), (pauses(), pauses()))
 
 
-def _failing(number: int, random: Random) -> Failing:
+def _plan_failing(number: int, random: Random) -> FailingWrite:
     accident = tuple(Accident)[number] if number < len(Accident) else random.choice(tuple(Accident))
-    return Failing(f"Y{number}", f"A{number}", f"B{number}", accident)
+    return FailingWrite(f"Y{number}", f"A{number}", f"B{number}", accident)

@@ -1,4 +1,4 @@
-"""The two stores of the race, as a client sees them: a table in Postgres and an index in OpenSearch."""
+"""The two stores of the race: a table in Postgres and an index in OpenSearch."""
 
 import logging
 import socket
@@ -19,7 +19,7 @@ Rows = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where the clients write: `index` None means that they write to the database only, and leave the rest to it."""
+    """Where the clients write. `index` is None when they write to the database only."""
 
     dsn: str
     table: str
@@ -28,12 +28,12 @@ class Stores:
 
 
 class Client:
-    """One client with a connection of its own to each store."""
+    """One client, with its own connection to each store."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._database: Connection = psycopg.connect(stores.dsn, autocommit=True)
-        self._search = opened(stores.search_url)
+        self._search = open_client(stores.search_url)
         name = sql.Identifier(stores.table)
         self._put = sql.SQL(
             "INSERT INTO {} (id, value) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET value = EXCLUDED.value"
@@ -48,27 +48,27 @@ class Client:
         self._search.close()
 
     def write_database(self, key: str, value: str) -> None:
-        """One committed transaction."""
+        """Write the value in one committed transaction."""
         self._database.execute(self._put, (key, value))
 
     def write_index(self, key: str, value: str) -> None:
-        """One document; nothing where the index is left to the log."""
+        """Write one document; does nothing without an index."""
         if self._stores.index:
             self._search.index(index=self._stores.index, id=key, body={"id": key, "value": value})
 
     def write_and_die_before_commit(self, key: str, value: str) -> None:
-        """Write to both inside one transaction of the database, and let the connection break before its COMMIT."""
+        """Write to both within one transaction of the database, whose connection breaks before its COMMIT."""
         with psycopg.connect(self._stores.dsn) as dying:
             dying.execute(self._put, (key, value))
             self.write_index(key, value)
-            # else the block would commit at its end
+            # otherwise the block would commit at its end
             dying.close()
 
     def write_and_miss_the_index(self, key: str, value: str) -> None:
-        """Write to the database, and then fail on an index that does not answer."""
+        """Write to the database, then fail to write to an index that does not answer."""
         self.write_database(key, value)
         if self._stores.index:
-            with _nobody() as url, opened(url) as away:
+            with _open_dead_address() as url, open_client(url) as away:
                 try:
                     away.index(index=self._stores.index, id=key, body={"id": key, "value": value})
                 except OpenSearchException:
@@ -76,41 +76,43 @@ class Client:
                 raise AssertionError("somebody answered where nobody listens")
 
     def holds(self, key: str) -> tuple[str, str]:
-        """What the database and the index have under the key now; a dash where they have nothing."""
+        """The values of the key in the database and in the index now; a dash for none."""
         row = self._database.execute(self._get, (key,)).fetchone()
-        # by its id, which needs no refresh, as a search would
-        found = self._search.get(index=self._stores.index, id=key, params={"ignore": 404}) if self._stores.index else {}
-        return str(row[0]) if row else "-", found["_source"]["value"] if found.get("found") else "-"
+        # by id: a search would need a refresh first
+        document = (
+            self._search.get(index=self._stores.index, id=key, params={"ignore": 404}) if self._stores.index else {}
+        )
+        return str(row[0]) if row else "-", document["_source"]["value"] if document.get("found") else "-"
 
 
-def opened(url: str) -> OpenSearch:
-    """A client of the index that does not try again by itself."""
+def open_client(url: str) -> OpenSearch:
+    """Open a client of OpenSearch that does not retry by itself."""
     return OpenSearch(hosts=[url], timeout=30, max_retries=0)
 
 
-def table_rows(dsn: str, table: str) -> Rows:
-    """Everything that the table holds."""
+def read_table(dsn: str, table: str) -> Rows:
+    """Read the whole table."""
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(sql.SQL("SELECT id, value FROM {}").format(sql.Identifier(table))).fetchall()
     return dict(rows)
 
 
-def index_rows(url: str, index: str) -> Rows:
-    """Everything that the index holds, by the `id` of its documents."""
-    with opened(url) as client:
-        # a search finds what was there at the last refresh only
+def read_index(url: str, index: str) -> Rows:
+    """Read the whole index, by the `id` of its documents."""
+    with open_client(url) as client:
+        # a search sees only documents from before the last refresh
         client.indices.refresh(index=index)
         hits = scan(client, index=index, size=5_000)
         return {hit["_source"]["id"]: hit["_source"]["value"] for hit in hits}
 
 
-def apart(table: Mapping[str, str], index: Mapping[str, str]) -> list[str]:
-    """The keys under which the two do not hold the same; one that is in only one of them counts."""
+def find_differences(table: Mapping[str, str], index: Mapping[str, str]) -> list[str]:
+    """The keys with different values in the two; including keys that only one of them has."""
     return sorted(key for key in table.keys() | index.keys() if table.get(key) != index.get(key))
 
 
 def make_table(dsn: str, table: str) -> None:
-    """Make the table, if it is not there, and empty it."""
+    """Make the table if it is missing, and empty it."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         name = sql.Identifier(table)
         make = "CREATE TABLE IF NOT EXISTS {} (id text PRIMARY KEY, value text NOT NULL)"
@@ -120,7 +122,7 @@ def make_table(dsn: str, table: str) -> None:
 
 def make_index(url: str, index: str) -> None:
     """Make the index anew, empty."""
-    with opened(url) as client:
+    with open_client(url) as client:
         client.indices.delete(index=index, params={"ignore_unavailable": "true"})
         fields = {"id": {"type": "keyword"}, "value": {"type": "keyword"}}
         client.indices.create(
@@ -130,8 +132,8 @@ def make_index(url: str, index: str) -> None:
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Turn what the drivers raise when a store goes away into one line; failures on purpose are not logged."""
+def translate_store_errors() -> Iterator[None]:
+    """Translate the drivers' errors for a store that goes away; do not log the failures that the race provokes."""
     log = logging.getLogger("opensearch")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -144,9 +146,9 @@ def reported() -> Iterator[None]:
 
 
 @contextmanager
-def _nobody() -> Iterator[str]:
-    """An address at which nobody listens, and where nobody can begin to meanwhile."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:
+def _open_dead_address() -> Iterator[str]:
+    """Reserve an address at which nobody listens."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reserved:
         # bound and never listening: connections are refused at once
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+        reserved.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{reserved.getsockname()[1]}"

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from cdc.core.errors import PreconditionError
 from cdc.demo.flights import data, workload
-from cdc.demo.flights.data import KEYS, data_files, opened
-from cdc.demo.flights.workload import Delete, Insert, Key, Stock, Transaction, Update
+from cdc.demo.flights.data import KEYS, data_files, open_csv
+from cdc.demo.flights.workload import Delete, ExistingKeys, Insert, Key, Transaction, Update
 
 ROWS = {"airlines": 16, "airports": 1_458, "planes": 3_322, "flights": 336_776, "weather": 26_115}
 DAY = datetime(2013, 5, 17, tzinfo=UTC)
 SEEDS = st.integers(0, 2**32)
 
 
-def stock(flights: int = 40, planes: int = 12) -> Stock:
+def stock(flights: int = 40, planes: int = 12) -> ExistingKeys:
     hours = [DAY + timedelta(hours=n % 20) for n in range(flights)]
-    return Stock(
+    return ExistingKeys(
         flights=[(hour, ("UA", "AA")[n % 2], n) for n, hour in enumerate(hours)],
         planes=[(f"N{n}",) for n in range(planes)],
         weather=[("JFK", DAY), ("EWR", DAY)],
@@ -31,15 +31,15 @@ def stock(flights: int = 40, planes: int = 12) -> Stock:
     )
 
 
-def carried_out(start: Stock, plan: list[Transaction]) -> dict[str, dict[Key, dict[str, Any]]]:
+def carried_out(start: ExistingKeys, plan: list[Transaction]) -> dict[str, dict[Key, dict[str, Any]]]:
     """The tables after the plan, as Postgres would have them; a step that it would refuse raises KeyError."""
     firsts = {"flights": start.flights, "planes": start.planes, "weather": start.weather, "airlines": start.airlines}
     tables = {table: {key: dict(zip(KEYS[table], key, strict=True)) for key in keys} for table, keys in firsts.items()}
     for transaction in plan:
         after = {table: dict(rows) for table, rows in tables.items()}
-        for work in transaction.work:
+        for work in transaction.changes:
             _one(after[work.table], work)
-        tables = after if transaction.kept else tables
+        tables = after if transaction.is_committed else tables
     return tables
 
 
@@ -64,7 +64,7 @@ def test_the_files_are_found_without_the_package() -> None:
 
 @pytest.mark.parametrize("table", KEYS)
 def test_the_files_are_as_expected(table: str) -> None:
-    with opened(data_files()[table]) as file:
+    with open_csv(data_files()[table]) as file:
         rows = list(csv.DictReader(io.StringIO(file.read().decode(), newline="")))
     keys = [tuple(row[name] for name in KEYS[table]) for row in rows]
     assert len(set(keys)) == len(rows) == ROWS[table]
@@ -76,7 +76,7 @@ def test_a_packed_file_is_read_like_a_plain_one(tmp_path: Path) -> None:
     plain.write_bytes(b"a,b\n1,NA\n")
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("a.csv", plain.read_bytes())
-    with opened(plain) as one, opened(packed) as other:
+    with open_csv(plain) as one, open_csv(packed) as other:
         assert one.read() == other.read()
 
 
@@ -90,9 +90,9 @@ def test_a_missing_data_set_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_seed_gives_one_plan(seed: int, changes: int) -> None:
     plan = list(workload.plan(seed, stock(), changes))
     assert plan == list(workload.plan(seed, stock(), changes))
-    done = sum(len(each.work) for each in plan if each.kept)
+    done = sum(len(each.changes) for each in plan if each.is_committed)
     assert done >= changes
-    assert not plan or done - (len(plan[-1].work) if plan[-1].kept else 0) < changes
+    assert not plan or done - (len(plan[-1].changes) if plan[-1].is_committed else 0) < changes
 
 
 @given(SEEDS, st.integers(10, 60), st.integers(1, 20), st.integers(1, 600))
@@ -106,12 +106,12 @@ def test_every_step_of_a_plan_can_be_carried_out(seed: int, flights: int, planes
 def test_a_long_plan_has_everything_in_it() -> None:
     plan = list(workload.plan(2013, stock(), 5_000))
     assert {each.kind for each in plan} == set(workload.WEIGHTS)
-    assert {each.kept for each in plan} == {True, False}
-    assert any(len({work.table for work in each.work}) > 1 for each in plan)
+    assert {each.is_committed for each in plan} == {True, False}
+    assert any(len({work.table for work in each.changes}) > 1 for each in plan)
     assert any(_changes_a_key_twice(each) for each in plan)
-    assert any(isinstance(w, Update) and "flight" in w.values for each in plan for w in each.work)
+    assert any(isinstance(w, Update) and "flight" in w.values for each in plan for w in each.changes)
 
 
 def _changes_a_key_twice(transaction: Transaction) -> bool:
-    keys = [work.key for work in transaction.work if isinstance(work, Update)]
+    keys = [work.key for work in transaction.changes if isinstance(work, Update)]
     return len(set(keys)) < len(keys)

@@ -1,4 +1,4 @@
-"""`cdc demo`: from nothing to followers that are proven equal to their source, with real data and a busy day."""
+"""`cdc demo`: copies real data into every follower, changes it while they follow, and compares every row."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from cdc.cli import output
 from cdc.cli.fetch_progress import LineProgress
-from cdc.demo import stage
+from cdc.demo import environment
+from cdc.demo.environment import DemoSettings, Environment
 from cdc.demo.flights import data, traffic, workload
-from cdc.demo.flights.traffic import Written
-from cdc.demo.following import Following, followed
-from cdc.demo.stage import Play, Stage
+from cdc.demo.flights.traffic import WriteCounts
+from cdc.demo.follow_thread import FollowThread, list_followers
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
@@ -20,20 +20,20 @@ from cdc.run.pipeline import build_spark_session
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify
 
-PLAY: Final = Play("cdc-demo.yaml", "flights", data.NAMES, ".cdc/lake")
+DEMO: Final = DemoSettings("cdc-demo.yaml", "flights", data.NAMES, ".cdc/lake")
 PATIENCE_SECONDS: Final = 600.0
 KEYS_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a demo did and found."""
+class DemoResult:
+    """The result of a demo: counts of rows and changes, durations, and the report of the comparison."""
 
-    stage: Stage
+    environment: Environment
     seed: int
     loaded: dict[str, int]
     copied: dict[str, int]
-    written: Written
+    writes: WriteCounts
     caught_up: dict[str, float]
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
@@ -41,11 +41,11 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """Times, counts and verdicts."""
         return {
-            "config": str(self.stage.config),
+            "config": str(self.environment.config),
             "seed": self.seed,
             "rows_loaded": self.loaded,
             "rows_copied": self.copied,
-            **asdict(self.written),
+            **asdict(self.writes),
             "caught_up_seconds": self.caught_up,
             "seconds": self.seconds,
             "verify": self.report.as_json(),
@@ -53,29 +53,31 @@ class Outcome:
         }
 
 
-def play(home: Home, changes: int, seed: int) -> Outcome:
-    """Run the whole demo; a second run goes on with what is there.
+def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
+    """Run the whole demo; a second run goes on with the same database.
 
-    Raises CdcError as the parts of the toolkit do. Whether the followers differ is in the outcome.
+    Raises CdcError as the toolkit does. The result says whether the followers differ.
     """
     steps = Steps()
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
-        found = stage.parts_up(home)
-    on = stage.set_up(home, found, PLAY)
+        endpoints = environment.start_services(home)
+    on = environment.set_up_environment(home, endpoints, DEMO)
     with psycopg.connect(on.dsn, autocommit=True) as connection:
         with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
             loaded = _load(connection)
-        with steps.step("bootstrap", f"cdc -c {stage.shown(on.config)} bootstrap: capture first, then the copies"):
+        with steps.step(
+            "bootstrap", f"cdc -c {environment.relative_path(on.config)} bootstrap: capture first, then the copies"
+        ):
             spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress())
             copied = _bootstrap(on, spark)
-        outcome = _live(steps, on, spark, connection, _Wish(changes, seed))
-    steps.ended()
-    return Outcome(on, seed, loaded, copied, *outcome, steps.seconds)
+        outcome = _follow_workload(steps, on, spark, connection, _WorkloadSize(changes, seed))
+    steps.finish()
+    return DemoResult(on, seed, loaded, copied, *outcome, steps.seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """How much is to happen, drawn from which seed."""
+class _WorkloadSize:
+    """How many rows to change, and the seed of the changes."""
 
     changes: int
     seed: int
@@ -86,12 +88,12 @@ def _load(connection: psycopg.Connection) -> dict[str, int]:
         loaded = data.load(connection, bars)
     if not loaded:
         note("the tables are there already, and are used as they are")
-    for table, rows in (loaded or data.counted(connection)).items():
+    for table, rows in (loaded or data.count_rows(connection)).items():
         note(f"{table:<9} {rows:>9,} rows")
     return loaded
 
 
-def _bootstrap(on: Stage, spark: SparkSession) -> dict[str, int]:
+def _bootstrap(on: Environment, spark: SparkSession) -> dict[str, int]:
     with output.progress() as bars:
         outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, bars)
     for name, rows in outcome.copied.items():
@@ -101,14 +103,14 @@ def _bootstrap(on: Stage, spark: SparkSession) -> dict[str, int]:
     return {str(name): rows for name, rows in outcome.copied.items()}
 
 
-def _live(
-    steps: Steps, on: Stage, spark: SparkSession, connection: psycopg.Connection, wish: _Wish
-) -> tuple[Written, dict[str, float], Report]:
-    """Follow while the workload runs, until everything has arrived; verify, and stop."""
-    names = followed(on.settings, spark)
-    with Following(on.settings, spark, names, note) as following:
-        with steps.step("changes", f"{wish.changes:,} changes in Postgres (seed {wish.seed}), followed meanwhile"):
-            written = _write(connection, wish)
+def _follow_workload(
+    steps: Steps, on: Environment, spark: SparkSession, connection: psycopg.Connection, size: _WorkloadSize
+) -> tuple[WriteCounts, dict[str, float], Report]:
+    """Follow while the workload runs, until everything has arrived; then verify."""
+    names = list_followers(on.settings, spark)
+    with FollowThread(on.settings, spark, names, note) as following:
+        with steps.step("changes", f"{size.changes:,} changes in Postgres (seed {size.seed}), followed meanwhile"):
+            written = _write(connection, size)
         with steps.step("catch_up", f"Waiting until {', '.join(names)} have what Postgres has"):
             caught_up = following.catch_up(PATIENCE_SECONDS)
             note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
@@ -119,9 +121,9 @@ def _live(
     return written, caught_up, report
 
 
-def _write(connection: psycopg.Connection, wish: _Wish) -> Written:
-    plan = workload.plan(wish.seed, traffic.stock(connection, wish.seed), wish.changes)
-    with output.progress() as bars, bars.bar("changed", wish.changes) as advance:
+def _write(connection: psycopg.Connection, size: _WorkloadSize) -> WriteCounts:
+    plan = workload.plan(size.seed, traffic.read_keys(connection, size.seed), size.changes)
+    with output.progress() as bars, bars.bar("changed", size.changes) as advance:
         written = traffic.carry_out(connection, plan, advance)
     note(
         f"{written.changes:,} changed rows in {written.transactions:,} transactions,"

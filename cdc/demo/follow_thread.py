@@ -1,4 +1,4 @@
-"""The followers of a demo, kept in sync by threads of its own process."""
+"""Runs `cdc follow` in a thread of the demo's own process."""
 
 import threading
 import time
@@ -18,18 +18,18 @@ from cdc.run.pipeline import delta_follower, fed_followers
 POLL_SECONDS = 0.2
 
 
-class Following:
-    """`cdc follow` for as long as the context lasts; what stopped it early is raised at its end."""
+class FollowThread:
+    """Follows as long as the context lasts. The end raises a failure that stopped it early."""
 
     def __init__(self, settings: PipelineSettings, spark: SparkSession, names: Sequence[str], say: Say) -> None:
         self._settings = settings
-        self._positions = positions(settings, spark, names)
+        self._positions = open_positions(settings, spark, names)
         self._stopping = threading.Event()
         self._thread = ThreadPoolExecutor(1, "follow")
         self._run = lambda: follow(settings, lambda: spark, names, say, until_caught_up=False, stopping=self._stopping)
         self._running: Future[None] | None = None
 
-    def __enter__(self) -> "Following":
+    def __enter__(self) -> "FollowThread":
         self._running = self._thread.submit(self._run)
         return self
 
@@ -37,14 +37,14 @@ class Following:
         self._stopping.set()
         self._thread.shutdown()
         failure = self._failure()
-        # what the block itself has failed on came first, and is not to be hidden
+        # an error of the block itself came first, and is not to be hidden
         if failure and error is None:
             raise failure
 
     def catch_up(self, patience: float) -> dict[str, float]:
-        """Wait until every follower has what the source has now; the seconds that each of them took.
+        """Wait until every follower has the source's present data; returns the seconds that each took.
 
-        Raises what stopped the followers, or PreconditionError when they take longer than `patience` seconds.
+        Raises the failure that stopped the followers, or PreconditionError after `patience` seconds.
         """
         target, began = mark_source_end(self._settings), time.monotonic()
         took: dict[str, float] = {}
@@ -56,10 +56,10 @@ class Following:
             self._check(patience - (time.monotonic() - began), self._positions.keys() - took.keys())
         return {name: took[name] for name in self._positions}
 
-    def _check(self, left: float, behind: "set[str]") -> None:
+    def _check(self, seconds_left: float, behind: "set[str]") -> None:
         if behind and self._running is not None and self._running.done():
             raise self._failure() or PreconditionError("the followers ended early", "run it again")
-        if behind and left <= 0:
+        if behind and seconds_left <= 0:
             raise PreconditionError(
                 f"{', '.join(sorted(behind))} did not catch up in time", "see `cdc status`; a busy machine is slow"
             )
@@ -73,15 +73,15 @@ class Following:
         raise error
 
 
-def positions(
+def open_positions(
     settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
 ) -> dict[str, Callable[[], Position | None]]:
-    """How these followers are asked where they stand."""
+    """Functions that read the positions of these followers, by name."""
     fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
-    everyone = {settings.delta[0]: delta_follower(settings).position, **fed}
-    return {name: everyone[name] for name in names}
+    every = {settings.delta[0]: delta_follower(settings).position, **fed}
+    return {name: every[name] for name in names}
 
 
-def followed(settings: PipelineSettings, spark: SparkSession) -> list[str]:
-    """The names of the followers that can be followed, the lake first."""
+def list_followers(settings: PipelineSettings, spark: SparkSession) -> list[str]:
+    """The names of the pipeline's followers, the lake first."""
     return [settings.delta[0], *fed_followers(spark, settings)]

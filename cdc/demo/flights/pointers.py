@@ -1,10 +1,10 @@
-"""Where to look after the demo: commands to copy."""
+"""Pointers printed after the demo: files, topics, and commands to copy."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from cdc.core.table import TableName
-from cdc.demo.stage import Stage, shown
+from cdc.demo.environment import Environment, relative_path
 from cdc.log.names import change_topic, latest_topic, transaction_topic
 from cdc.run.pipeline import lake_of
 from sinks.search.layout import index_name
@@ -14,11 +14,11 @@ FLIGHTS = TableName("public", "flights")
 QUERY = "select carrier, count(*), avg(dep_delay) from f group by 1 order by 2 desc"
 
 
-def to_look(on: Stage) -> Iterator[tuple[str, str]]:
-    """What there is to see, and how."""
-    s, config = on.settings, shown(on.config)
-    lake = shown(Path(lake_of(s).path))
-    folder = shown(Path(lake_of(s).folder(FLIGHTS)))
+def list_pointers(on: Environment) -> Iterator[tuple[str, str]]:
+    """Yields names and places or commands."""
+    s, config = on.settings, relative_path(on.config)
+    lake = relative_path(Path(lake_of(s).path))
+    folder = relative_path(Path(lake_of(s).folder(FLIGHTS)))
     yield "the lake", f"{lake}, a Delta table a folder, for instance {folder}"
     yield (
         "ask it",

@@ -1,0 +1,114 @@
+"""`cdc demo race`: the same writes twice: to database and index, then to the database whose log the index follows."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from cdc.cli import output
+from cdc.core.errors import PreconditionError
+from cdc.core.table import TableName
+from cdc.demo import environment
+from cdc.demo.environment import DemoSettings, Environment
+from cdc.demo.follow_thread import list_followers
+from cdc.demo.race import clients, story
+from cdc.demo.race.outcome import RaceResult
+from cdc.demo.race.schedule import Schedule, plan_race
+from cdc.demo.race.stores import (
+    Stores,
+    find_differences,
+    make_index,
+    make_table,
+    read_index,
+    read_table,
+    translate_store_errors,
+)
+from cdc.demo.steps import Steps, note
+from cdc.local.state_dir import Home
+from cdc.run.copy import bootstrap
+from cdc.run.follow.follow import follow
+from cdc.run.pipeline import build_spark_session
+from sinks.search.layout import index_name
+from sinks.search.settings import SearchSettings
+
+TABLE: Final = TableName("public", "race")
+DEMO: Final = DemoSettings("cdc-race.yaml", "race", (str(TABLE),), ".cdc/race-lake")
+DUAL_TABLE: Final = "dual_write"
+DUAL_INDEX: Final = "dual-write"
+
+
+def run_race(home: Home, pairs: int, seed: int) -> RaceResult:
+    """Run both halves. A second run empties the tables first, and keeps the pipeline.
+
+    Raises CdcError as the toolkit does. The result counts the keys that differ.
+    """
+    steps, plan = Steps(), plan_race(seed, pairs)
+    with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
+        endpoints = environment.start_services(home)
+    on = environment.set_up_environment(home, endpoints, DEMO)
+    with translate_store_errors(), ThreadPoolExecutor(1) as waiting:
+        make_table(on.dsn, TABLE.table)
+        # Spark starts in a thread meanwhile, which takes seconds
+        spark = waiting.submit(build_spark_session, on.settings, "race", brief=True)
+        dual = _write_to_both(steps, on, plan)
+        through_log = _write_through_log(steps, on, plan, spark)
+    steps.finish()
+    keys = set(plan.pairs)
+    return RaceResult(
+        seed=seed,
+        failures=len(plan.failing),
+        pairs=len(keys),
+        dual_write_diverged=len(keys.intersection(dual)),
+        partial_failure_diverged=len(set(dual) - keys),
+        cdc_diverged=len(through_log),
+    )
+
+
+def _write_to_both(steps: Steps, on: Environment, plan: Schedule) -> list[str]:
+    """Let the clients write to both stores; returns the keys that differ at the end."""
+    stores = Stores(on.dsn, DUAL_TABLE, on.endpoints.search_url, DUAL_INDEX)
+    make_table(on.dsn, DUAL_TABLE)
+    make_index(on.endpoints.search_url, DUAL_INDEX)
+    with steps.step("dual_writes", "Dual writes: each client writes to the database, then to the search index"):
+        note(story.PROLOGUE)
+        _write(stores, plan, "dual writes")
+        table, index = read_table(on.dsn, DUAL_TABLE), read_index(on.endpoints.search_url, DUAL_INDEX)
+        different = find_differences(table, index)
+        note(story.describe_damage(plan, table, index, different))
+    return different
+
+
+def _write_through_log(steps: Steps, on: Environment, plan: Schedule, spark: "Future[SparkSession]") -> list[str]:
+    """Let the clients write to the database, and the index follow its log; returns the keys that differ then."""
+    with steps.step("bootstrap", "Through the log: capture the database's table, and let the index follow it"):
+        with output.progress() as bars:
+            bootstrap.bootstrap(on.settings, spark.result, note, bars)
+        names = list_followers(on.settings, spark.result())
+    with steps.step("writes", "The same writes again, by the same clients, to the database only"):
+        _write(Stores(on.dsn, TABLE.table, on.endpoints.search_url, None), plan, "through the log")
+    with steps.step("follow", f"cdc -c {environment.relative_path(on.config)} follow --until-caught-up"):
+        follow(on.settings, spark.result, names, note, until_caught_up=True)
+        table, index = read_table(on.dsn, TABLE.table), read_index(*_find_index(on))
+        different = find_differences(table, index)
+        note(f"the database holds {len(table):,} keys, the index {len(index):,}; {len(different):,} differ")
+    return different
+
+
+def _write(stores: Stores, plan: Schedule, what: str) -> None:
+    """Do all planned writes; print the timeline of the first pair, the book's figure."""
+    timelines = [clients.write_in_order(stores, pair) for pair in plan.forced]
+    note(story.format_timeline(plan.forced[0], timelines[0]))
+    with output.progress() as bars, bars.bar(f"raced, {what}", len(plan.raced)) as advance:
+        clients.race_pairs(stores, plan.raced, advance)
+    clients.fail_writes(stores, plan.failing)
+
+
+def _find_index(on: Environment) -> tuple[str, str]:
+    """The URL and name of the index that the pipeline's search follower writes."""
+    followers: Sequence[SearchSettings] = [f for f in on.settings.followers.values() if isinstance(f, SearchSettings)]
+    if not followers:
+        raise PreconditionError(
+            f"{environment.relative_path(on.config)} has no follower of kind search", "remove that file"
+        )
+    return followers[0].url, index_name(followers[0].prefix, TABLE)
