@@ -42,17 +42,17 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
     from cdc.local import services as local
 
     with open_download_progress() as progress:
-        found = local.up(local_home(context), _parse_services(only), progress)
+        endpoints = local.up(local_home(context), _parse_services(only), progress)
     if json:
-        output.as_json({**asdict(found), "postgres_password": str(found.postgres_password.file)})
+        output.as_json({**asdict(endpoints), "postgres_password": str(endpoints.postgres_password.file)})
     else:
         output.fields(
             {
-                "postgres": f"{found.postgres_host}:{found.postgres_port} user {found.postgres_user}",
-                "password": f"in {_short(found.postgres_password.file)}",
-                "kafka": found.kafka_bootstrap,
-                "connect": found.connect_url,
-                "search": found.search_url,
+                "postgres": f"{endpoints.postgres_host}:{endpoints.postgres_port} user {endpoints.postgres_user}",
+                "password": f"in {_short(endpoints.postgres_password.file)}",
+                "kafka": endpoints.kafka_bootstrap,
+                "connect": endpoints.connect_url,
+                "search": endpoints.search_url,
             }
         )
 
@@ -86,13 +86,13 @@ def parts(context: typer.Context, json: Json = False) -> None:
     """Show what the local parts do: process, port, memory, log."""
     from cdc.local import services as local
 
-    found = local.status(local_home(context))
+    statuses = local.status(local_home(context))
     if json:
-        output.as_json([{**asdict(each), "log": str(each.log)} for each in found])
+        output.as_json([{**asdict(status), "log": str(status.log)} for status in statuses])
         return
     rows = [
         (s.part, "running" if s.running else "stopped", s.pid, s.port, f"{s.resident_bytes >> 20} MiB", _short(s.log))
-        for s in found
+        for s in statuses
     ]
     output.table(("part", "state", "pid", "port", "memory", "log"), rows)
 

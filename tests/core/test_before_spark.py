@@ -34,19 +34,19 @@ def no_spark() -> NoReturn:
 
 
 @pytest.mark.parametrize("verb", [["follow"], ["follow", "--until-caught-up"], ["follow", "-f", "search"], ["verify"]])
-def test_there_must_be_a_copy(verb: list[str], settings: PipelineSettings, capsys: Captured) -> None:
+def test_follow_requires_a_copy(verb: list[str], settings: PipelineSettings, capsys: Captured) -> None:
     assert main(verb) == HistoryLostError.exit_code
     assert capsys.readouterr().err == "error: the lake has no copy to go on from → run `cdc bootstrap` first\n"
 
 
-def test_spark_is_not_started_for_that(settings: PipelineSettings) -> None:
+def test_verbs_without_a_copy_do_not_start_spark(settings: PipelineSettings) -> None:
     with pytest.raises(HistoryLostError, match="no copy"):
         follow(settings, no_spark, ("lake",), print)
     with pytest.raises(HistoryLostError, match="no copy"):
         verify(settings, no_spark, ("lake",), None, 10)
 
 
-def test_a_follower_is_attended_while_its_lease_is_held(settings: PipelineSettings) -> None:
+def test_lease_is_held_while_a_process_holds_it(settings: PipelineSettings) -> None:
     assert not is_lease_held(settings, "lake")
     with hold_lease(settings, "lake"):
         assert is_lease_held(settings, "lake")
@@ -54,7 +54,7 @@ def test_a_follower_is_attended_while_its_lease_is_held(settings: PipelineSettin
     assert not is_lease_held(settings, "lake")
 
 
-def test_looking_keeps_nobody_from_a_lease(settings: PipelineSettings) -> None:
+def test_looking_at_a_lease_does_not_block_it(settings: PipelineSettings) -> None:
     ended = threading.Event()
 
     def look() -> None:
@@ -74,7 +74,7 @@ def test_looking_keeps_nobody_from_a_lease(settings: PipelineSettings) -> None:
     until(lambda: not is_lease_held(settings, "lake"), "nobody holds it")
 
 
-def test_a_holder_says_what_it_waits_for(settings: PipelineSettings) -> None:
+def test_lease_holder_notes_its_problem(settings: PipelineSettings) -> None:
     blocked = UnreachableError("the cluster is silent", "start it")
     with hold_lease(settings, "search") as held:
         assert read_problem(settings, "search") is None
@@ -88,7 +88,7 @@ def test_a_holder_says_what_it_waits_for(settings: PipelineSettings) -> None:
     assert read_problem(settings, "search") is None
 
 
-def test_a_lease_whose_file_is_another_is_lost(settings: PipelineSettings) -> None:
+def test_lease_is_lost_when_its_file_is_replaced(settings: PipelineSettings) -> None:
     with hold_lease(settings, "search") as held:
         assert held.describe_loss() is None
         held.lock.unlink()

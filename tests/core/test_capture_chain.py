@@ -28,7 +28,7 @@ def anywhere(lsn: Lsn) -> bool:
 
 
 @given(st.data())
-def test_a_whole_log_passes_in_any_pieces(data: st.DataObject) -> None:
+def test_whole_log_passes_in_any_runs(data: st.DataObject) -> None:
     commits = sorted(data.draw(st.sets(st.integers(1, 1000), min_size=1, max_size=20)))
     confirmed = [0, *(data.draw(st.sampled_from(commits[:at])) for at in range(1, len(commits)))]
     beats, last = chain(commits, confirmed), None
@@ -39,7 +39,7 @@ def test_a_whole_log_passes_in_any_pieces(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_a_beat_that_is_missing_is_found_at_the_next(data: st.DataObject) -> None:
+def test_missing_heartbeat_is_found_at_the_next_one(data: st.DataObject) -> None:
     commits = [10, 20, 30, 40, 50]
     beats = chain(commits, [0, 10, 20, 30, 40])
     missing = data.draw(st.integers(1, 3))
@@ -47,32 +47,32 @@ def test_a_beat_that_is_missing_is_found_at_the_next(data: st.DataObject) -> Non
         check_beats([*beats[:missing], *beats[missing + 1 :]], None, anywhere)
 
 
-def test_a_slot_that_was_moved_beyond_the_log_is_found_without_a_missing_beat() -> None:
+def test_moved_slot_is_found_without_a_missing_heartbeat() -> None:
     # 28 was committed behind the slot's new place, before the beat
     beats = chain([10, 20, 30], [0, 10, 25])
     with pytest.raises(HistoryLostError, match=r"its slot at 0/19, and no commit of the log is at that LSN"):
         check_beats(beats, None, {0, 10, 20, 28, 30}.__contains__)
 
 
-def test_a_source_that_was_set_back_is_found_at_its_first_beat() -> None:
+def test_source_set_back_is_found_at_its_first_heartbeat() -> None:
     before = chain([10, 20, 30], [0, 10, 20])
     restored = chain([10, 60], [0, 10])[1]
     with pytest.raises(HistoryLostError, match="set back to an older state"):
         check_beats([restored], digest_of(before[-1].text), anywhere)
 
 
-def test_a_heartbeat_that_was_deleted_is_missed() -> None:
+def test_deleted_heartbeat_is_found() -> None:
     before, anew = chain([10, 20], [0, 10]), chain([30], [20])
     with pytest.raises(HistoryLostError):
         check_beats(anew, digest_of(before[-1].text), anywhere)
 
 
-def test_a_beat_that_is_delivered_twice_is_one() -> None:
+def test_duplicate_heartbeat_counts_once() -> None:
     beats = chain([10, 20, 30], [0, 10, 20])
     assert check_beats([beats[0], beats[1], beats[1], beats[2]], None, anywhere) == digest_of(beats[2].text)
 
 
-def test_beats_of_older_versions_begin_a_chain() -> None:
+def test_heartbeats_of_older_versions_begin_a_chain() -> None:
     old = CapturedBeat("2026-01-01 00:00:00+00", Lsn(10))
     text = json.dumps({"at": "now", "slot": None, "previous": digest_of(old.text)})
     assert check_beats([old, CapturedBeat(text, Lsn(20))], None, anywhere) == digest_of(text)

@@ -43,11 +43,11 @@ def later(seconds: float, **seen: Any) -> Observation:
         ({"sent": None}, False),
     ],
 )
-def test_what_counts_as_movement(seen: dict[str, object], moved: bool) -> None:
+def test_signs_of_progress(seen: dict[str, object], moved: bool) -> None:
     assert has_moved(FIRST, later(10, **seen), BEAT) is moved
 
 
-def test_postgres_at_work_before_our_row_is_movement() -> None:
+def test_postgres_reading_before_our_row_is_progress() -> None:
     before = replace(FIRST, sent=Lsn(450))
     assert has_moved(before, replace(before, is_decoding=True), BEAT)
     assert not has_moved(before, before, BEAT)
@@ -71,17 +71,17 @@ def test_postgres_at_work_before_our_row_is_movement() -> None:
         (Quiet(FIRST, BEAT), later(70, sent=Lsn(450)), 950.0),
     ],
 )
-def test_since_when_it_stands_still(quiet: Quiet, now: Observation, since: float | None) -> None:
+def test_start_of_a_standstill(quiet: Quiet, now: Observation, since: float | None) -> None:
     assert quiet.still_since(now, QUIET) == since
 
 
-def test_heartbeats_that_come_often_do_not_make_it_hasty() -> None:
+def test_frequent_heartbeats_do_not_shorten_the_patience() -> None:
     assert quiet_seconds(1) == 15
     assert quiet_seconds(10) == 30
     assert quiet_seconds(60) == 180
 
 
-def test_what_is_told_of_a_standstill() -> None:
+def test_error_of_a_standstill() -> None:
     told = Standstill(43390.0, 40.0, "slot s is read").error("connector c is RUNNING, its task is RUNNING")
     assert str(told) == (
         "capture stands still since 1970-01-01 12:03:10 UTC (40 s): connector c is RUNNING, its task is RUNNING, slot s"
@@ -105,11 +105,11 @@ def test_what_is_told_of_a_standstill() -> None:
         (Standstill(0.0, 40.0, "s", blockers=("session 7",)), "session 7 locks the heartbeat table → end that session"),
     ],
 )
-def test_a_cause_that_can_be_seen_is_named(still: Standstill, remedy: str) -> None:
+def test_visible_cause_is_named(still: Standstill, remedy: str) -> None:
     assert str(still.error("c")).endswith(remedy)
 
 
-def test_a_connector_that_does_not_run_is_told_with_since_when() -> None:
+def test_stopped_connector_is_reported_with_its_time() -> None:
     paused = PreconditionError("connector c is PAUSED", "resume it")
     told = to_capture_trouble(paused, 43390.0, 43390.0 + 7500)
     assert str(told) == (
@@ -120,7 +120,7 @@ def test_a_connector_that_does_not_run_is_told_with_since_when() -> None:
     assert str(to_capture_trouble(paused, None, 1.0)) == str(paused)
 
 
-def test_lengths_of_time() -> None:
+def test_durations_as_text() -> None:
     assert [format_duration(s) for s in (-3, 0.4, 119, 120, 7199, 7200, 400000)] == [
         "0 s",
         "0 s",

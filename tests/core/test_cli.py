@@ -58,7 +58,7 @@ def test_exit_codes(error: BaseException, code: int, line: str, capfd: Captured)
     assert capfd.readouterr().err.rstrip("\n") == line
 
 
-def test_several_reasons_are_a_line_each_and_the_offer_is_to_copy(capsys: Captured) -> None:
+def test_each_reason_is_a_line_and_the_offer_can_be_copied(capsys: Captured) -> None:
     reasons = [errors.PreconditionError("a has\nno key", "add one"), errors.PreconditionError("no table b")]
     assert app.run(["boom"], failing(TablesRefusedError(reasons, "source:\n  tables:\n    - c"))) == 3
     assert capsys.readouterr().err.splitlines() == [
@@ -70,7 +70,7 @@ def test_several_reasons_are_a_line_each_and_the_offer_is_to_copy(capsys: Captur
     ]
 
 
-def test_what_is_unexpected_is_two_lines(capsys: Captured) -> None:
+def test_unexpected_error_is_two_lines(capsys: Captured) -> None:
     assert app.run(["boom"], failing(ValueError("a\nb"))) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: unexpected")
@@ -104,7 +104,7 @@ def test_help_without_a_verb(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("group", [[], ["config"], ["demo"]])
-def test_every_verb_is_said_in_one_line_that_fits(group: list[str], capsys: Captured) -> None:
+def test_help_of_every_verb_fits_in_one_line(group: list[str], capsys: Captured) -> None:
     assert main([*group, "--help"]) == 0
     _, _, listed = capsys.readouterr().out.partition("Commands:\n")
     verbs = [line.split(maxsplit=1) for line in listed.splitlines()]
@@ -112,7 +112,7 @@ def test_every_verb_is_said_in_one_line_that_fits(group: list[str], capsys: Capt
     assert verbs
 
 
-def test_the_configuration_has_one_line_a_problem(folder: Path, capsys: Captured) -> None:
+def test_configuration_error_has_one_line_per_problem(folder: Path, capsys: Captured) -> None:
     (folder / "cdc.yaml").write_text("version: 2\npipeline: {name: shop}\nconect: {}\n")
     assert main(["config", "check"]) == 2
     out, err = capsys.readouterr()
@@ -214,12 +214,12 @@ def test_reading_the_configuration_imports_no_engine(verb: list[str]) -> None:
 
 
 @pytest.mark.parametrize("verb", ["bootstrap", "follow", "verify", "submit", "status"])
-def test_a_wrong_configuration_is_said_before_any_engine_is_imported(verb: str, folder: Path) -> None:
+def test_wrong_configuration_fails_before_any_engine_is_imported(verb: str, folder: Path) -> None:
     (folder / "cdc.yaml").write_text("version: 2\n")
     assert not imported(verb) & ENGINES
 
 
-def test_a_reader_may_leave_early() -> None:
+def test_reader_may_close_the_pipe_early() -> None:
     code = (
         "import sys\nfrom cdc.cli import app, output\n"
         "def register(verbs):\n"

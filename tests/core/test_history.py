@@ -21,7 +21,7 @@ def test_a_timeline_history_file() -> None:
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 50))
-def test_only_what_came_before_the_switch_is_in_the_past(mark: int, switch: int, end: int) -> None:
+def test_only_commits_before_the_switch_are_in_the_past(mark: int, switch: int, end: int) -> None:
     past = History(CLUSTER, 2, Lsn(max(end, switch)), {1: Lsn(switch)})
     assert past.contains(Bookmark(Lsn(mark), CLUSTER, 1)) == (mark <= switch)
     assert past.contains(Bookmark(Lsn(mark), CLUSTER, 2)) == (mark <= past.end)

@@ -13,7 +13,7 @@ COUNTS = st.integers(0, 50)
 
 
 @given(COUNTS, st.lists(COUNTS, max_size=20), COUNTS)
-def test_a_bar_never_goes_back_nor_beyond_its_end(base: int, counts: list[int], rows: int) -> None:
+def test_bar_moves_neither_back_nor_beyond_its_end(base: int, counts: list[int], rows: int) -> None:
     steps: list[int] = []
     telling = _CountedBar(steps.append, rows, base)
     for count in counts:
@@ -24,7 +24,7 @@ def test_a_bar_never_goes_back_nor_beyond_its_end(base: int, counts: list[int], 
     assert sum(steps) == rows
 
 
-def test_what_was_there_before_is_not_counted() -> None:
+def test_earlier_rows_are_not_counted() -> None:
     steps: list[int] = []
     telling = _CountedBar(steps.append, 10, 100)
     for count in (103, 0, 4):
@@ -32,7 +32,7 @@ def test_what_was_there_before_is_not_counted() -> None:
     assert steps == [3, 1]
 
 
-def test_a_count_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_count_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def count() -> int:
         asked.append(len(asked))
         if len(asked) == 2:

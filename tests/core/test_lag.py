@@ -31,29 +31,29 @@ def lag(found: Ends, *, at: int, is_current: bool = True) -> Lag | None:
     return LagMeter([ORDERS], Lsn(900), NOW, found, is_current).measure(position)
 
 
-def test_who_lacks_only_heartbeats_is_caught_up() -> None:
+def test_lacking_only_heartbeats_is_caught_up() -> None:
     assert lag(ends({"public.orders": 2}, BEATS, {"public.other": 5}, BEATS), at=0) == Lag(0, 0, 0.0, is_caught_up=True)
 
 
-def test_what_is_lacking_is_counted_from_its_first_commit_on() -> None:
+def test_lag_counts_from_the_first_lacking_commit() -> None:
     found = ends(BEATS, BEATS, {"public.orders": 2, "public.other": 1}, BEATS, {"public.orders": 3})
     assert lag(found, at=0) == Lag(5, 800, 20.0, is_caught_up=False)
     assert lag(found, at=2) == Lag(3, 600, 0.0, is_caught_up=False)
 
 
-def test_behind_a_log_that_stands_still_nobody_is_caught_up() -> None:
+def test_nobody_is_caught_up_behind_a_stale_log() -> None:
     found = lag(ends({"public.orders": 2}, BEATS), at=1, is_current=False)
     assert found == Lag(0, 700, 0.0, is_caught_up=False)
     assert lag(ends(BEATS, {"public.orders": 2}), at=0, is_current=False) == Lag(2, 800, 0.0, is_caught_up=False)
 
 
-def test_without_source_or_position_nothing_is_known() -> None:
+def test_lag_is_unknown_without_source_or_position() -> None:
     assert LagMeter([ORDERS], None, NOW, ends(BEATS), is_log_current=True).measure(Position(1, 1, Lsn(1), 1)) is None
     assert LagMeter([ORDERS], Lsn(1), NOW, ends(BEATS), is_log_current=True).measure(None) is None
 
 
 @pytest.mark.parametrize("found", [Lag(0, 0, 0.0, is_caught_up=True), Lag(1, 2, 0.12345, is_caught_up=False)])
-def test_json_has_what_it_had(found: Lag) -> None:
+def test_json_keys_of_a_lag(found: Lag) -> None:
     told = json.loads(json.dumps(found.as_json()))
     assert told == {
         "changes": found.changes,

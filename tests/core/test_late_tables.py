@@ -149,7 +149,7 @@ def begun(lake: PlacedLake) -> None:
     follower.first_cut(0)
 
 
-def test_one_that_comes_between_two_runs_takes_part_with_the_next_call(lake: PlacedLake) -> None:
+def test_table_copied_between_two_runs_joins_with_the_next_call(lake: PlacedLake) -> None:
     begun(lake)
     stream = Stream(lake)
     Interrupted.meanwhile[120] = lambda: copy(lake, NEW, 115)
@@ -161,7 +161,7 @@ def test_one_that_comes_between_two_runs_takes_part_with_the_next_call(lake: Pla
     assert (rows(lake, OLD), rows(lake, NEW)) == ([110, 120, 140], [130, 150])
 
 
-def test_one_whose_copy_is_younger_than_the_position_misses_nothing(lake: PlacedLake) -> None:
+def test_table_copied_during_a_run_misses_no_change(lake: PlacedLake) -> None:
     begun(lake)
     stream = Stream(lake)
     Interrupted.meanwhile[130] = lambda: copy(lake, NEW, 125)
@@ -171,7 +171,7 @@ def test_one_whose_copy_is_younger_than_the_position_misses_nothing(lake: Placed
     assert rows(lake, NEW) == [130]
 
 
-def test_several_catch_up_each_from_its_own_copy(lake: PlacedLake) -> None:
+def test_several_tables_catch_up_each_from_its_own_bookmark(lake: PlacedLake) -> None:
     begun(lake)
     stream = Stream(lake)
     stream.follow(110, 120)
@@ -187,7 +187,7 @@ def test_several_catch_up_each_from_its_own_copy(lake: PlacedLake) -> None:
     assert rows(lake, OLD) == [110, 120, 140, 160]
 
 
-def test_an_end_that_was_delivered_twice_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicate_end_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     again = to_columns([TransactionEnd(131, 130, Lsn(130), 0, {str(NEW.name): 1})])
     monkeypatch.setattr(table_joiner, "ends_between", lambda *asked: concat_ends([between(*asked), again]))
     begun(lake)
@@ -198,7 +198,7 @@ def test_an_end_that_was_delivered_twice_counts_once(lake: PlacedLake, monkeypat
     assert (rows(lake, OLD), rows(lake, NEW)) == ([110, 120, 140], [130])
 
 
-def test_what_was_read_to_catch_up_is_not_read_again(lake: PlacedLake) -> None:
+def test_changes_replayed_for_a_joining_table_are_not_read_again(lake: PlacedLake) -> None:
     begun(lake)
     stream = Stream(lake)
     stream.follow(110, 120, 130)

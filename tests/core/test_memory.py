@@ -14,7 +14,7 @@ def resident_bytes() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where /proc tells what a process has")
-def test_what_was_let_go_is_given_back() -> None:
+def test_freed_memory_returns_to_the_system() -> None:
     limit_arenas()
     # pieces that are no mappings of their own, below one that stays
     pieces = [bytearray(50_000) for _ in range(4000)]

@@ -15,7 +15,7 @@ from tests.waiting import until
 Captured = pytest.CaptureFixture[str]
 
 
-def test_json_is_one_line_in_a_fixed_order(capsys: Captured) -> None:
+def test_json_is_one_line_with_sorted_keys(capsys: Captured) -> None:
     output.as_json({"b": Path("x"), "a": ["é", None]})
     assert capsys.readouterr().out == '{"a":["é",null],"b":"x"}\n'
 
@@ -28,7 +28,7 @@ def test_tables_are_not_cut_without_a_terminal(capsys: Captured) -> None:
     assert lines[2].startswith("[red]a[/red]")
 
 
-def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: Captured) -> None:
+def test_progress_without_a_terminal_is_a_line_per_interval(capsys: Captured) -> None:
     now = iter([0.0, 1.0, 10.0, 11.0, 20.0, 20.0])
     with (
         output.progress(every=10.0, clock=lambda: next(now)) as bars,
@@ -45,14 +45,14 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: Captured) ->
     ]
 
 
-def test_what_the_first_row_waits_for_is_told_once(capsys: Captured) -> None:
+def test_event_before_the_first_row_is_named_once(capsys: Captured) -> None:
     with output.PlainBars(10.0, lambda: 0.0, silence=0.01).bar("public.orders", 5, waiting_for="Spark") as advance:
         until(lambda: capsys.readouterr().err == "public.orders: waiting for Spark\n", "it says so")
         advance(5)
     assert capsys.readouterr().err == "public.orders: 5 rows in 0 s\n"
 
 
-def test_the_rate_is_that_of_the_rows_since_they_flow(capsys: Captured) -> None:
+def test_rate_counts_from_the_first_row(capsys: Captured) -> None:
     now = iter([0.0, 40.0, 50.0, 60.0])
     with output.PlainBars(10.0, lambda: next(now), silence=0.01).bar("public.orders", 1010) as advance:
         until(lambda: bool(capsys.readouterr().err), "it waits")
@@ -65,7 +65,7 @@ def test_the_rate_is_that_of_the_rows_since_they_flow(capsys: Captured) -> None:
     ]
 
 
-def test_nothing_is_waited_for_once_rows_flow(capsys: Captured) -> None:
+def test_no_event_is_named_once_rows_flow(capsys: Captured) -> None:
     with output.PlainBars(10.0, lambda: 0.0, silence=0.05).bar("public.orders") as advance:
         advance(1)
         time.sleep(0.2)
@@ -79,13 +79,13 @@ def test_an_empty_table_has_no_rate(capsys: Captured) -> None:
     assert capsys.readouterr().err == "search public.orders: no rows\n"
 
 
-def test_whoever_waited_is_told_that_there_was_nothing(capsys: Captured) -> None:
+def test_empty_work_is_reported_after_a_wait(capsys: Captured) -> None:
     with output.PlainBars(10.0, lambda: 0.0, silence=0.01).bar("public.orders"):
         until(lambda: bool(capsys.readouterr().err), "it waits")
     assert capsys.readouterr().err == "public.orders: no rows\n"
 
 
-def test_a_bar_on_a_terminal_begins_with_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_bar_starts_with_its_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with output.progress() as bars, bars.bar("public.orders", 10, waiting_for="Spark") as advance:

@@ -25,7 +25,7 @@ def running(queue: ResyncQueue, copy: Callable[[Collection[TableName]], ResyncRe
         thread.join()
 
 
-def test_what_was_copied_is_copied_again_while_another_rests() -> None:
+def test_table_is_copied_again_while_another_pauses() -> None:
     queue, tries = ResyncQueue(), list[Collection[TableName]]()
 
     def copy(names: Collection[TableName]) -> ResyncResult:
@@ -42,7 +42,7 @@ def test_what_was_copied_is_copied_again_while_another_rests() -> None:
     assert [set(names) for names in tries[:2]] == [{UNFIT, SOUND}, {SOUND}]
 
 
-def test_what_is_wanted_again_during_a_try_is_copied_again() -> None:
+def test_request_during_a_try_causes_another_copy() -> None:
     queue, tries = ResyncQueue(), list[Collection[TableName]]()
 
     def copy(names: Collection[TableName]) -> ResyncResult:
@@ -57,13 +57,13 @@ def test_what_is_wanted_again_during_a_try_is_copied_again() -> None:
     assert [set(names) for names in tries[:2]] == [{SOUND}, {SOUND}]
 
 
-def test_what_is_copied_elsewhere_is_never_pending() -> None:
+def test_requests_elsewhere_are_never_pending() -> None:
     queue = ResyncQueue(is_here=False)
     queue.request([SOUND])
     assert not queue.is_pending
 
 
-def test_a_try_that_took_long_is_waited_for_long() -> None:
+def test_pause_grows_with_the_duration_of_the_try() -> None:
     assert backoff_seconds(0.5, alone=True) == 10
     assert backoff_seconds(60, alone=True) == 600
     assert backoff_seconds(60, alone=False) == 10

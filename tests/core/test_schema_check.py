@@ -30,7 +30,7 @@ def test_the_same_table() -> None:
         (replace(TABLE, columns=(ID, TOTAL, replace(NOTE, number=9))), "column note went and came again"),
     ],
 )
-def test_what_has_changed_is_named(now: Table, told: str) -> None:
+def test_differences_are_named(now: Table, told: str) -> None:
     found = describe_difference(TABLE, now)
     assert found is not None
     assert re.match(rf"public\.t has changed since it was copied: {told} → stop `cdc follow`", str(found))

@@ -26,7 +26,7 @@ def other(state: Path) -> "tuple[subprocess.Popen[str], Path]":
     return process, Path(process.stdout.readline().strip())
 
 
-def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
+def test_only_scratch_of_killed_processes_is_deleted(tmp_path: Path) -> None:
     killed, left = other(tmp_path)
     living, kept = other(tmp_path)
     with killed, living:

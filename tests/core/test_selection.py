@@ -15,7 +15,7 @@ def found(*entries: str) -> list[str]:
     return [str(name) for name in Selection.of(entries).select_from(THERE)]
 
 
-def test_what_is_named() -> None:
+def test_listed_tables() -> None:
     assert found("b.x", "a.x") == ["b.x", "a.x"]
     # not there, and named all the same
     assert found("c.z") == ["c.z"]
@@ -30,7 +30,7 @@ def test_what_is_named() -> None:
     assert found("a.[xy]", "a.x?") == ["a.[xy]", "a.x?"]
 
 
-def test_only_patterns_name_what_nobody_has_thought_of() -> None:
+def test_only_patterns_select_new_tables() -> None:
     assert not Selection.of(["a.x", "!b.*"]).has_patterns
     assert Selection.of(["a.x", "b.*"]).has_patterns
 
@@ -40,6 +40,6 @@ NAME = st.text("ab", min_size=1, max_size=5)
 
 
 @given(PART, PART, NAME, NAME)
-def test_a_star_is_any_text(schema: str, table: str, of_schema: str, name: str) -> None:
+def test_star_matches_any_text(schema: str, table: str, of_schema: str, name: str) -> None:
     matches = all(re.fullmatch(part.replace("*", "[ab]*"), text) for part, text in ((schema, of_schema), (table, name)))
     assert (TableName(of_schema, name) in Selection.of([f"{schema}.{table}"])) == matches

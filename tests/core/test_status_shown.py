@@ -24,7 +24,7 @@ def shown(capsys: pytest.CaptureFixture[str], **followers: FollowerState) -> tup
     return lines, err
 
 
-def test_who_lacks_nothing_is_caught_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_states_of_followers_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     lake = FollowerState(AT, dict(ROWS), Lag(0, 0, 0.0, is_caught_up=True))
     search = FollowerState(AT, dict(ROWS), Lag(7, 1234, 2.25, is_caught_up=False))
     latest = FollowerState(AT, dict(ROWS), Lag(0, 99, 61.0, is_caught_up=False))
@@ -36,7 +36,7 @@ def test_who_lacks_nothing_is_caught_up(capsys: pytest.CaptureFixture[str]) -> N
     assert not err
 
 
-def test_what_is_not_counted_says_so_and_what_counts_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_counts_say_why(capsys: pytest.CaptureFixture[str]) -> None:
     lag = Lag(0, 0, 0.0, is_caught_up=True)
     nothing: dict[str, int | None] = dict.fromkeys(ROWS)
     lines, err = shown(

@@ -44,7 +44,7 @@ def played(*failures: Exception, waits: bool) -> tuple[CdcError | None, list[str
     return ended, said, told
 
 
-def test_whatever_may_be_undone_is_waited_for_and_said_once() -> None:
+def test_repairable_failures_are_retried_and_said_once() -> None:
     ended, said, told = played(BLOCKED, BLOCKED, SILENT, SILENT, KeyError("a bug"), BLOCKED, waits=True)
     assert ended is None
     assert [line.removeprefix("search: ") for line in said] == [
@@ -67,11 +67,11 @@ def test_whatever_may_be_undone_is_waited_for_and_said_once() -> None:
 @pytest.mark.parametrize(
     "failure", [RefusedError("taken over"), HistoryLostError("gone"), SparkEndedError("Java ended")], ids=str
 )
-def test_what_no_waiting_mends_ends_it(failure: CdcError) -> None:
+def test_final_failures_end_the_stream(failure: CdcError) -> None:
     assert played(BLOCKED, failure, SILENT, waits=True)[0] is failure
 
 
-def test_the_lakes_stream_waits_for_what_does_not_answer_only() -> None:
+def test_lake_stream_retries_unreachable_servers_only() -> None:
     ended, said, _ = played(SILENT, SILENT, BLOCKED, waits=False)
     assert ended is BLOCKED
     assert len(said) == 2

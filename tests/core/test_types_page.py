@@ -7,5 +7,5 @@ from cdc.run.type_table import to_markdown
 PAGE = Path(__file__).parents[2] / "cdc/columns/TYPES.md"
 
 
-def test_the_page_is_that_of_the_code() -> None:
+def test_types_page_matches_the_code() -> None:
     assert PAGE.read_text().endswith(f"\n\n{to_markdown()}\n"), "run `cdc types --markdown`, and put it there"

@@ -36,7 +36,7 @@ def is_written(pipeline: Pipeline, topic: str, partition: int) -> bool:
         return reader.end([topic])[topic].get(partition, 0) > 0
 
 
-def test_change_topics_are_followed_with_the_partitions_that_they_have(
+def test_added_partitions_of_change_topics_are_followed(
     make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
@@ -66,7 +66,7 @@ def test_change_topics_are_followed_with_the_partitions_that_they_have(
     assert verified(pipeline, spark).is_equal
 
 
-def test_the_order_of_commits_needs_its_one_partition(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_transaction_topic_must_keep_one_partition(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     topic = transaction_topic(pipeline.settings.log.prefix)

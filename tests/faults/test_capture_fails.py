@@ -32,7 +32,7 @@ def slot_is(pipeline: Pipeline, condition: str) -> bool:
     return found == (True,)
 
 
-def test_a_connector_that_gave_up_is_told_and_started_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_failed_connector_is_reported_and_restarted(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
     booted(pipeline, spark)
@@ -47,7 +47,7 @@ def test_a_connector_that_gave_up_is_told_and_started_again(make_pipeline: MakeP
     assert verified(pipeline, spark).is_equal
 
 
-def test_who_follows_the_index_alone_waits_for_whoever_mends_the_capture(
+def test_search_only_follow_waits_for_capture_repair(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
@@ -66,7 +66,7 @@ def test_who_follows_the_index_alone_waits_for_whoever_mends_the_capture(
     assert "search: caught up" in alone.said[-1]
 
 
-def test_a_lost_slot_is_told(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_lost_slot_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     lose(pipeline)

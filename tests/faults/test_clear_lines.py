@@ -141,7 +141,7 @@ def test_tables_that_would_share_a_topic(
     assert nothing_was_made(pipeline)
 
 
-def test_all_that_keeps_tables_from_being_followed_is_told_at_once(
+def test_every_reason_against_tables_is_reported_at_once(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline.run(
@@ -286,7 +286,7 @@ def test_connect_does_not_answer(
     assert nothing_was_made(pipeline)
 
 
-def test_a_pipeline_that_was_prepared_otherwise(
+def test_pipeline_prepared_with_other_names(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its partition counts and its names cannot change once capture has begun."""

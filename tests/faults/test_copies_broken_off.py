@@ -27,7 +27,7 @@ def stopped(pipeline: Pipeline) -> set[TableName]:
     return {stop.name for stop in delta_follower(pipeline.settings).stops()}
 
 
-def test_what_a_broken_try_took_in_is_not_copied_again(
+def test_tables_committed_by_a_failed_try_are_not_copied_again(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(

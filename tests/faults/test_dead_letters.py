@@ -64,7 +64,7 @@ def differing(pipeline: Pipeline, spark: SparkSession, follower: str = "lake") -
     return comparison.missing + comparison.extra + comparison.differing
 
 
-def test_a_key_is_held_behind_what_cannot_be_read(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, spark)
     settings, count = pipeline.settings, len(PLANTED)
     pipeline.run("UPDATE things SET total = total + 1", "INSERT INTO others VALUES (1)")
@@ -93,7 +93,7 @@ def test_a_key_is_held_behind_what_cannot_be_read(make_pipeline: MakePipeline, s
     assert list_blocked_keys(settings) == []
 
 
-def test_what_is_shown_is_masked(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_shown_values_are_masked(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, spark)
     pipeline.run("UPDATE things SET note = 'a secret'")
     caught_up_but_for(pipeline, spark, "keys held")
@@ -106,7 +106,7 @@ def test_what_is_shown_is_masked(make_pipeline: MakePipeline, spark: SparkSessio
     assert first.as_json(values=False)["key"] == '{"id":"…"}'
 
 
-def test_a_message_without_a_key_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_undecodable_message_without_a_key_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, spark)
     plant(pipeline, OTHERS, [(None, b"{}")] * 6)
     pipeline.run("INSERT INTO others SELECT generate_series(1, 50)", "UPDATE things SET total = 0 WHERE id > 10")
@@ -117,7 +117,7 @@ def test_a_message_without_a_key_stops_its_table(make_pipeline: MakePipeline, sp
     assert verified(pipeline, spark).is_equal
 
 
-def test_everything_stops_where_that_is_asked_for(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_on_refusal_stop_ends_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, spark)
     settings = pipeline.settings
     pipeline.configure("on_refusal: hold", "on_refusal: stop")

@@ -41,7 +41,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-def test_a_lake_on_a_full_disk(
+def test_lake_on_a_full_disk(
     make_pipeline: MakePipeline,
     spark: SparkSession,
     disk: Path,

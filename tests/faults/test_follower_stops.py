@@ -58,7 +58,7 @@ def verdicts(report: Report) -> Mapping[str, Mapping[str, str]]:
 EQUAL = {"public.things": "equal", "public.others": "equal"}
 
 
-def test_a_column_that_one_follower_cannot_hold(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_unsupported_column_stops_its_table_in_one_follower(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
     booted(pipeline, spark)
     with following(pipeline, spark) as running:
@@ -81,7 +81,7 @@ def test_a_column_that_one_follower_cannot_hold(make_pipeline: MakePipeline, spa
         assert problems(pipeline) == []
 
 
-def test_a_stop_outlasts_the_process_and_ends_by_leaving_out(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_stop_survives_restarts_until_the_table_is_left_out(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
     booted(pipeline, spark)
     pipeline.run('ALTER TABLE things ADD COLUMN "note.x" text', "DELETE FROM things WHERE id = 1")
@@ -100,9 +100,7 @@ def test_a_stop_outlasts_the_process_and_ends_by_leaving_out(make_pipeline: Make
     assert not booted(pipeline, spark).has_changed
 
 
-def test_what_no_index_can_hold_is_refused_before_anything_is_made(
-    make_pipeline: MakePipeline, spark: SparkSession
-) -> None:
+def test_unindexable_table_is_refused_before_anything_is_made(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, 'ALTER TABLE things ADD COLUMN "note.x" text', tables=TABLES)
     with pytest.raises(TablesRefusedError, match=f"^{DOTTED}, to which dots are paths → {REMEDY}$"):
         booted(pipeline, spark)
@@ -125,7 +123,7 @@ def answered(method: str, url: str, json: object = None) -> Mapping[str, object]
     return found
 
 
-def test_blocks_are_waited_for_and_what_is_gone_is_filled_again(
+def test_follow_waits_for_blocked_index_and_refills_deleted_one(
     make_pipeline: MakePipeline, spark: SparkSession
 ) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
@@ -148,7 +146,7 @@ def test_blocks_are_waited_for_and_what_is_gone_is_filled_again(
     assert problems(pipeline) == []
 
 
-def test_an_index_that_is_closed_gone_or_has_lost_its_name(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_closed_deleted_or_unaliased_index(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
     booted(pipeline, spark)
     url, index = search_of(pipeline)
@@ -180,7 +178,7 @@ def shown(url: str, index: str) -> int | None:
     return int(answer.json()["count"]) if answer.is_success else None
 
 
-def test_a_topic_that_takes_no_more_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_topic_that_rejects_messages_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
     booted(pipeline, spark)
     log = pipeline.settings.log

@@ -70,7 +70,7 @@ sys.exit(run(["start"], [register]))
 @pytest.mark.parametrize(
     ("made", "seconds"), [("*", 0), ("*", 1), ("blockmgr-*", 0), ("blockmgr-*", 0.5), ("blockmgr-*", 2)]
 )
-def test_who_is_interrupted_while_spark_starts_ends_with_one_word(
+def test_interrupt_during_start_of_spark_prints_one_word(
     tmp_path: Path, number: signal.Signals, made: str, seconds: float
 ) -> None:
     """Signals some moments after its Java is there, or after that has made its first folder."""
@@ -100,7 +100,7 @@ def test_who_is_interrupted_while_spark_starts_ends_with_one_word(
     assert [path.name for path in (tmp_path / "tmp").iterdir()] == [".lock"]
 
 
-def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_next_process_deletes_files_of_a_killed_one(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "system")}
     (tmp_path / "system").mkdir()
     used = "spark.range(10).repartition(2).count()\n"
@@ -134,7 +134,7 @@ def ended(cache: Path, also: str) -> tuple[list[str], list[str]]:
     return options, [file.name for file in (cache / "classes").iterdir()]
 
 
-def test_what_a_session_has_loaded_is_kept(cache: Path) -> None:
+def test_loaded_classes_are_archived(cache: Path) -> None:
     ready = ["-XX:+RecordDynamicDumpInfo"]
     assert ended(cache, KILLED) == (ready, [])
     options, archives = ended(cache, "")
@@ -143,7 +143,7 @@ def test_what_a_session_has_loaded_is_kept(cache: Path) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_a_java_that_is_killed_ends_follow_with_one_line(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_killed_java_ends_follow_with_one_line(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",))
     booted(pipeline, spark)
     before = set(pipeline.config.parent.iterdir())

@@ -45,7 +45,7 @@ def follow_moments(pipeline: Pipeline) -> Iterator[tuple[str, Moment]]:
         yield f"{table} has a new commit", Commits(lake_folder(pipeline) / table)
 
 
-def test_bootstrap_and_follow_survive_being_killed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_bootstrap_and_follow_survive_kills(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     work = Workload(pipeline.connection, random.Random(9))
     lake, finished = delta_follower(pipeline.settings), dict[TableName, Bookmark]()

@@ -51,7 +51,7 @@ def copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> None:
     assert not problems(pipeline)
 
 
-def test_a_table_that_was_put_back_is_copied_again(pipeline: Pipeline, spark: SparkSession, tmp_path: Path) -> None:
+def test_table_restored_from_backup_is_copied_again(pipeline: Pipeline, spark: SparkSession, tmp_path: Path) -> None:
     backup = shutil.copytree(things(pipeline), tmp_path / "backup")
     changed(pipeline, 10)
     caught_up(pipeline, spark)
@@ -60,14 +60,14 @@ def test_a_table_that_was_put_back_is_copied_again(pipeline: Pipeline, spark: Sp
     copied_again(pipeline, spark, "it was put back to version 1, and the last cut has version 2")
 
 
-def test_a_table_with_a_damaged_vector_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_table_with_damaged_deletion_vector_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
     [vector] = things(pipeline).glob("deletion_vector_*.bin")
     vector.write_bytes(vector.read_bytes()[:20])
     shutil.rmtree(Path(pipeline.settings.pipeline.state) / "index")
     copied_again(pipeline, spark, f"file {vector.name} of the lake is damaged")
 
 
-def test_a_table_that_another_writer_restored_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_table_restored_by_another_writer_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
     with following(pipeline, spark) as running:
         changed(pipeline, 10)
         running.wait_for("lake: ")
@@ -79,7 +79,7 @@ def test_a_table_that_another_writer_restored_is_copied_again(pipeline: Pipeline
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_lake_that_was_put_back_goes_on_and_what_follows_it_is_filled_anew(
+def test_lake_restored_from_backup_goes_on_and_followers_are_refilled(
     pipeline: Pipeline, spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = Path(pipeline.settings.delta[1].path)
@@ -101,7 +101,7 @@ def test_a_lake_that_was_put_back_goes_on_and_what_follows_it_is_filled_anew(
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_property_that_forbids_to_write_is_told_until_it_is_gone(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_append_only_property_is_reported_until_removed(pipeline: Pipeline, spark: SparkSession) -> None:
     table = f"ALTER TABLE delta.`{things(pipeline)}`"
     with following(pipeline, spark) as running:
         spark.sql(f"{table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")

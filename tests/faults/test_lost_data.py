@@ -18,7 +18,7 @@ TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSE
 pytestmark = pytest.mark.timeout(900)
 
 
-def test_what_was_lost_behind_the_lake_is_filled_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_data_lost_in_a_follower_is_refilled(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
     booted(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (2, 2.5)")
@@ -32,7 +32,7 @@ def test_what_was_lost_behind_the_lake_is_filled_again(make_pipeline: MakePipeli
     assert verified(pipeline, spark).is_equal
 
 
-def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
+def test_followers_are_refilled_after_the_lake_is_replaced(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
@@ -54,7 +54,7 @@ def test_what_followed_a_lake_that_is_no_more_is_filled_from_the_new_one(
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_lake_that_is_no_more_is_missed(
+def test_deleted_lake_is_reported(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
@@ -70,7 +70,7 @@ def test_a_lake_that_is_no_more_is_missed(
         caught_up(pipeline, spark)
 
 
-def test_a_table_that_is_gone_from_the_lake_is_copied_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_table_deleted_from_the_lake_is_copied_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     others = ("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
     pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"))
     booted(pipeline, spark)
@@ -84,7 +84,7 @@ def test_a_table_that_is_gone_from_the_lake_is_copied_again(make_pipeline: MakeP
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_table_is_left_out_and_named_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_table_is_left_out_and_listed_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     others = ("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
     pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"))
     booted(pipeline, spark)
@@ -106,7 +106,9 @@ def test_a_table_is_left_out_and_named_again(make_pipeline: MakePipeline, spark:
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_follower_that_nobody_feeds_cannot_catch_up(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_follower_cannot_catch_up_while_nobody_follows_the_lake(
+    make_pipeline: MakePipeline, spark: SparkSession
+) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
     booted(pipeline, spark)
     with pytest.raises(PreconditionError, match="search cannot catch up: nobody follows lake"):

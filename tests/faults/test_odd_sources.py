@@ -69,7 +69,7 @@ def odd_role(pipeline: Pipeline, settings: dict[str, str], password: str = ODD_P
         pipeline.connection.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
-def test_every_time_out_of_the_server_is_thought_of(make_pipeline: MakePipeline) -> None:
+def test_every_timeout_of_the_server_is_known(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(tables=("public.things",))
     found = pipeline.connection.execute(
         "SELECT name FROM pg_settings WHERE name LIKE '%timeout%' AND context IN"
@@ -79,7 +79,7 @@ def test_every_time_out_of_the_server_is_thought_of(make_pipeline: MakePipeline)
     assert {name for (name,) in found} - sessions.LEFT_ALONE.keys() == known
 
 
-def test_no_session_has_what_the_role_would_have(make_pipeline: MakePipeline) -> None:
+def test_sessions_ignore_settings_of_the_role(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
     expected = {
         **{bound.name: bound.value for bound in sessions.BOUNDS},
@@ -117,7 +117,7 @@ async def shown_to_a_reader(conninfo: str, snapshot: str, names: dict[str, str])
         return {name: await session.fetchval(f"SHOW {name}") for name in (*names, "transaction_isolation")}
 
 
-def test_a_role_whose_settings_end_every_session(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     """The keeper's transaction lasts for as long as the connector takes to start, which is longer than any of these."""
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
     pipeline.configure("  dbname:", "  heartbeat_seconds: 4\n  dbname:")
@@ -151,7 +151,7 @@ def sessions_of_the_connector(pipeline: Pipeline) -> set[int]:
     return {row[0] for row in found}
 
 
-def test_a_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     latin1 = "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
     pipeline = make_pipeline(
         'CREATE TABLE "Été" (id int PRIMARY KEY, "où" text, c char(3), j jsonb, a text[])',
@@ -172,7 +172,7 @@ def test_a_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) 
     )
 
 
-def test_a_database_without_an_encoding(make_pipeline: MakePipeline) -> None:
+def test_database_without_an_encoding(make_pipeline: MakePipeline) -> None:
     ascii = "ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
     pipeline = make_pipeline(*TABLE, tables=("public.things",), made_with=ascii)
     name = pipeline.settings.source.dbname
@@ -191,7 +191,7 @@ def test_names_of_databases(make_pipeline: MakePipeline, spark: SparkSession, od
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_standby(
+def test_standby(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = up(home, {Service.POSTGRES})

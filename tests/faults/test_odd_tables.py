@@ -59,7 +59,7 @@ ODD = (
 )
 
 
-def test_names_that_differ_little_have_rows_of_their_own(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_similar_names_keep_their_own_rows(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     each = [sql.Identifier(schema, table).as_string() for schema, table in ODD]
     made = [f"CREATE TABLE {name} (id int PRIMARY KEY, of text)" for name in each]
     filled = [f"INSERT INTO {name} VALUES (1, 'copied {n}')" for n, name in enumerate(each)]
@@ -77,7 +77,7 @@ def test_names_that_differ_little_have_rows_of_their_own(make_pipeline: MakePipe
     ("kind", "value"),
     [("date", "infinity"), ("timestamptz", "-infinity"), ("timestamp", "294276-12-31"), ("numeric(9,2)", "NaN")],
 )
-def test_a_value_that_followers_cannot_hold(
+def test_unsupported_value_in_a_copy(
     make_pipeline: MakePipeline,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +118,7 @@ UNFIT = {
 FIRST_INFINITE_INTERVALS = 170_000
 
 
-def test_a_value_that_comes_by_the_log_holds_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_unsupported_value_in_the_log_blocks_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE others (id int PRIMARY KEY)", tables=("public.things", "public.others"))
     infinite = pipeline.connection.info.server_version >= FIRST_INFINITE_INTERVALS
     tried = {kind: value for kind, value in UNFIT.items() if infinite or not kind.startswith("interval")}
@@ -147,7 +147,7 @@ def test_a_value_that_comes_by_the_log_holds_its_key(make_pipeline: MakePipeline
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_new_copy_that_is_refused_leaves_the_old_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_refused_copy_leaves_the_old_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(
         "CREATE TABLE things (id int PRIMARY KEY, v date)",
         "CREATE TABLE others (id int PRIMARY KEY)",

@@ -80,7 +80,7 @@ INHERITED = (
 )
 
 
-def test_whatever_happens_to_the_parts(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     statements = [text.format(t=name) for name in CASES for text in MADE]
     names = [*CASES, "keyless", "parent"]
     pipeline = make_pipeline(*statements, *KEYLESS, *INHERITED, tables=tuple(f"public.{name}" for name in names))
@@ -109,7 +109,7 @@ def test_whatever_happens_to_the_parts(make_pipeline: MakePipeline, spark: Spark
     assert not booted(pipeline, spark).has_changed
 
 
-def test_a_part_that_is_emptied_beside_a_running_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_partition_truncated_during_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*(text.format(t="parts") for text in MADE), tables=("public.parts",))
     booted(pipeline, spark)
     with following(pipeline, spark) as running:
@@ -133,7 +133,7 @@ REFUSED = (
 )
 
 
-def test_what_cannot_be_followed_is_told_before_the_start(make_pipeline: MakePipeline) -> None:
+def test_unsupported_tables_are_refused_before_the_start(make_pipeline: MakePipeline) -> None:
     names = ("several", "unlogged", "indexed", "whole", "part", "looked")
     pipeline = make_pipeline(*REFUSED, tables=tuple(f"public.{name}" for name in names))
     with source.open_connection(pipeline.settings.source) as connection, pytest.raises(TablesRefusedError) as refused:

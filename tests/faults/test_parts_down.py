@@ -47,7 +47,7 @@ def test_followers_outlast_every_part(make_pipeline: MakePipeline, spark: SparkS
         assert verified(pipeline, spark).is_equal, running.said
 
 
-def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_follow_started_without_kafka_waits_for_it(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     with ExitStack() as kafka:
@@ -61,7 +61,7 @@ def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, 
     assert verified(pipeline, spark).is_equal
 
 
-def test_who_waits_for_a_part_gives_up_in_the_end(
+def test_catch_up_gives_up_after_retries(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.5)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_what_a_publication_left_out_for_a_while_is_copied_again(
+def test_table_missing_from_the_publication_for_a_while_is_copied_again(
     make_pipeline: MakePipeline, spark: SparkSession, part: str
 ) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
@@ -46,7 +46,7 @@ def test_what_a_publication_left_out_for_a_while_is_copied_again(
     assert not problems(pipeline)
 
 
-def test_a_publication_that_leaves_changes_out_is_told_meanwhile(
+def test_incomplete_publication_is_reported(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.2)

@@ -157,7 +157,7 @@ LOSSES: dict[str, tuple[Callable[[Pipeline], None], str]] = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_lost_history_is_told_and_recaptured(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
+def test_lost_history_is_reported_and_recaptured(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
     lose, told = LOSSES[loss]
     lose(pipeline)
     for verb in (caught_up, booted):
@@ -179,7 +179,7 @@ def test_lost_history_is_told_and_recaptured(pipeline: Pipeline, spark: SparkSes
 MESSAGES = "SELECT pg_logical_emit_message(false, 'app', 'hello') FROM generate_series(1, 100)"
 
 
-def test_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=TABLES)
     pipeline.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     booted(pipeline, spark)
@@ -194,7 +194,7 @@ def test_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -
     assert verified(pipeline, spark).is_equal
 
 
-def test_wanted_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_captured_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=TABLES)
     pipeline.configure("connect:\n", 'connect:\n  overrides: {message.prefix.include.list: "app"}\n')
     booted(pipeline, spark)
@@ -256,7 +256,7 @@ def searched(pipeline: Pipeline) -> int:
     return int(found.json()["count"])
 
 
-def test_a_slot_that_is_moved_under_a_running_follow_ends_it(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_slot_moved_during_follow_ends_it(pipeline: Pipeline, spark: SparkSession) -> None:
     running = Following(pipeline, spark, tuple(pipeline.settings.followers))
     running.start()
     running.wait_for("following")
@@ -269,7 +269,7 @@ def test_a_slot_that_is_moved_under_a_running_follow_ends_it(pipeline: Pipeline,
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_recapture_that_was_broken_off_is_told_and_made_again(
+def test_interrupted_recapture_is_reported_and_repeated(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drop_slot(pipeline)
@@ -301,7 +301,7 @@ def test_a_recapture_that_was_broken_off_is_told_and_made_again(
 
 
 @pytest.mark.parametrize("how", ["deleted", "timed out"])
-def test_a_change_topic_that_is_lost_stops_its_table_alone(pipeline: Pipeline, spark: SparkSession, how: str) -> None:
+def test_lost_change_topic_stops_only_its_table(pipeline: Pipeline, spark: SparkSession, how: str) -> None:
     settings = pipeline.settings
     pipeline.run("DELETE FROM things WHERE id = 9", "UPDATE others SET name = 'y' WHERE id = 4")
     topic = change_topic(settings.log.prefix, TableName.parse("public.things"))

@@ -49,7 +49,7 @@ def rows(pipeline: Pipeline, spark: SparkSession, name: str) -> list[tuple[int, 
     return sorted((row["id"], str(row["total"])) for row in lake.collect())
 
 
-def test_each_table_stops_alone_and_goes_on_as_it_is(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_each_altered_table_stops_alone_and_is_recopied(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     made = [
         text.format(t=name)
         for name in CHANGES

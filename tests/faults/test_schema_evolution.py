@@ -173,7 +173,7 @@ def differing(pipeline: Pipeline, spark: SparkSession) -> dict[str, object]:
     }
 
 
-def test_whatever_changes_is_gone_along_with(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_every_schema_change_is_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, CHANGES)
     booted(pipeline, spark)
     before = ids(pipeline)
@@ -190,7 +190,7 @@ def test_whatever_changes_is_gone_along_with(make_pipeline: MakePipeline, spark:
     assert not booted(pipeline, spark).has_changed
 
 
-def test_a_change_beside_a_running_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_schema_change_during_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "filled", "same")}
     pipeline = made(make_pipeline, names)
     booted(pipeline, spark)
@@ -208,7 +208,7 @@ def test_a_change_beside_a_running_follow(make_pipeline: MakePipeline, spark: Sp
         assert verified(pipeline, spark).is_equal
 
 
-def test_a_table_that_is_copied_again_and_again_under_writes(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_repeated_resyncs_under_writes(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = made(make_pipeline, {"filled": (), "same": ()})
     booted(pipeline, spark)
     with (
@@ -243,7 +243,7 @@ def repeated(pipeline: Pipeline, statement: str) -> Iterator[None]:
     running.result()
 
 
-def test_columns_that_differ_by_case_stop_their_table_alone(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_columns_that_differ_by_case_stop_only_their_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "same")}
     pipeline = made(make_pipeline, names)
     pipeline.run("CREATE TABLE child () INHERITS (came)", "ALTER TABLE child ADD PRIMARY KEY (id)")
@@ -283,7 +283,7 @@ def captureless(pipeline: Pipeline) -> Iterator[None]:
         client.resume(capture.connector)
 
 
-def test_a_table_whose_policy_is_to_stop(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_table_with_policy_stop(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "twice", "filled")}
     pipeline = made(make_pipeline, names)
     pipeline.configure(
@@ -323,7 +323,7 @@ def given(pipeline: Pipeline, role: str, names: Iterable[str]) -> None:
     pipeline.configure("user: postgres", f"user: {role}")
 
 
-def test_without_event_triggers_a_migration_tells_of_itself(
+def test_migration_reports_itself_without_event_triggers(
     role: str, make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = ("came", "twice", "wide_keyless")
@@ -353,7 +353,7 @@ def test_without_event_triggers_a_migration_tells_of_itself(
     assert ids(pipeline) == before
 
 
-def test_without_event_triggers_the_catalog_is_asked(
+def test_catalog_is_polled_without_event_triggers(
     role: str, make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {name: CHANGES[name] for name in ("came", "went")}
@@ -376,7 +376,7 @@ def test_without_event_triggers_the_catalog_is_asked(
     assert not report.has_differences
 
 
-def test_a_capture_that_meets_rows_from_before_a_change(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_capture_fails_at_rows_from_before_a_type_change(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {
         name: CHANGES[name] for name in ("came", "went_and_came", "other_type", "made_again", "other_key", "by_case")
     }

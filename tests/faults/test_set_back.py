@@ -66,9 +66,7 @@ def told_and_recaptured(pipeline: Pipeline, spark: SparkSession, told: str) -> N
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_source_that_is_put_back_and_grows_beyond_the_log_is_told(
-    pipeline: Pipeline, home: Home, spark: SparkSession
-) -> None:
+def test_source_restored_from_backup_is_reported(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:
     settings, data = pipeline.settings, home.folder("postgres") / "data"
     down(home, {Service.POSTGRES})
     subprocess.run(["cp", "-a", str(data), str(data.with_name("backup"))], check=True)
@@ -90,7 +88,7 @@ def test_a_source_that_is_put_back_and_grows_beyond_the_log_is_told(
     told_and_recaptured(pipeline, spark, "the log lacks commits")
 
 
-def test_a_log_that_lost_its_end_is_told(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:
+def test_log_that_lost_its_end_is_reported(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:
     settings = pipeline.settings
     [log] = (home.folder("kafka") / "data").glob(f"{transaction_topic(settings.log.prefix)}-0/*.log")
     size = log.stat().st_size

@@ -45,7 +45,7 @@ def configured(found: Endpoints, file: Path) -> PipelineSettings:
     return load(file, {"CDC_SOURCE_PASSWORD": found.postgres_password.read()})
 
 
-def test_the_same_source_is_the_past_of_its_lake(settings: PipelineSettings) -> None:
+def test_same_source_is_accepted(settings: PipelineSettings) -> None:
     check_history(settings)
 
 
@@ -62,7 +62,7 @@ def test_another_cluster_is_refused(settings: PipelineSettings, tmp_path: Path) 
         wipe(other)
 
 
-def test_a_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None:
+def test_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None:
     past = source.read_history(settings.source)
     ahead = Bookmark(Lsn(past.end + (1 << 40)), past.system_identifier, past.timeline)
     delta_follower(settings).load(TABLE, [], ahead)
@@ -70,7 +70,7 @@ def test_a_source_behind_its_lake_is_refused(settings: PipelineSettings) -> None
         check_history(settings)
 
 
-def test_a_promoted_source_keeps_the_past_before_its_switch(settings: PipelineSettings, home: Home) -> None:
+def test_promoted_source_keeps_its_history_before_the_switch(settings: PipelineSettings, home: Home) -> None:
     promote(settings, home)
     after = source.read_history(settings.source)
     assert after.timeline == 2

@@ -77,7 +77,7 @@ def sent_messages(pipeline: Pipeline) -> int:
         return sum(1 for _ in reader.read(topic, 0, 0, end))
 
 
-def test_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_logical_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkSession) -> None:
     booted(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(1))
     pipeline.run(*MESSAGES)
@@ -95,7 +95,7 @@ def test_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkS
     assert sent_messages(pipeline) == 2
 
 
-def test_a_producer_that_is_blocked_is_told_and_bootstrap_mends_it(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipeline, spark: SparkSession) -> None:
     pipeline.configure("connect:\n", WANTED)
     booted(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(3))
@@ -125,7 +125,7 @@ def test_a_producer_that_is_blocked_is_told_and_bootstrap_mends_it(pipeline: Pip
     assert not problems(pipeline)
 
 
-def test_a_pipeline_from_before_is_mended_by_bootstrap(
+def test_bootstrap_repairs_a_pipeline_of_an_older_version(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
@@ -160,9 +160,7 @@ def act(pipeline: Pipeline, what: str) -> None:
     ],
     ids=["paused", "stopped", "deleted"],
 )
-def test_a_connector_that_somebody_took_from_its_work(
-    pipeline: Pipeline, spark: SparkSession, what: str, told: str
-) -> None:
+def test_paused_or_deleted_connector_is_reported(pipeline: Pipeline, spark: SparkSession, what: str, told: str) -> None:
     booted(pipeline, spark)
     expected = told.format(name=pipeline.settings.connect.connector).replace(".* ", "(.*)the newest commit(.*) ")
     work = Workload(pipeline.connection, random.Random(5))
@@ -186,7 +184,7 @@ def test_a_connector_that_somebody_took_from_its_work(
     assert not problems(pipeline)
 
 
-def test_a_lock_on_the_heartbeats_is_told_with_who_holds_it(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_lock_on_heartbeats_is_reported_with_its_holder(pipeline: Pipeline, spark: SparkSession) -> None:
     booted(pipeline, spark)
     with following(pipeline, spark) as running:
         with pipeline.servers.connect(pipeline.settings.source.dbname) as other, other.transaction():
@@ -205,7 +203,7 @@ def writing(pipeline: Pipeline) -> Iterator[None]:
         yield
 
 
-def test_what_takes_long_is_no_standstill(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_slow_capture_is_no_standstill(pipeline: Pipeline, spark: SparkSession) -> None:
     pipeline.run("CREATE TABLE elsewhere (id int, filler text)")
     booted(pipeline, spark)
     with following(pipeline, spark) as running:
@@ -223,7 +221,7 @@ def test_what_takes_long_is_no_standstill(pipeline: Pipeline, spark: SparkSessio
     assert not [line for line in running.said if "capture" in line]
 
 
-def test_a_connector_that_failed_is_told_by_verify_at_once(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_verify_reports_a_failed_connector_at_once(pipeline: Pipeline, spark: SparkSession) -> None:
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
     booted(pipeline, spark)
     name = pipeline.settings.connect.connector
@@ -233,7 +231,7 @@ def test_a_connector_that_failed_is_told_by_verify_at_once(pipeline: Pipeline, s
     check_refused(pipeline, f"connector {name} failed: .*the newest commit in the log is from .*`cdc bootstrap` starts")
 
 
-def test_a_change_topic_that_was_deleted_is_named(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_deleted_change_topic_is_named(pipeline: Pipeline, spark: SparkSession) -> None:
     booted(pipeline, spark)
     topic = change_topic(pipeline.settings.log.prefix, TableName.parse(ORDERS))
     alone = Following(pipeline, spark, tuple(pipeline.settings.followers))

@@ -32,7 +32,7 @@ def elsewhere(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, config=folder / "cdc.yaml")
 
 
-def test_who_is_overtaken_ends(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_overtaken_follow_ends(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=("public.things",))
     booted(pipeline, spark)
     first = Following(pipeline, spark, tuple(pipeline.settings.followers))
@@ -58,7 +58,7 @@ def test_who_is_overtaken_ends(make_pipeline: MakePipeline, spark: SparkSession)
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_lease_that_was_removed_is_missed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_removed_lease_is_noticed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=("public.things",))
     booted(pipeline, spark)
     running = Following(pipeline, spark, tuple(pipeline.settings.followers))

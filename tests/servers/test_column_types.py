@@ -84,7 +84,7 @@ def is_as_written(pipeline: Pipeline, spark: SparkSession) -> None:
     assert list(map(repr, held(pipeline, spark, "prices"))) == sorted(map(repr, expected))
 
 
-def test_every_value_by_the_copy_and_by_the_log(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_every_value_through_copy_and_log(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = pipeline_of(make_pipeline)
     booted(pipeline, spark)
     is_as_written(pipeline, spark)
@@ -98,7 +98,7 @@ def test_every_value_by_the_copy_and_by_the_log(make_pipeline: MakePipeline, spa
     assert not booted(pipeline, spark).has_changed
 
 
-def test_another_choice_has_the_table_copied_again(
+def test_changed_column_types_cause_a_new_copy(
     make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = pipeline_of(make_pipeline)
@@ -133,7 +133,7 @@ def incomparable(pipeline: Pipeline, spark: SparkSession) -> str:
     return " ".join(map(str, report.incomparable.values()))
 
 
-def test_choices_that_columns_do_not_have(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_unsupported_column_types_are_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*TABLES, tables=("public.prices", "public.times"))
     bad = "  column_types:\n    public.prices: {id: text, none: text}\n    public.times: {n: double, day: double}\n"
     pipeline.configure("  on_schema_change:", f"{bad}  on_schema_change:")
@@ -148,7 +148,7 @@ def test_choices_that_columns_do_not_have(make_pipeline: MakePipeline, spark: Sp
     ]
 
 
-def test_the_nearest_double(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_numeric_as_nearest_double(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(
         "CREATE TABLE prices (id int PRIMARY KEY, n numeric)",
         f"INSERT INTO prices VALUES (1, 1{'0' * 309})",

@@ -179,7 +179,7 @@ def test_ports_are_published_on_loopback_only() -> None:
     assert not any("network_mode" in service for service in _services().values())
 
 
-def test_servers_say_when_they_answer_and_others_wait_for_that() -> None:
+def test_services_wait_for_health_checks_of_others() -> None:
     services = _services()
     assert all(services[name]["healthcheck"]["test"][0] == "CMD-SHELL" for name in SERVERS)
     assert set(services["connect"]["depends_on"]) == {"kafka"}
@@ -227,7 +227,7 @@ def test_postgres_has_what_logical_replication_needs() -> None:
     assert "--auth=scram-sha-256" in environ["POSTGRES_INITDB_ARGS"]
 
 
-def test_the_broker_is_set_as_the_local_one(tmp_path: Path) -> None:
+def test_broker_has_the_settings_of_the_local_one(tmp_path: Path) -> None:
     expected = _text(broker_settings(_site(tmp_path), tmp_path), _KAFKA_OWN)
     environ = _environment("kafka")
     assert {name: environ.get(f"KAFKA_{_as_variable(name)}") for name in expected} == expected
@@ -242,7 +242,7 @@ def test_the_broker_advertises_what_each_client_can_reach() -> None:
     assert f"HOST://:{inside}" in environ["KAFKA_LISTENERS"].split(",")
 
 
-def test_the_worker_is_set_as_the_local_one(tmp_path: Path) -> None:
+def test_worker_has_the_settings_of_the_local_one(tmp_path: Path) -> None:
     expected = _text(worker_settings(_site(tmp_path)), _CONNECT_OWN)
     environ = _environment("connect")
     names = {name: ("" if name in _CONNECT_NAMES else "CONNECT_") + _as_variable(name) for name in expected}
@@ -256,7 +256,7 @@ def test_the_worker_reads_secrets_only() -> None:
     assert _services()["connect"]["secrets"] == ["postgres.properties"]
 
 
-def test_the_node_is_set_as_the_local_one(tmp_path: Path) -> None:
+def test_node_has_the_settings_of_the_local_one(tmp_path: Path) -> None:
     lines = dict(line.split(": ", 1) for line in node_settings(_site(tmp_path)).splitlines())
     expected = {name: value for name, value in lines.items() if name not in ("network.host", "transport.port")}
     environ = _environment("opensearch")
@@ -309,7 +309,7 @@ def test_the_configuration_names_a_missing_secret(tmp_path: Path) -> None:
         load(_copied(tmp_path) / "cdc.yaml", {})
 
 
-def test_the_container_mounts_what_the_configuration_asks_for() -> None:
+def test_container_mounts_the_files_of_the_configuration() -> None:
     service, environ = _services()["cdc"], _environment("cdc")
     folder = str(Path(environ["CDC_CONFIG"]).parent)
     targets = {volume["target"] for volume in service["volumes"] if not isinstance(volume, str)}

@@ -59,7 +59,7 @@ def test_dual_writes_diverge_and_the_log_does_not(folder: Path) -> None:
     assert found["partial_failure_diverged"] == 5
 
 
-def test_the_race_runs_again_on_what_is_there(folder: Path) -> None:
+def test_second_race_reuses_its_pipeline(folder: Path) -> None:
     ended = cdc(folder, "demo", "race", "--pairs", "60", "--seed", "11")
     assert "the database holds 62 keys, the index 62; 0 differ" in ended.stderr
     assert "X=A → index" in ended.stderr
@@ -75,7 +75,7 @@ def test_the_demo_proves_its_followers_equal(folder: Path) -> None:
     assert found["rolled_back"] > 0
 
 
-def test_the_demo_goes_on_and_leaves_nothing_running(folder: Path) -> None:
+def test_second_demo_reuses_its_pipeline_and_leaves_nothing_running(folder: Path) -> None:
     found = ran(folder, "demo", "--json", "--changes", "200", "--seed", "3", "--down")
     assert (found["equal"], found["rows_loaded"], found["rows_copied"]) == (True, {}, {})
     assert {each["running"] for each in json.loads(cdc(folder, "parts", "--json").stdout)} == {False}

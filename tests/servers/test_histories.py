@@ -198,7 +198,7 @@ def settled(pipeline: Pipeline, spark: SparkSession, made: list[str]) -> None:
     assert differing == {}, (SEED, made)
 
 
-def test_the_models_histories_against_postgres(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_histories_of_the_model_against_postgres(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     made = [text.format(t=name, columns=columns(name)) for name, texts in TABLES.items() for text in texts]
     out_of_line = [f"ALTER TABLE {name} ALTER big SET STORAGE EXTERNAL" for name in TABLES]
     pipeline = make_pipeline(*made, *out_of_line, *map(fill, TABLES), tables=tuple(f"public.{t}" for t in TABLES))

@@ -52,7 +52,7 @@ def compared(report: Report) -> dict[str, list[str]]:
     return {name: sorted(str(table) for table in tables) for name, tables in report.followers.items()}
 
 
-def test_equal_rows_come_and_go_one_by_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_equal_rows_are_inserted_and_deleted_one_by_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(
         "CREATE TABLE things (id int PRIMARY KEY)", *KEYLESS, tables=("public.things", "public.logs")
     )
@@ -72,7 +72,7 @@ def test_equal_rows_come_and_go_one_by_one(make_pipeline: MakePipeline, spark: S
     assert verified(pipeline, spark).is_equal
 
 
-def test_keys_that_are_not_primary(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_tables_with_a_unique_index_as_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*OTHER_KEYS, tables=("public.badges", "public.seats"))
     lake_alone(pipeline, "public.seats")
     booted(pipeline, spark)
@@ -98,7 +98,7 @@ NAMED_CHANGES = (
 )
 
 
-def test_a_key_that_the_user_names(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_key_named_in_the_configuration(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*NAMED, tables=("public.events",))
     pipeline.configure("  on_schema_change:", "  keys: {public.events: [place, number]}\n  on_schema_change:")
     booted(pipeline, spark)
@@ -120,7 +120,7 @@ def test_a_key_that_the_user_names(make_pipeline: MakePipeline, spark: SparkSess
         ("place, number", "ALTER TABLE events REPLICA IDENTITY NOTHING", "the log does not have its whole rows"),
     ],
 )
-def test_a_key_that_does_not_tell_rows_apart(make_pipeline: MakePipeline, key: str, statement: str, told: str) -> None:
+def test_key_that_is_not_unique_is_refused(make_pipeline: MakePipeline, key: str, statement: str, told: str) -> None:
     pipeline = make_pipeline(*NAMED, "INSERT INTO events VALUES ('p', 1)", statement, tables=("public.events",))
     pipeline.configure("  on_schema_change:", f"  keys: {{public.events: [{key}]}}\n  on_schema_change:")
     settings = pipeline.settings

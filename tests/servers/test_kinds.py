@@ -28,7 +28,7 @@ STREAMED = 1_000
 NAME = TableName("public", "kinds")
 
 
-def test_by_the_copy_and_by_the_stream(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_values_through_copy_and_stream(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     both_ways(make_pipeline(*SETUP, tables=("public.kinds",)), spark, KINDS)
 
 

@@ -29,7 +29,7 @@ def names(pipeline: Pipeline) -> list[str]:
     return [str(name) for name in delta_follower(pipeline.settings).bookmarks()]
 
 
-def test_what_cannot_be_followed_is_passed_over_at_first(
+def test_unsupported_tables_of_a_pattern_are_skipped(
     make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only patterns name these tables: one is not followed at all, two in the lake and where they fit."""
@@ -88,7 +88,7 @@ def test_what_cannot_be_followed_is_passed_over_at_first(
     }
 
 
-def test_what_an_index_has_is_not_left_behind_in_silence(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_stopped_table_of_an_index_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"))
     booted(pipeline, spark)
     pipeline.run("ALTER TABLE sales.orders ADD _source text")
@@ -106,7 +106,7 @@ def followed(pipeline: Pipeline) -> dict[str, set[str]]:
     return {name: set(map(str, state.rows)) for name, state in found.followers.items()}
 
 
-def test_what_is_made_later_joins(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_new_tables_of_a_pattern_join(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"))
     booted(pipeline, spark)
     assert names(pipeline) == ["sales.orders"]
@@ -134,7 +134,9 @@ def test_what_is_made_later_joins(make_pipeline: MakePipeline, spark: SparkSessi
     assert "sales.part_1" not in names(pipeline)
 
 
-def test_what_cannot_join_is_told_and_stops_nothing_else(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_table_that_cannot_join_is_reported_and_stops_no_other(
+    make_pipeline: MakePipeline, spark: SparkSession
+) -> None:
     pipeline = make_pipeline(*MADE, "DROP TABLE sales.log", tables=("sales.*",))
     booted(pipeline, spark)
     pipeline.run("CREATE TABLE sales.keyless (id int)", "CREATE TABLE sales.next (id int PRIMARY KEY)")

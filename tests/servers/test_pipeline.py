@@ -64,7 +64,7 @@ def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, 
     assert report.is_equal, report.as_json()
 
 
-def test_verification_names_what_differs(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_verify_names_differing_keys(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     lake = pipeline.settings.delta[1].path
@@ -92,7 +92,7 @@ def sign_as_ours(table: Path, *versions: int) -> None:
         commit.write_text(signed)
 
 
-def test_rows_decide_where_digests_differ(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_rows_decide_when_digests_differ(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     with patch("cdc.run.verify.verify.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
@@ -110,7 +110,7 @@ def starts() -> NoReturn:
     raise SparkStarts
 
 
-def test_a_verification_that_nobody_follows_says_so_at_once(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_verify_fails_at_once_when_nobody_follows(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
     settings = pipeline.settings

@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         wipe(home)
 
 
-def test_the_walk_works(folder: Path) -> None:
+def test_readme_walkthrough_works(folder: Path) -> None:
     walk = next(block for block in blocks() if block[0] == "cdc up")
     commands = [shlex.split(line)[1:] for line in walk]
     assert tuple(command[0] for command in commands) == WALK

@@ -33,7 +33,7 @@ def noted(connection: "Connection[Any]") -> dict[str, tuple[list[str], int]]:
     return {name: ([column.name for column in parse_shape(text).columns], rewritten) for name, text, rewritten in rows}
 
 
-def test_whoever_changes_a_table_writes_it_down(source: "tuple[Connection[Any], SourceSettings]") -> None:
+def test_ddl_writes_the_schema_history(source: "tuple[Connection[Any], SourceSettings]") -> None:
     connection, src = source
     assert noted(connection) == {"things": (["id", "total"], 0)}
     role = sql.Identifier(f"plain_{src.dbname}")
@@ -53,7 +53,7 @@ def test_whoever_changes_a_table_writes_it_down(source: "tuple[Connection[Any], 
         connection.execute(sql.SQL("DROP ROLE {}").format(role))
 
 
-def test_what_is_undone_is_not_there_and_what_is_done_twice_is(
+def test_rolled_back_ddl_is_missing_and_repeated_ddl_is_kept(
     source: "tuple[Connection[Any], SourceSettings]",
 ) -> None:
     connection, _ = source
@@ -69,7 +69,7 @@ def test_what_is_undone_is_not_there_and_what_is_done_twice_is(
     assert noted(connection) == {"things": (["id", "total"], row[0] % 2**32)}
 
 
-def test_tables_come_and_go_by_their_names(source: "tuple[Connection[Any], SourceSettings]") -> None:
+def test_history_names_tables_as_renamed_and_dropped(source: "tuple[Connection[Any], SourceSettings]") -> None:
     connection, _ = source
     connection.execute("CREATE TEMP TABLE passing (id int)")
     connection.execute("CREATE VIEW seen AS SELECT * FROM others")
@@ -81,7 +81,7 @@ def test_tables_come_and_go_by_their_names(source: "tuple[Connection[Any], Sourc
     assert noted(connection) == {}
 
 
-def test_a_history_that_fails_is_no_obstacle(source: "tuple[Connection[Any], SourceSettings]") -> None:
+def test_failing_history_does_not_fail_ddl(source: "tuple[Connection[Any], SourceSettings]") -> None:
     connection, src = source
     said: list[str] = []
     connection.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))

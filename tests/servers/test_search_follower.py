@@ -49,7 +49,7 @@ def test_every_value_comes_back_exactly(spark: SparkSession, follower: SearchFol
     assert follower.digest(EVERY_KIND) == digest_of_copy(copy, EVERY_KIND)
 
 
-def test_values_are_found(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:
+def test_values_can_be_searched(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:
     follower.load(EVERY_KIND, copy_of_frame(every_kind_rows(spark), EVERY_KIND), MARK)
     index = index_name(name, EVERY_KIND.name)
     exact = {"term": {"a decimal.exact": "1234567890123456789012345678.0123456789"}}
@@ -78,14 +78,14 @@ def test_a_long_key_is_hashed(spark: SparkSession, follower: SearchFollower) -> 
     assert keyed(follower.rows(table), table) == {(key,): {"id": key, "small": 3}}
 
 
-def test_the_index_remembers_its_source_for_good(spark: SparkSession, follower: SearchFollower, name: str) -> None:
+def test_index_remembers_its_source(spark: SparkSession, follower: SearchFollower, name: str) -> None:
     mark = Bookmark(Lsn(2**62), 7_654_321_098_765_432_109, 3)
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), mark)
     assert follower.bookmarks() == {THINGS.name: mark}
     assert SearchFollower(spark, follower._settings, name, "other").bookmarks() == {}
 
 
-def test_what_is_not_ours_is_refused(spark: SparkSession, search_url: str, name: str) -> None:
+def test_foreign_index_is_refused(spark: SparkSession, search_url: str, name: str) -> None:
     httpx.put(f"{search_url}/{index_name(name, THINGS.name)}").raise_for_status()
     follower = started(spark, search_url, name)
     assert f"index {name}-public-things is there already" in reason(follower)
@@ -97,7 +97,7 @@ def test_what_is_not_ours_is_refused(spark: SparkSession, search_url: str, name:
     assert (follower.bookmarks(), follower.stops()) == ({THINGS.name: MARK}, {})
 
 
-def test_another_follower_of_the_pipeline_is_not_ours(spark: SparkSession, follower: SearchFollower, name: str) -> None:
+def test_index_of_another_follower_is_refused(spark: SparkSession, follower: SearchFollower, name: str) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     other = SearchFollower(spark, follower._settings, name, "other")
     other.prepare([THINGS])
@@ -118,7 +118,7 @@ def died(follower: SearchFollower, copy: TableCopy) -> None:
         follower.load(THINGS, copy, bookmark(7))
 
 
-def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFollower) -> None:
+def test_interrupted_load_is_repeated(spark: SparkSession, follower: SearchFollower) -> None:
     copy = copy_of(spark, THINGS, ROWS)
     died(follower, copy)
     assert follower.bookmarks() == {}
@@ -129,7 +129,7 @@ def test_a_load_that_died_is_done_again(spark: SparkSession, follower: SearchFol
     assert (follower.bookmarks(), follower.stops()) == ({THINGS.name: bookmark(7)}, {})
 
 
-def test_an_index_is_searched_until_another_is_whole(
+def test_old_index_is_searched_until_the_new_one_is_complete(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
     old: dict[Key, Row] = {(99,): written(99, "old")}
@@ -143,7 +143,7 @@ def test_an_index_is_searched_until_another_is_whole(
     assert len(httpx.get(f"{search_url}/{index_name(name, THINGS.name)}*").json()) == 1
 
 
-def test_an_index_from_before_there_were_aliases_is_replaced(
+def test_index_without_alias_of_an_older_version_is_replaced(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
     index = index_name(name, THINGS.name)
@@ -162,7 +162,9 @@ def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:
         follower._write_to(client, there, changed(THINGS, {(1,): row}), version)
 
 
-def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollower, search_url: str) -> None:
+def test_late_write_of_an_old_version_changes_nothing(
+    spark: SparkSession, follower: SearchFollower, search_url: str
+) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     follower.apply(one(THINGS, 1, written(1, "new")), at(9))
     bulk(follower, (1 << 48) + 5, written(1, "late"))
@@ -174,7 +176,7 @@ def test_a_late_write_changes_nothing(spark: SparkSession, follower: SearchFollo
 
 
 @pytest.mark.parametrize("row", [written(1, "theirs"), None])
-def test_a_later_generation_is_not_taken_for_ours(
+def test_conflict_with_a_later_generation_is_an_error(
     spark: SparkSession, follower: SearchFollower, row: Row | None
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
@@ -200,7 +202,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_passes_is_tried_again(
+def test_transient_errors_are_retried(
     spark: SparkSession, search_url: str, name: str, fault: Callable[[bytes], tuple[int, Any]]
 ) -> None:
     left = [2]
@@ -226,14 +228,14 @@ def test_too_large_a_request_is_split(spark: SparkSession, search_url: str, name
         assert "where id = 1: the document is larger than a request may be" in reason(follower)
 
 
-def test_a_node_that_stays_busy_is_unreachable(spark: SparkSession, search_url: str, name: str) -> None:
+def test_busy_node_is_unreachable_after_retries(spark: SparkSession, search_url: str, name: str) -> None:
     with Faulty(search_url, lambda body: (429, {"error": {"reason": "busy"}})).listening() as url:
         follower = started(spark, url, name, bulk_retry_seconds=1)
         with pytest.raises(UnreachableError, match="busy, for 1 s"):
             follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
 
 
-def test_a_node_that_is_down_is_one_line(spark: SparkSession, name: str) -> None:
+def test_node_that_is_down_is_reported_in_one_line(spark: SparkSession, name: str) -> None:
     follower = SearchFollower(spark, SearchSettings(kind="search", url=FREE_OF_LISTENERS), name, "search")
     with pytest.raises(UnreachableError, match=r"OpenSearch http://127\.0\.0\.1:1 does not answer: .*refused") as down:
         follower.position()

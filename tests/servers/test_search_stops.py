@@ -34,7 +34,7 @@ def refusing(url: str, index: str, field: str) -> None:
     httpx.put(f"{url}/{index}/_mapping", json=mapping).raise_for_status()
 
 
-def test_a_refused_document_stops_its_table_alone(
+def test_rejected_document_stops_only_its_table(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
     follower.prepare([OTHERS])
@@ -60,7 +60,7 @@ def test_a_refused_document_stops_its_table_alone(
     assert keyed(again.rows(OTHERS), OTHERS)[3,] == row
 
 
-def test_a_table_that_was_stopped_goes_on_with_its_copy(
+def test_stopped_table_goes_on_with_its_new_copy(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
@@ -79,7 +79,7 @@ def test_a_table_that_was_stopped_goes_on_with_its_copy(
     assert hits(search_url, index, {"term": {"table": "public.things"}}) == 1
 
 
-def test_a_copy_that_is_refused_stops_its_table(
+def test_rejected_copy_stops_its_table(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
     refuse_all = {"index.mapping.depth.limit": 20, "index.blocks.write": False, "index.sort.field": "none"}
@@ -92,9 +92,7 @@ def test_a_copy_that_is_refused_stops_its_table(
     assert follower.stops() == {}
 
 
-def test_a_long_key_that_is_refused_is_named(
-    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
-) -> None:
+def test_rejected_long_key_is_named(spark: SparkSession, follower: SearchFollower, search_url: str, name: str) -> None:
     table = Table(THINGS.name, (Column("id", Kind.TEXT), Column("text", Kind.TEXT)), ("id",))
     follower.load(table, copy_of(spark, table, {}), MARK)
     refusing(search_url, index_name(name, THINGS.name), "text")
@@ -119,7 +117,7 @@ FIT = ("a.b", "b.", " ", "_size", "n ", "*", ".".join("abcdefghijklmnopqrst"), "
 
 
 @pytest.mark.parametrize("odd", [*UNFIT, *FIT])
-def test_names_that_an_index_cannot_have_are_known_before(
+def test_invalid_index_names_are_refused_beforehand(
     spark: SparkSession, follower: SearchFollower, odd: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rule is OpenSearch's: a table that we refuse is refused there, and one that we do not is held."""
@@ -136,7 +134,7 @@ def test_names_that_an_index_cannot_have_are_known_before(
         assert keyed(follower.rows(table), table) == {(1,): row}
 
 
-def test_a_column_that_cannot_join_stops_its_table(spark: SparkSession, follower: SearchFollower) -> None:
+def test_column_that_cannot_be_added_stops_its_table(spark: SparkSession, follower: SearchFollower) -> None:
     follower.prepare([OTHERS])
     for table in (THINGS, OTHERS):
         follower.load(table, copy_of(spark, table, ROWS), MARK)
@@ -159,7 +157,7 @@ def set_on(url: str, index: str, setting: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_a_blocked_index_says_what_blocks_it(
+def test_blocked_index_names_its_block(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str, block: str
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
@@ -173,7 +171,7 @@ def test_a_blocked_index_says_what_blocks_it(
     assert keyed(follower.rows(THINGS), THINGS)[1,] == written(1, "new")
 
 
-def test_a_closed_index_is_said_and_kept(
+def test_closed_index_is_reported_and_kept(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
@@ -196,7 +194,7 @@ def test_a_closed_index_is_said_and_kept(
     assert keyed(follower.rows(THINGS), THINGS) == ROWS
 
 
-def test_an_index_that_goes_under_a_batch_is_not_made_by_itself(
+def test_index_deleted_during_a_batch_is_not_auto_created(
     spark: SparkSession, follower: SearchFollower, search_url: str, name: str
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
@@ -231,7 +229,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("status", "answer", "told"), ANSWERS)
-def test_what_a_cluster_answers_is_one_line(
+def test_errors_of_the_cluster_are_one_line(
     spark: SparkSession, search_url: str, name: str, status: int, answer: dict[str, Any], told: str
 ) -> None:
     with Faulty(search_url, lambda body: (status, answer)).listening() as url:

@@ -46,7 +46,7 @@ def test_rows_of_20_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: S
     assert verified(pipeline, spark).is_equal
 
 
-def test_a_row_above_the_bound_is_named(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_row_above_the_size_limit_is_named(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE long (id int PRIMARY KEY, body text)", tables=("public.long",))
     pipeline.configure("log:\n", "log:\n  max_row_bytes: 100_000\n")
     booted(pipeline, spark)

@@ -112,7 +112,7 @@ def test_every_kind_at_its_edges(make_pipeline: MakePipeline) -> None:
             assert list(map(repr, mine.to_pylist())) == list(map(repr, told(connection, column))), column
 
 
-def test_a_query_that_fails_says_why(make_pipeline: MakePipeline) -> None:
+def test_failing_query_reports_its_cause(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",))
     with snapshot(pipeline) as (_, connection):
         (table,) = catalog.read_tables(connection, [TableName("public", "things")])
@@ -120,7 +120,7 @@ def test_a_query_that_fails_says_why(make_pipeline: MakePipeline) -> None:
             read(pipeline, table, "00000003-00000002-1", 1)
 
 
-def test_a_reader_gives_way_to_who_waits_to_alter_the_table(make_pipeline: MakePipeline) -> None:
+def test_reader_ends_when_somebody_waits_to_alter_the_table(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(
         "CREATE TABLE things (id int PRIMARY KEY)", "INSERT INTO things VALUES (1)", tables=("public.things",)
     )

@@ -17,7 +17,7 @@ from tests.pipelines import MakePipeline, Pipeline
 from tests.waiting import until
 
 
-def test_a_first_copy_wants_two_senders(make_pipeline: MakePipeline) -> None:
+def test_first_copy_needs_two_wal_senders(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     connection, source = pipeline.connection, pipeline.settings.source
     readiness.check_free_slot(connection)
@@ -30,7 +30,7 @@ def test_a_first_copy_wants_two_senders(make_pipeline: MakePipeline) -> None:
         readiness.check_free_slot(connection)
 
 
-def test_a_slot_that_another_pipeline_has_written_down(make_pipeline: MakePipeline) -> None:
+def test_slot_registered_by_another_pipeline_is_refused(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     connection, source = pipeline.connection, pipeline.settings.source
     registration.prepare_schema(connection, source)
@@ -41,7 +41,7 @@ def test_a_slot_that_another_pipeline_has_written_down(make_pipeline: MakePipeli
     assert registration.read_registration(connection, source, "two") is None
 
 
-def test_a_slot_waits_for_writers_and_names_them(make_pipeline: MakePipeline) -> None:
+def test_slot_creation_names_the_writers_it_waits_for(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     source = pipeline.settings.source.model_copy(update={"slot_timeout_seconds": 1})
     with writing(pipeline) as pid, pytest.raises(PreconditionError, match=rf"waited 1 s for open .*pid {pid}"):
@@ -49,7 +49,7 @@ def test_a_slot_waits_for_writers_and_names_them(make_pipeline: MakePipeline) ->
     make_slot(source)
 
 
-def test_a_source_that_goes_away_while_a_slot_waits(make_pipeline: MakePipeline) -> None:
+def test_source_lost_during_slot_creation_is_reported(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     with ThreadPoolExecutor() as threads, writing(pipeline):
         waiting = threads.submit(make_slot, pipeline.settings.source)
@@ -58,7 +58,7 @@ def test_a_source_that_goes_away_while_a_slot_waits(make_pipeline: MakePipeline)
             waiting.result()
 
 
-def test_a_session_may_wait_for_as_long_as_a_copy_takes(make_pipeline: MakePipeline) -> None:
+def test_sessions_survive_long_idle_times(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     pipeline.run(f"ALTER DATABASE {pipeline.settings.source.dbname} SET idle_session_timeout = 60000")
     with open_connection(pipeline.settings.source) as session:

@@ -13,7 +13,7 @@ from tests.verbs import booted, verified
 pytestmark = pytest.mark.timeout(1200)
 
 
-def test_the_follow_job_runs_by_coordinates(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_follow_job_runs_with_resolved_packages(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     booted(pipeline, spark)
     Workload(pipeline.connection, random.Random(5)).write(100)

@@ -30,11 +30,11 @@ def check_continuity(settings: PipelineSettings, connection: Connection, positio
     `connection` is to the source. A log that does not answer is no error here: the streams wait for it.
     """
     check_source(settings, connection)
-    found = slot.read_state(connection, settings.source.slot)
+    state = slot.read_state(connection, settings.source.slot)
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)
-        if found and found.confirmed_lsn is not None and not sends_messages(settings.connect):
-            _check_confirmed(settings, found.confirmed_lsn, position)
+        if state and state.confirmed_lsn is not None and not sends_messages(settings.connect):
+            _check_confirmed(settings, state.confirmed_lsn, position)
         check_ahead(settings.log, settings.source, settings.pipeline.name, position)
 
 

@@ -268,7 +268,7 @@ def _copy_and_fill(
     loaded = _fill_followers(context)
     fed = fed_followers(None, context.settings)
     refusals += chain.from_iterable(
-        problems.describe_stops_in(context.settings, name, each) for name, each in fed.items()
+        problems.describe_stops_in(context.settings, name, follower) for name, follower in fed.items()
     )
     if refusals:
         raise TablesRefusedError(refusals)

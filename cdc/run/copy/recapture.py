@@ -120,7 +120,7 @@ def _accept_tables(
     """The tables that can be captured, and the reasons against others. Raises TablesRefusedError when none can."""
     names = find_selected(connection, settings)
     tables, refused = run_preflight(settings, connection, client, names, optional=set(names))
-    refusals = [merge_refusals(found) for found in refused.values()]
+    refusals = [merge_refusals(reasons) for reasons in refused.values()]
     if not tables:
         raise TablesRefusedError(refusals)
     return tables, refusals
@@ -154,8 +154,8 @@ def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
     src, log = settings.source, settings.log
     ordering = topics.required_topics(log, [], heartbeat_table(src).name, history_table(src).name)
     with Admin(log) as admin:
-        found = admin.topics([topic.name for topic in ordering])
-        split = [topic.name for topic in ordering if topic.name in found and found[topic.name].partitions > 1]
+        existing = admin.topics([topic.name for topic in ordering])
+        split = [topic.name for topic in ordering if topic.name in existing and existing[topic.name].partitions > 1]
         admin.delete_wholly(split)
     if split:
         say(f"made anew, since they have more than one partition: {', '.join(split)}")

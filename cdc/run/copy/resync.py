@@ -99,7 +99,7 @@ def _copy_acceptable(
     captured = sorted([*(table.name for table in accepted), *context.captured])
     with_accepted = replace(context, captured=captured)
     result = _publish_and_copy(with_accepted, follower, accepted) if accepted else NOTHING_COPIED
-    return result, next((found[0] for found in refusals.values()), None)
+    return result, next((reasons[0] for reasons in refusals.values()), None)
 
 
 def _publish_and_copy(context: CopyContext, follower: DeltaFollower, tables: Sequence[Table]) -> CopyResult:

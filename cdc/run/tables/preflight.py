@@ -47,13 +47,13 @@ def accept_tables(
 
 
 def examine_tables(
-    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], beside: Sequence[TableName] = ()
+    connection: Connection, settings: PipelineSettings, names: Sequence[TableName], captured: Sequence[TableName] = ()
 ) -> ExaminedTables:
     """Describe these tables as the source has them now, with the reasons against some, by catalog and settings.
 
-    `beside`: tables that are captured already; they only count as neighbours, for collisions of names.
+    `captured`: tables that are captured already; they only count as neighbours, for collisions of names.
     """
-    examined = catalog.examine(connection, [*names, *beside], settings.source.choices)
+    examined = catalog.examine(connection, [*names, *captured], settings.source.choices)
     tables = [table for table in examined.tables if table.name in names]
     there = {name: examined.shapes[name] for name in names if name in examined.shapes}
     own = {name: examined.refusals[name] for name in names if name in examined.refusals}
@@ -88,18 +88,18 @@ def check_tables(
     settings: PipelineSettings,
     names: Sequence[TableName],
     plugins: Set[str],
-    beside: Sequence[TableName] = (),
+    captured: Sequence[TableName] = (),
 ) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
     """Describe these tables, and collect every reason against each that cannot be followed.
 
-    `beside`: tables that are captured already; they are not checked, but the others must not collide with them.
+    `captured`: tables that are captured already; they are not checked, but the others must not collide with them.
     """
-    examined = examine_tables(connection, settings, names, beside)
+    examined = examine_tables(connection, settings, names, captured)
     described = {table.name for table in examined.tables}
     keys = {name: key for name, key in settings.source.keys_by_table.items() if name in described}
     further: list[Refusals] = [
         catalog.find_duplicate_keys(connection, keys),
-        find_shared_topics(settings.log.prefix, [*beside, *examined.shapes], change_topic, latest_topic),
+        find_shared_topics(settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
         {} if debezium_properties.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
     ]

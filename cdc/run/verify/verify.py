@@ -120,20 +120,20 @@ def _compare_followers(
 ) -> Report:
     """Wait until the followers have everything up to the LSN, then compare their tables."""
     reached = {
-        name: wait_for_lsn(settings, name, each.position, at_lsn.lsn, patience, check)
-        for name, each in followers.items()
+        name: wait_for_lsn(settings, name, reader.position, at_lsn.lsn, patience, check)
+        for name, reader in followers.items()
     }
     asked = now.shapes.keys() | now.refusals.keys()
     # only now: on the way to the LSN they may have changed a table's schema, or stopped the table
     stops = wait_for_tables(settings, {name: reader.position for name, reader in followers.items()}, patience, asked)
     stopped = {stop.name: problems.describe_stop(stop, now) for stop in stops if stop.name in asked}
     at_lsn.incomparable.update(_find_incomparable(settings, now, stopped))
-    going = [table for table in now.fit if table.name not in stopped]
-    found = {
-        name: at_lsn.verdicts(each, reached[name], _select_own(settings, name, each, going))
-        for name, each in followers.items()
+    followed = [table for table in now.fit if table.name not in stopped]
+    verdicts = {
+        name: at_lsn.verdicts(reader, reached[name], _select_own(settings, name, reader, followed))
+        for name, reader in followers.items()
     }
-    return Report(at_lsn.lsn, found, stopped, at_lsn.incomparable)
+    return Report(at_lsn.lsn, verdicts, stopped, at_lsn.incomparable)
 
 
 def _select_own(
@@ -180,9 +180,9 @@ def _open_readers(settings: PipelineSettings, spark: SparkSession | None) -> dic
     lake = delta_follower(settings)
     feed = LakeFeed(spark, lake_of(settings))
     fed = fed_followers(spark, settings).items()
-    readbacks = {name: FollowerReader(each.position, each.rows, each.digest, each.stops) for name, each in fed}
-    read = FollowerReader(lake.position, feed.rows, partial(compute_digest, lake_of(settings), feed))
-    return {settings.delta[0]: read, **readbacks}
+    readers = {name: FollowerReader(f.position, f.rows, f.digest, f.stops) for name, f in fed}
+    lake_reader = FollowerReader(lake.position, feed.rows, partial(compute_digest, lake_of(settings), feed))
+    return {settings.delta[0]: lake_reader, **readers}
 
 
 @dataclass(frozen=True, slots=True)
