@@ -1,4 +1,4 @@
-"""What can be known without Spark is said before Spark starts; who follows what is asked of the leases."""
+"""Checks before Spark starts, and leases."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When the capture stands still, and when it only seems to: the rule, without any server."""
+"""The rule that tells a standstill of the capture from slowness, without any server."""
 
 from dataclasses import replace
 from typing import Any

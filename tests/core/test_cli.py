@@ -1,4 +1,4 @@
-"""The command line's shell: one line an error, exit codes, data and talk apart, a quick start."""
+"""The command line: one line per error, exit codes, data and messages apart, a quick start."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Progress is told from counts that others keep: it only grows, and ends where the work ends."""
+"""Bars advanced by counts: they only grow, and end where the work ends."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""How far a follower is behind: heartbeats and other tables' changes are none of it."""
+"""The lag of a follower: heartbeats and other tables' changes do not count."""
 
 import json
 

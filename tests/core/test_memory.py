@@ -1,4 +1,4 @@
-"""Memory that nobody uses goes back to the system."""
+"""Unused memory goes back to the system."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What verbs print: data and talk apart, tables uncut, progress that says what is waited for, answers asked for."""
+"""The output of verbs: data and messages apart, whole tables, progress, confirmations."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""What is copied again, when: what failed rests, and keeps nothing else waiting."""
+"""The order of new copies: a failed table pauses, and holds up no other."""
 
 import threading
 from collections.abc import Callable, Collection, Iterator

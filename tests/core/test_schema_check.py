@@ -1,4 +1,4 @@
-"""A table is followed as it was copied: whatever differs is named."""
+"""The differences between a copied table and the source's are named."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The folder of what is needed only while a process runs."""
+"""The scratch folder of a process."""
 
 import subprocess
 import sys

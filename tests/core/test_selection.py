@@ -1,4 +1,4 @@
-"""Which tables entries name: one by one, by patterns, and but for some."""
+"""The tables that entries select: by name, by pattern, and by exclusion."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What keeps a stream going, and what ends it."""
+"""Retries and ends of a stream."""
 
 import threading
 from collections.abc import Iterator, Sequence

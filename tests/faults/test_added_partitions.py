@@ -1,4 +1,4 @@
-"""Somebody adds partitions to topics of a pipeline that is followed."""
+"""Somebody adds partitions to the topics of a running pipeline."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A capture that will not go on by itself is told, by the verbs that depend on it, in one line."""
+"""Each verb that depends on the capture reports in one line when it will not go on by itself."""
 
 import random
 

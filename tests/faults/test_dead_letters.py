@@ -1,4 +1,4 @@
-"""Messages that are no changes, planted among real ones: their keys are held, whatever else is there goes on."""
+"""Undecodable messages among real ones: their keys are blocked, everything else goes on."""
 
 import json
 from collections.abc import Iterable

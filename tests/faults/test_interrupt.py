@@ -1,4 +1,4 @@
-"""A session that is interrupted or killed leaves nothing behind; one that ends, what its Java has loaded."""
+"""An interrupted or killed session leaves nothing behind; one that ends, the archive of its Java's classes."""
 
 import os
 import signal

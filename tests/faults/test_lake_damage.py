@@ -1,4 +1,4 @@
-"""A lake that others changed, damaged or put back to an older state, followed by `cdc follow` all the same."""
+"""A lake that others changed, damaged or restored from a backup; `cdc follow` goes on."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What somebody took away from a follower is missed, and filled again where it can be."""
+"""Data that somebody deleted from a follower is noticed, and refilled if possible."""
 
 import shutil
 from typing import NoReturn

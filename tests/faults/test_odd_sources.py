@@ -1,4 +1,4 @@
-"""Roles, databases and servers whose settings are not what our sessions need: they are overridden, or told."""
+"""Roles, databases and servers with unsuitable settings: our sessions override them, or report them."""
 
 import asyncio
 from collections.abc import Iterator

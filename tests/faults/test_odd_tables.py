@@ -1,4 +1,4 @@
-"""Odd names are followed; values and tables that cannot be are told, before anything wrong is held."""
+"""Odd names are followed; unsupported values and tables are reported before anything wrong is stored."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Partitioned tables: one table to followers, whatever happens to its parts, on the real parts."""
+"""Partitioned tables: one table to followers, whatever changes in its partitions, with real servers."""
 
 import pytest
 from pyspark.sql import SparkSession

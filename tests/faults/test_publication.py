@@ -1,4 +1,4 @@
-"""What a publication leaves out for a while is lost to the log: the tables that it was about are copied again."""
+"""Changes that a publication leaves out are lost to the log: their tables are copied again."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""History that is lost between the source and the log is found, and `cdc recapture` leads out of it."""
+"""Lost history between source and log is found, and `cdc recapture` repairs it."""
 
 from collections.abc import Callable
 

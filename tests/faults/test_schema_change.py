@@ -1,4 +1,4 @@
-"""Tables whose schema changes under the policy `stop`: each stops at its change, the others go on, a copy mends it."""
+"""Schema changes with policy `stop`: each table stops at its change, the others go on, a new copy repairs it."""
 
 import re
 

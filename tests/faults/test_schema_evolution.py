@@ -1,4 +1,4 @@
-"""Tables whose schema changes while they are followed, each change by the followers' own doing, on the real parts."""
+"""Schema changes with policy `evolve`: the followers go on by themselves, with real servers."""
 
 import secrets
 import threading

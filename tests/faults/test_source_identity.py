@@ -1,4 +1,4 @@
-"""A lake goes on only from the source that it was copied from: on another Postgres, of the tests' own."""
+"""A lake goes on only from the source that it was copied from; with a Postgres of the tests' own."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who was overtaken by another `cdc follow` ends with one line; the other one goes on, and all ends equal."""
+"""A `cdc follow` that was overtaken ends with one line; the other one goes on, and all ends equal."""
 
 import shutil
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A source that does not log enough is told before anything is made, on a Postgres of the test's own."""
+"""A source with too low a `wal_level` is reported before anything is made; with a Postgres of the test's own."""
 
 from pathlib import Path
 

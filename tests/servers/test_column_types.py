@@ -1,4 +1,4 @@
-"""Columns that are followed as text or as doubles by choice, since they hold what no follower has a type for."""
+"""Columns followed as text or double by choice, since no follower has a type for their values."""
 
 import math
 from typing import Any

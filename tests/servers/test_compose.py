@@ -1,4 +1,4 @@
-"""The container stack: what its files promise, and that it starts, where a Docker engine answers."""
+"""The container stack: its files keep their promises, and it starts, if a Docker engine answers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The demos as a user runs them: in an empty folder, with every real part, and everything gone afterwards."""
+"""The demos as a user runs them: in an empty folder, with real servers; everything is gone afterwards."""
 
 import json
 import os

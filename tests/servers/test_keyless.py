@@ -1,4 +1,4 @@
-"""Tables whose rows are told apart by other than a primary key, on the real parts."""
+"""Tables without a primary key, with real servers."""
 
 import pytest
 from pyspark.sql import SparkSession

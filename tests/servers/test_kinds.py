@@ -1,4 +1,4 @@
-"""Every type comes by the copy and by the stream as the same value, and as the one that Postgres has."""
+"""Every type arrives through copy and stream as the value that Postgres has."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The whole path with the lake on an object store, a real one: copied, followed, killed, verified, read by others."""
+"""The whole path with the lake on a real object store: copied, followed, killed, verified, read by others."""
 
 import json
 import random

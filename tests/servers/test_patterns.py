@@ -1,4 +1,4 @@
-"""Tables that are named by patterns: those that are made later join by themselves, on the real parts."""
+"""Tables selected by patterns: new ones join by themselves, with real servers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The whole path on real parts: Postgres, Debezium, Kafka, Spark, Delta, OpenSearch, and the latest log."""
+"""The whole path with real servers: Postgres, Debezium, Kafka, Spark, Delta, OpenSearch, and the latest log."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""The README's commands are the ones that exist, and its walk through them works as it stands."""
+"""The README's commands exist, and its walkthrough works as it is written."""
 
 import re
 import shlex

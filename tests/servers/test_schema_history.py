@@ -1,4 +1,4 @@
-"""The schema history as the source writes it: by whoever changes a table, in the transaction that does."""
+"""The schema history in the source: whoever alters a table writes it, in the same transaction."""
 
 from typing import Any
 

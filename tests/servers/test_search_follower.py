@@ -1,4 +1,4 @@
-"""The search follower on a real node: what the contract's suite does not reach."""
+"""The search follower on a real node, beyond the contract's suite."""
 
 from collections.abc import Callable
 from dataclasses import replace

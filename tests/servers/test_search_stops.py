@@ -1,4 +1,4 @@
-"""What the cluster refuses: a table's matter stops that table alone, a block is said with its remedy and waited for."""
+"""Errors of the cluster: one of a table stops only that table; a block is reported with its remedy, and retried."""
 
 import re
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Rows as wide and as long as rows get: all followers end with them, or the capture says which one it was."""
+"""Rows as wide and as long as rows get: all followers hold them, or the capture names the row."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""What COPY sends of real tables, decoded, against what Postgres says the same rows are."""
+"""Rows decoded from COPY of real tables equal the rows that Postgres shows."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

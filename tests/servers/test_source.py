@@ -1,4 +1,4 @@
-"""What a bootstrap asks of the source before it makes anything, on a real one."""
+"""Checks of a real source before a bootstrap makes anything."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A part goes away while followers follow, and comes back: they wait, say so, and end equal."""
+"""A server goes away and comes back during `cdc follow`: followers wait, say so, and end equal."""
 
 import random
 from contextlib import ExitStack

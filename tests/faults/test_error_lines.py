@@ -1,4 +1,4 @@
-"""What goes wrong gets one clear line and an exit code: never a traceback, and nothing half done."""
+"""Every error is one clear line with an exit code: no traceback, and nothing half done."""
 
 import re
 from dataclasses import dataclass

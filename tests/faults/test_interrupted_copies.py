@@ -1,4 +1,4 @@
-"""A copy beside the others that breaks off between two tables: what it took in takes part, and is not copied again."""
+"""A resync that fails between two tables: the tables copied before join, and are not copied again."""
 
 from typing import Any
 

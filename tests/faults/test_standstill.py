@@ -1,4 +1,4 @@
-"""A capture that does not move is told, since when, and why as far as that can be seen; each remedy works."""
+"""A capture that does not move is reported, with its start and a visible cause; each remedy works."""
 
 import random
 from collections.abc import Iterator

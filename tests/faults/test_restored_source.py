@@ -1,4 +1,4 @@
-"""A source that is put back to an older state, and a log that loses its end, on parts of the test's own."""
+"""A source restored from a backup, and a log that loses its end, on servers of the test's own."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `cdc status` prints for people: lags in words where there are none, and why a number is missing."""
+"""The output of `cdc status` for people: lags in words, and the reason for a missing number."""
 
 import pytest
 

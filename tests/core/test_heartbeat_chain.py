@@ -1,4 +1,4 @@
-"""The chain of heartbeats: what the log lacks is found at the first beat behind it."""
+"""The chain of heartbeats: commits missing in the log are found at the next heartbeat."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tables whose copies come while the lake's stream is at work: nothing is missed, nor waited for in vain."""
+"""Tables copied while the lake's stream runs: no change is lost, or waited for in vain."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
