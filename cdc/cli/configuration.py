@@ -71,7 +71,7 @@ def schema() -> None:
 
 
 def version(json: Json = False) -> None:
-    """Print the versions of the toolkit and of what it stands on."""
+    """Print the versions of the toolkit, Python and Spark."""
     versions = {"python": python_version(), **{name: read_version(name) for name in VERSIONS}}
     if json:
         output.as_json(versions)

@@ -70,7 +70,7 @@ def replay(
     table: OnlyTables = None,
     json: Json = False,
 ) -> None:
-    """Apply what can be read by now.
+    """Apply messages that can be decoded by now.
 
     After an upgrade, for instance. `cdc follow` must not run meanwhile.
     """
@@ -82,9 +82,9 @@ def replay(
 
 
 def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = False) -> None:
-    """Give up what cannot be read.
+    """Drop messages that cannot be decoded.
 
-    Of the keys of these messages; what waits behind them is applied.
+    Of the keys of these messages; messages that wait behind them are applied.
     """
     settings = Invocation.of(context).settings
     output.confirm(f"Drop what cannot be read of the keys of {format_count(len(places), 'message')}?", yes=yes)

@@ -181,12 +181,12 @@ class PlainBar:
     done: int = 0
     lock: Any = field(default_factory=threading.Lock)
 
-    def wait(self, what: str) -> None:
+    def wait(self, event: str) -> None:
         """Name the event that the first row waits for, unless it has come; the rate then counts from the first row."""
         with self.lock:
             if not self.done:
                 self.has_waited = True
-                say(f"{self.name}: waiting for {what}")
+                say(f"{self.name}: waiting for {event}")
 
     def advance(self, rows: int) -> None:
         with self.lock:

@@ -35,9 +35,8 @@ def bootstrap(
 ) -> None:
     """Start capture, and take the first copy into the followers.
 
-    Whatever keeps it from that is told before anything is made. Run again, it goes on where it was, and copies the
-    tables that were named since. A table that is left out of source.tables is followed no more; what the followers hold
-    of it stays.
+    Everything is checked before anything is made. Safe to run again: it goes on where it was, and copies tables listed
+    since. A table that is no longer listed in source.tables is not followed any more; followers keep its rows.
     """
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn
@@ -80,12 +79,12 @@ def follow(
     context: typer.Context,
     follower: OnlyFollowers = None,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="Stop when the followers have what the source has now.")
+        bool, typer.Option("--until-caught-up", help="Stop when the followers have all present data of the source.")
     ] = False,
 ) -> None:
     """Keep the followers in sync, one stream each, until Ctrl-C.
 
-    A part that goes away is waited for. Kill it at any time and start it again: nothing is lost or doubled.
+    If a server goes away, it retries. Kill it at any time and start it again: nothing is lost or doubled.
     """
     settings = Invocation.of(context).settings
     from cdc.run.follow.follow import follow as run
@@ -143,7 +142,7 @@ def verify(
 ) -> None:
     """Compare source and followers row by row, at one LSN.
 
-    A follower that is behind is waited for while somebody follows it. Exit code 5 when rows differ.
+    Waits for a follower that is behind, while somebody follows it. Exit code 5 when rows differ.
     """
     settings = Invocation.of(context).settings
     from cdc.core.errors import DivergenceError, PreconditionError

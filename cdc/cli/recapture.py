@@ -19,8 +19,8 @@ def recapture(
 ) -> None:
     """Start the capture anew, when history was lost.
 
-    For a slot, a publication, topics or a whole Kafka that were lost, and for a source that was set back. It says what
-    it will do, and asks. The followers show what they have until the copies are there.
+    For a lost slot, publication, topic or Kafka, and for a source restored from a backup. It prints its plan, and asks.
+    The followers keep their rows until the copies are there.
     """
     settings = Invocation.of(context).settings
     from cdc.core.position import format_lsn

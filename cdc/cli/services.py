@@ -83,7 +83,7 @@ def down(
 
 
 def parts(context: typer.Context, json: Json = False) -> None:
-    """Show what the local parts do: process, port, memory, log."""
+    """Show the local parts: process, port, memory, log."""
     from cdc.local import services as local
 
     statuses = local.status(local_home(context))
@@ -102,7 +102,8 @@ def plugin(
 ) -> None:
     """Write the jar that a Kafka Connect of yours needs.
 
-    It sends as text what Debezium cannot hold whole: arrays, intervals, ranges, composites. Those of `cdc up` have it.
+    It sends as text the types that Debezium cannot hold whole: arrays, intervals, ranges, composites. The Connect of
+    `cdc up` has it.
     """
     from cdc.cli.fetch_progress import open_download_progress
     from cdc.local.connect_jar import write_connect_jar

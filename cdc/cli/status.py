@@ -29,8 +29,7 @@ def status(
 ) -> None:
     """Show how everything stands: positions, lags, connector.
 
-    Asked of the parts themselves, without Spark. Where something is wrong, it is said, and the exit code is that of the
-    first problem.
+    Asks the parts themselves, without Spark. Prints every problem; the exit code is that of the first one.
     """
     settings = Invocation.of(context).settings
     from cdc.run.pipeline import fed_followers

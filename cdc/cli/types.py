@@ -18,9 +18,9 @@ def describe_types(
     json: Json = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a table of Markdown.")] = False,
 ) -> None:
-    """Show what each type of Postgres becomes.
+    """Show the follower types of each Postgres type.
 
-    In the lake and in the index, and within which bounds its values are exact.
+    In the lake and in the index, with the bounds within which values are exact.
     """
     from cdc.run import type_table
 

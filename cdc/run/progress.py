@@ -37,6 +37,7 @@ class LineBars:
     @contextmanager
     def bar(self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS) -> Iterator[Advance]:
         self.say(f"{name}: copying" + ("" if total is None else f" about {total:,} rows"))
+        # rows come from several threads of one copy
         lock, done, said_at = threading.Lock(), 0, time.monotonic()
 
         def advance(rows: int) -> None:

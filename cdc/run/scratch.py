@@ -28,6 +28,7 @@ def open_scratch(state: Path) -> Path:
             lock = FileLock(folder / _LOCK)
             lock.acquire()
         _held[parent] = folder, lock
+        # only at a regular end; after SIGKILL, the next process deletes the folder
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return _held[parent][0]
 

@@ -39,6 +39,7 @@ class Submission:
         """The command line. `packages`: the zip of the toolkit's own code."""
         jars = _jar_options(fetch_lake_jars(settings), resolve_packages=self.resolve_packages)
         conf = {
+            # the workers' Python must be the driver's version
             "spark.pyspark.python": sys.executable,
             **spark_conf(settings),
             **(self.conf or {}),

@@ -1,6 +1,6 @@
-"""What one follower behind the lake cannot take in stops there alone, is told, and goes on once somebody has mended it.
+"""Tables that one follower cannot take stop in it alone, are reported, and go on once the cause is repaired.
 
-Each remedy that a line names is done, and ends equal.
+Each test carries out the remedy of the line, and ends equal.
 """
 
 from collections.abc import Mapping

@@ -33,6 +33,8 @@ def check_continuity(settings: PipelineSettings, connection: Connection, positio
     state = slot.read_state(connection, settings.source.slot)
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)
+        # With logical messages in the log, Debezium also confirms the LSN of a message outside a transaction, and no
+        # commit is at that LSN.
         if state and state.confirmed_lsn is not None and not sends_messages(settings.connect):
             _check_confirmed(settings, state.confirmed_lsn, position)
         check_ahead(settings.log, settings.source, settings.pipeline.name, position)

@@ -62,6 +62,7 @@ class HeartbeatChain:
         self._is_confirmed = is_confirmed
         # the log may have lost older heartbeats: then the first one is accepted without a check
         self._is_linked = verifiable_from == 0
+        # LSNs of the commits that this stream has read, ascending: a heartbeat's slot LSN has to be one of them
         self._commits = np.empty(0, np.int64)
 
     def check(self, run: Ends, before: Position, start: Offsets) -> tuple[str | None, Offsets]:
@@ -198,6 +199,7 @@ def _read_own_beats(messages: Iterable[bytes], pipeline: str, applied: Lsn) -> I
 
 def _to_beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:
     """The versions of the pipeline's row, in commit order. `ends`: per change, the offset of its END."""
+    # by transaction first, then by the order within it
     order = np.lexsort((changes.total_order, ends))
     rows = changes.rows.take(order.tolist()).to_pylist()
     commits = run.lsn[np.searchsorted(run.offset, ends[order])].tolist()

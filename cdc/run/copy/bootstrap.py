@@ -143,6 +143,7 @@ def _check_history(settings: PipelineSettings, connection: Connection) -> None:
 
 def _check_followers_answer(settings: PipelineSettings) -> None:
     """Raise UnreachableError for a follower that does not answer."""
+    # now, not when it is filled: a copy may take hours before that
     for follower in fed_followers(None, settings).values():
         with closing(follower):
             follower.position()
@@ -312,6 +313,7 @@ def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:
 
 @contextmanager
 def _open_bar(bars: Bars, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
+    # by the follower's own count of writes: Spark reports rows only when a task ends, after half a minute of silence
     count = partial(follower.write_count, table)
     with bars.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, track_count(count, advance, rows):
         yield

@@ -101,6 +101,7 @@ class TableFiller:
 
         Also tables that it already has: a crash may have left those of an older cut.
         """
+        # the newest cut, not the lake's newest versions: only at a cut do the tables belong together
         cut = self._feed.last_cut()
         tables, unread = self._feed.split_readable(cut)
         self._load(cut, tables)

@@ -61,6 +61,7 @@ def resync_tables(
         to_copy = sorted(set(names) - obsolete - done)
         if not to_copy:
             return ResyncResult(done, obsolete, None)
+        # the connector goes on with these, whether the new tables are accepted or not
         others = sorted({*list_followed(settings, follower)} - {*to_copy})
         registered = registration.read_registration(connection, settings.source, settings.pipeline.name)
         assert registered is not None

@@ -94,6 +94,7 @@ class ResyncQueue:
                 now = time.monotonic()
                 names = {name for name in self._requested if self._paused_until.get(name, 0.0) <= now}
                 if not names:
+                    # not for ever: `done` does not notify, and a pause may end
                     self._changed.wait(0.2)
                     continue
                 self._requested_since = set()
@@ -112,6 +113,7 @@ class ResyncQueue:
         self._requested -= done - self._requested_since
         self._copied |= result.copied
         refused = tried - done
+        # a refused table does not count as pending: nobody knows when it can be copied
         self._refused = (self._refused & self._requested) - tried | refused
         until = time.monotonic() + backoff_seconds(seconds, alone=refused == tried)
         others = {name: at for name, at in self._paused_until.items() if name in self._requested - tried}

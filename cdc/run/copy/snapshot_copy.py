@@ -190,6 +190,7 @@ def _copy_tables(
     for table in tables:
         try:
             storage = prepare_folder(lake, table.name)
+            # the planner's estimate; a table that was never analysed has none, and its bar no end
             with context.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):

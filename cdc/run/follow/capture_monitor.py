@@ -63,9 +63,11 @@ class CaptureMonitor:
 
     def find_fatal(self) -> CdcError | None:
         """Check once; returns the failure that keeps `target` from ever being reached, or None."""
+        # the schema first: a changed table may be the reason why the connector failed, and is stopped by it
         failed = self._run_check(self._check_schema) or self._run_check(self._check_capture)
         self._report(failed)
         silent = isinstance(failed, UnreachableError)
+        # a server that does not answer may be restarting: fatal only after SILENT_SECONDS
         self._silent_since = (self._silent_since or time.monotonic()) if silent else None
         if failed is None or not self._is_final(failed):
             self._failing_since = None
@@ -103,6 +105,7 @@ class CaptureMonitor:
         src = self._settings.source
         with source.open_connection(src) as connection:
             check_source(self._settings, connection)
+            # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, src.publication)
             still = self._find_standstill(connection)
             try:

@@ -74,6 +74,7 @@ class FeedStream:
         UnreachableError when not even the newest cut can be read: the lake may be about to copy the table again.
         """
         choices: Sequence[Callable[[], Cut]] = (lambda: self._choose_small(cuts), lambda: cuts[-1], self._feed.last_cut)
+        # from the smallest step to the largest: a table whose changes are lost may have a new copy in a later cut
         for number, choose in enumerate(choices, 1):
             try:
                 return self._apply(choose(), anew=number == len(choices))
@@ -96,6 +97,7 @@ class FeedStream:
             # a table was made anew under its name, and has another log
             self._feed.forget()
         tables = self._feed.tables(until)
+        # before the changes: a table may have new columns, and a new table needs its index or topic
         self._follower.prepare([table for table, _ in tables])
         changes, fresh = dict[TableName, Iterable[FeedRows]](), list[tuple[Table, Bookmark]]()
         for table, bookmark in tables:

@@ -62,6 +62,7 @@ def follow(
             _check_lake_followed(settings, names)
         stops, resyncs = StopRequests(), ResyncQueue(is_here=settings.delta[0] in names)
         _check_source(settings, say, stops, resyncs)
+        # after the checks, so that a refused start writes nothing into the source
         target = mark_source_end(settings) if until_caught_up else None
         monitor = CaptureMonitor(settings, target, say, stops, resyncs)
         context = FollowContext(target, say, stops, resyncs, leases)
@@ -70,6 +71,7 @@ def follow(
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
         held.enter_context(stop_on_signals(stopping, say))
         say(f"following: {', '.join(names)}")
+        # leaving the pool waits for every stream: each ends after its current batch
         with ThreadPoolExecutor(len(names)) as threads:
             running = [threads.submit(streams.run, name) for name in names]
             fatal = _wait_for_streams(running, partial(_find_fatal, monitor, leases.values()), stopping)

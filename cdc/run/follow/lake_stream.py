@@ -163,6 +163,7 @@ class LakeStream:
             # before anything of the run is applied: a log without some commits is followed only up to the gap
             beat, start = self._readers.chain.check(run, self._position, start)
             tables, changes, read = self._read_run(run, start)
+            # commits happen in the order of the runs; and only now is it known whether `reached` wants more
             self._await_commit()
             if self._is_done:
                 return
@@ -177,6 +178,7 @@ class LakeStream:
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
         self._follower.apply(read.batch, progress.position)
+        # the cost of this commit decides how long the next micro-batch waits for more changes
         self._pace.note_commit(self._follower.cost(), len(read.batch.ends))
         left = self._follower.take_report()
         for line in left.notes:
@@ -229,6 +231,7 @@ class LakeStream:
         return _without_topic(start, lost.topic)
 
     def _read_tables(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
+        # a Spark job takes 0.6 s even for one message; the driver reads a small run in milliseconds
         if changes <= self._settings.small_run_changes:
             return self._readers.small.read(run, tables, start, self._follower.last_applied(run))
         topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}

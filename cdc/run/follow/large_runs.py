@@ -74,6 +74,7 @@ class LargeRunReader:
         # tasks may have written some files of these tables: incomplete, since the driver reads all of it again
         for table in others:
             _delete_parts(table, parts_of[table.topic])
+        # a table may be ahead of the position after a kill: its changes up to there are skipped
         applied = {w.table.name: w.after for w in others}
         small = self._small.read(run, [w.table for w in others], start, applied)
         # a partition without changes of the run keeps its offset
@@ -91,6 +92,7 @@ class LargeRunReader:
         # changes behind that, and those not visible yet (commit markers reach partitions one by one).
         deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
         while missing := [w for w in wanted if w.topic not in complete]:
+            # read before the job: changes that become visible before the deadline are then found by this last job
             is_last = patient and time.monotonic() > deadline
             by_topic = self._run_job(run, missing, start, patient=patient)
             for table in missing:

@@ -38,6 +38,7 @@ def _maintain(
     last_problem: str | None = None
     while not ended.wait(EVERY_SECONDS):
         try:
+            # rarely: each look asks every follower's server, and old positions only keep more history than needed
             if time.monotonic() - read_at > POSITIONS_SECONDS:
                 read_at, positions = time.monotonic(), read_positions()
             if positions is not None:

@@ -74,6 +74,7 @@ class ProcessStreams:
     ) -> None:
         self._settings = settings
         self._lake = settings.delta[0]
+        # a look costs a request to the lake's store; with the lake's stream in this process, it rings instead
         self._poll_seconds = RING_SECONDS if self._lake in names else POLL_SECONDS
         self.spark = spark
         self._stopping = stopping
@@ -101,6 +102,7 @@ class ProcessStreams:
             reporter.report(failure)
         if failure and not isinstance(failure, ENDING):
             self._say(f"{name} stopped: {failure}")
+        # without the lake nobody behind it gets new cuts: the process ends, so that a supervisor notices
         if failure and (is_lake or isinstance(failure, ENDING)):
             self._stopping.set()
         return failure

@@ -110,6 +110,7 @@ class SchemaChanges:
 def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
     """The history's entries that this transaction wrote, per table, in their order."""
     entries = defaultdict[TableName, list[HistoryEntry]](list)
+    # in the order of the transaction: a table may be altered several times in it
     for at in np.argsort(changes.total_order, kind="stable").tolist():
         is_dropped = bool(changes.op[at] == Op.DELETE)
         row = (changes.key_columns if is_dropped else changes.rows).slice(at, 1).to_pylist()[0]
@@ -153,6 +154,7 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
         return Altered(DROPPED)
     if entry.shape is None:
         return Altered(REWRITTEN) if entry.is_rewritten else SameShape()
+    # as the catalog check would describe it, with the same choices of types
     now = _to_table(followed.name, entry.shape, source)
     if not isinstance(now, Table):
         return Altered(now[0].what)

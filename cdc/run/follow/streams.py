@@ -143,6 +143,7 @@ class SparkStream:
     scratch: Path
 
     def run(self, stopping: threading.Event) -> None:
+        # a new one per run: an old checkpoint would go on behind messages that the follower has not applied
         checkpoint = tempfile.mkdtemp(prefix=f"cdc-{self.name}-", dir=self.scratch)
         guarded = _BatchGuard(self.name, self.batches, stopping)
         try:
@@ -196,6 +197,7 @@ class _BatchGuard:
             raise
         except Exception as error:
             self.failure = to_cdc_error(f"follower {self._name}", error)
+            # the traceback is for Spark's log and for --debug
             self.failure.__cause__ = error
             raise
         finally:

@@ -92,6 +92,7 @@ class TableJoiner:
                 tables = [table for table in self._follower.tables() if table.name in names]
                 read = self._reader.read(run, tables, offsets)
                 offsets = read.next_offsets
+                # into the joining tables only, and without a cut: the others have these changes already
                 self._follower.catch_up(read.batch)
         replayed = {topic: at for topic, at in offsets.items() if topic in topics}
         return replace(position, next_offsets={**position.next_offsets, **replayed})

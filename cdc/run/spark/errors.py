@@ -55,9 +55,11 @@ def translate_errors(what: str) -> Iterator[None]:
 
 def to_cdc_error(what: str, error: Exception) -> CdcError:
     """Translate a failure of `what` by its text, since Spark hands on no more than that."""
+    # first of all: with Java gone, the text is only py4j's complaint of a lost connection
     if ended := check_spark():
         return ended
     text = str(error)
+    # an error that a task raised as ours arrives as the last line of its traceback: made one of ours again
     if ours := CDC_ERROR.search(text):
         kind: type[CdcError] = getattr(errors, ours[1], CdcError)
         return kind(ours[2], ours[3] or "")

@@ -95,6 +95,7 @@ def _count_on(count: Callable[[], int], bar: _CountedBar, ended: threading.Event
 
 
 def _share_done(spark: SparkSession, group: str) -> float:
+    # the tracker knows finished tasks of the group only; rows come with a task's result, at its end
     tracker = spark.sparkContext.statusTracker()
     stages = [
         stage

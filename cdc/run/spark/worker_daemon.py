@@ -43,5 +43,6 @@ IMPORTED = (
 
 # Spark runs this module in place of its own daemon (`spark.python.daemon.module`)
 if __name__ == "__main__":
+    # before the fork: children share the frozen objects' memory with this process
     relax_gc()
     manager()

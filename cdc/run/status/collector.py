@@ -62,6 +62,7 @@ class StatusCollector:
         lake = self._lake
         self._tables = self._ask(partial(list_followed, self._settings, lake)) or self._settings.selection.names
         cut = self._ask(Cuts(lake_of(self._settings)).last)
+        # None for everything that failed: the rest of the status is shown all the same
         self._lsn, rows, state = self._ask(partial(self._read_source, cut)) or (None, {}, None)
         fed = self._ask(self._fed) or {}
         positions = {self._settings.delta[0]: cut.position if cut else None}
@@ -130,6 +131,7 @@ class StatusCollector:
     def _read_source(self, cut: Cut | None) -> tuple[Lsn | None, dict[str, int | None], slot.SlotState | None]:
         settings = self._settings
         with source.open_connection(settings.source) as connection:
+            # a table without the right to read it would end the whole look at the source
             unreadable = preflight.find_unreadable(connection, settings.source, read_shapes(connection, self._tables))
             for refusal in unreadable.values():
                 self._add_problem(refusal)

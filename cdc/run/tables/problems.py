@@ -42,6 +42,7 @@ def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[Prec
         with source.open_connection(settings.source) as connection:
             names = [stop.name for stop in stops]
             now = examine_tables(connection, settings, names)
+    # the stop itself is known without the source; only its remedy may be less exact
     except (CdcError, psycopg.Error):
         now = ExaminedTables([], {}, {})
     return [describe_stop(stop, now) for stop in stops]

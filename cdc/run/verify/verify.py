@@ -222,6 +222,7 @@ class _SourceSnapshot:
             return None
 
     def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
+        # the follower is read after the LSN was reached, so it may already have later changes: `_count_moved`
         ours, theirs = self._digest(table), follower.digest(table)
         moved = self._count_moved(follower, position, table)
         if moved or ours == theirs:
@@ -260,6 +261,7 @@ class _SourceSnapshot:
 
     def _compute_digest(self, table: Table) -> Digest:
         pages = self.keeper.pages[table.name]
+        # a Spark job takes a twelfth of a second before its first row; a small table is read in less than that
         if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
             return digest_of_rows(parts(self.snapshot_source, table, pages), table)
         return digest_of_copy(self._source(table), table)
