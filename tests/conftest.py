@@ -71,11 +71,11 @@ def _patience(item: pytest.Item) -> float:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from cdc.local.fetch.jars import fetch, spark_jars
-    from cdc.run.spark.session import Launch, build
+    from cdc.run.spark.session import SessionOptions, build
 
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     jars = [str(jar) for jar in (*spark_jars(), *fetch("s3a"))]
-    launch = Launch("local[2]", "2g", jars, log)
+    launch = SessionOptions("local[2]", "2g", jars, log)
     session = build("tests", launch, QUICK)
     yield session
     session.stop()

@@ -32,13 +32,13 @@ def build_spark_session(
 ) -> SparkSession:
     """Build the session of one verb; under `spark-submit`, in the application that was submitted.
 
-    `brief`: see `Launch`. `progress` shows the download of jars and the start of Spark.
+    `brief`: see `SessionOptions`. `progress` shows the download of jars and the start of Spark.
     """
     title, access = f"cdc {name} {settings.pipeline.name}", settings.delta[1].access
     if SUBMITTED in os.environ:
         built = session.build_submitted(title, spark_conf(settings))
     else:
-        built = session.build(title, _launch(settings, brief, progress), spark_conf(settings))
+        built = session.build(title, _session_options(settings, progress, brief=brief), spark_conf(settings))
     if access is not None:
         s3a.give_keys(built, access)
     return built
@@ -56,13 +56,13 @@ def fetch_lake_jars(settings: PipelineSettings, progress: Progress = SILENT) -> 
     return [] if settings.delta[1].access is None else [*fetch(s3a.JARS, progress=progress)]
 
 
-def _launch(settings: PipelineSettings, brief: bool, progress: Progress) -> session.Launch:
+def _session_options(settings: PipelineSettings, progress: Progress, *, brief: bool) -> session.SessionOptions:
     spark = settings.spark
     state = Path(settings.pipeline.state)
     log = state / "logs" / "spark.log"
     jars = [str(jar) for jar in (*spark_jars(progress=progress), *fetch_lake_jars(settings, progress))]
     progress.step("spark", f"starting, with {spark.master}")
-    return session.Launch(spark.master, spark.driver_memory, jars, log, brief, open_scratch(state))
+    return session.SessionOptions(spark.master, spark.driver_memory, jars, log, brief, open_scratch(state))
 
 
 def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:

@@ -48,11 +48,11 @@ def test_repairable_failures_are_retried_and_said_once() -> None:
     ended, said, told = played(BLOCKED, BLOCKED, SILENT, SILENT, KeyError("a bug"), BLOCKED, waits=True)
     assert ended is None
     assert [line.removeprefix("search: ") for line in said] == [
-        "an index is blocked → lift the block; trying again until it goes",
-        "nobody answers → is it running?; trying again until it goes",
+        "an index is blocked → lift the block; trying again until it works",
+        "nobody answers → is it running?; trying again until it works",
         "follower search stopped: 'a bug' → what is finished stays; mend the cause, then start it again; trying again"
-        " until it goes",
-        "an index is blocked → lift the block; trying again until it goes",
+        " until it works",
+        "an index is blocked → lift the block; trying again until it works",
     ]
     # whoever asks how it stands is told each, and that it is over
     assert [each and each.what for each in told] == [

@@ -9,7 +9,16 @@ from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.demo.flights.data import KEYS
-from cdc.demo.flights.workload import TAIL, Delete, ExistingKeys, Insert, Key, RowChange, Transaction, Update
+from cdc.demo.flights.workload import (
+    TAIL,
+    DeleteRow,
+    ExistingKeys,
+    InsertRow,
+    Key,
+    PlannedTransaction,
+    RowChange,
+    UpdateRow,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +29,7 @@ class WriteCounts:
     transactions: int = 0
     rolled_back: int = 0
 
-    def add(self, transaction: Transaction) -> "WriteCounts":
+    def add(self, transaction: PlannedTransaction) -> "WriteCounts":
         """The counts with this transaction."""
         if not transaction.is_committed:
             return replace(self, rolled_back=self.rolled_back + 1)
@@ -41,7 +50,9 @@ def read_keys(connection: Connection, seed: int) -> ExistingKeys:
     )
 
 
-def carry_out(connection: Connection, plan: Iterable[Transaction], advance: Callable[[int], None]) -> WriteCounts:
+def carry_out(
+    connection: Connection, plan: Iterable[PlannedTransaction], advance: Callable[[int], None]
+) -> WriteCounts:
     """Write the transactions; `advance` gets the number of changed rows of each.
 
     Raises PreconditionError when a row is not as planned: then somebody else writes to the tables, too.
@@ -58,11 +69,11 @@ def carry_out(connection: Connection, plan: Iterable[Transaction], advance: Call
 
 def _write(connection: Connection, change: RowChange) -> None:
     match change:
-        case Insert(table, row):
+        case InsertRow(table, row):
             cursor = connection.execute(_insert(table, tuple(row)), tuple(row.values()))
-        case Update(table, key, values):
+        case UpdateRow(table, key, values):
             cursor = connection.execute(_update(table, tuple(values)), (*values.values(), *key))
-        case Delete(table, key):
+        case DeleteRow(table, key):
             cursor = connection.execute(_delete(table), key)
         case _:
             assert_never(change)

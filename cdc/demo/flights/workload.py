@@ -12,13 +12,13 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class InsertRow:
     table: str
     row: Row
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateRow:
     """New values for the row of a key; among them may be another key."""
 
     table: str
@@ -27,16 +27,16 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteRow:
     table: str
     key: Key
 
 
-RowChange = Insert | Update | Delete
+RowChange = InsertRow | UpdateRow | DeleteRow
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class PlannedTransaction:
     """Changes that are committed together, or rolled back. `kind`: the event at the airport."""
 
     kind: str
@@ -82,7 +82,7 @@ FEWEST: Final = 10
 """Keys are only deleted while at least so many exist."""
 
 
-def plan(seed: int, stock: ExistingKeys, changes: int) -> Iterator[Transaction]:
+def plan(seed: int, stock: ExistingKeys, changes: int) -> Iterator[PlannedTransaction]:
     """Plan transactions until the committed ones change at least `changes` rows; the same plan for the same arguments.
 
     If the rows of `stock` exist, every update and delete names an existing row, and every insert a new key.
@@ -119,7 +119,7 @@ class _Planner:
             "renamed": self._rename_airline,
         }
 
-    def next(self, changes_left: int) -> Transaction:
+    def next(self, changes_left: int) -> PlannedTransaction:
         """Draw one transaction; a storm only if that many changes are left."""
         kinds = [kind for kind in WEIGHTS if kind != "storm" or changes_left >= STORM_FLIGHTS]
         kind = self._random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
@@ -129,34 +129,34 @@ class _Planner:
         if is_committed:
             for change in changes:
                 self._remember(change)
-        return Transaction(kind, changes, is_committed)
+        return PlannedTransaction(kind, changes, is_committed)
 
     def _remember(self, change: RowChange) -> None:
         match change:
-            case Insert("flights", row):
+            case InsertRow("flights", row):
                 self._flights.add((row["time_hour"], row["carrier"], row["flight"]))
-            case Delete("flights", key):
+            case DeleteRow("flights", key):
                 self._flights.discard(key)
-            case Update("flights", key, {"flight": number}):
+            case UpdateRow("flights", key, {"flight": number}):
                 self._flights.discard(key)
                 self._flights.add((*key[:2], number))
-            case Insert("planes", row):
+            case InsertRow("planes", row):
                 self._planes.add((row["tailnum"],))
-            case Delete("planes", key):
+            case DeleteRow("planes", key):
                 self._planes.discard(key)
-            case Update("planes", key, {"tailnum": tail}):
+            case UpdateRow("planes", key, {"tailnum": tail}):
                 self._planes.discard(key)
                 self._planes.add((tail,))
 
     def _delay_flights(self, most: int) -> tuple[RowChange, ...]:
         return tuple(self._delay_flight(key) for key in self._some_flights(most))
 
-    def _delay_flight(self, key: Key) -> Update:
+    def _delay_flight(self, key: Key) -> UpdateRow:
         late = self._random.randint(1, 240)
-        return Update("flights", key, {"dep_delay": late, "arr_delay": late + self._random.randint(-20, 30)})
+        return UpdateRow("flights", key, {"dep_delay": late, "arr_delay": late + self._random.randint(-20, 30)})
 
     def _add_flights(self) -> tuple[RowChange, ...]:
-        return tuple(Insert("flights", self._flight(key[0], key[1])) for key in self._some_flights(8))
+        return tuple(InsertRow("flights", self._flight(key[0], key[1])) for key in self._some_flights(8))
 
     def _flight(self, time_hour: datetime, carrier: str) -> Row:
         # not reused after a rollback either: no insert may meet an existing key
@@ -165,14 +165,14 @@ class _Planner:
 
     def _cancel_flights(self) -> tuple[RowChange, ...]:
         keys = self._some_flights(5)
-        return tuple(Delete("flights", key) for key in keys) if len(self._flights) >= FEWEST else self._add_flights()
+        return tuple(DeleteRow("flights", key) for key in keys) if len(self._flights) >= FEWEST else self._add_flights()
 
     def _renumber_flights(self) -> tuple[RowChange, ...]:
         """Change keys, and some of these rows once more under the new key."""
         changes: list[RowChange] = []
         for time_hour, carrier, number in self._some_flights(3):
             self._last_flight += 1
-            changes.append(Update("flights", (time_hour, carrier, number), {"flight": self._last_flight}))
+            changes.append(UpdateRow("flights", (time_hour, carrier, number), {"flight": self._last_flight}))
             if self._random.random() < 0.5:
                 # the delete of the old key and this change go to two partitions: only the transaction orders them
                 changes.append(self._delay_flight((time_hour, carrier, self._last_flight)))
@@ -181,15 +181,15 @@ class _Planner:
     def _rebook_flight(self) -> tuple[RowChange, ...]:
         """Change, delete and insert one key again."""
         key = self._some_flights(1)[0]
-        again = Insert("flights", _row(key, self._random))
+        again = InsertRow("flights", _row(key, self._random))
         # four changes of one key: only their order in the transaction decides the final row
-        return (self._delay_flight(key), Delete("flights", key), again, self._delay_flight(key))
+        return (self._delay_flight(key), DeleteRow("flights", key), again, self._delay_flight(key))
 
     def _correct_observation(self) -> tuple[RowChange, ...]:
         """Change one key several times: a value is corrected again and again."""
         key = self._random.choice(self._weather)
         return tuple(
-            Update("weather", key, {"temp": self._degrees(), "humid": self._degrees(), "wind_gust": None})
+            UpdateRow("weather", key, {"temp": self._degrees(), "humid": self._degrees(), "wind_gust": None})
             for _ in range(self._random.randint(2, 4))
         )
 
@@ -199,19 +199,19 @@ class _Planner:
     def _add_plane(self) -> tuple[RowChange, ...]:
         tail = self._new_tail()
         plane = {"tailnum": tail, "year": 2013, "manufacturer": "EMBRAER", "model": "ERJ 190-100", "seats": 100}
-        return (Insert("planes", plane), *self._assign_plane(tail))
+        return (InsertRow("planes", plane), *self._assign_plane(tail))
 
     def _reregister_plane(self) -> tuple[RowChange, ...]:
         tail = self._new_tail()
-        return (Update("planes", self._planes.one(self._random), {"tailnum": tail}), *self._assign_plane(tail))
+        return (UpdateRow("planes", self._planes.one(self._random), {"tailnum": tail}), *self._assign_plane(tail))
 
     def _retire_plane(self) -> tuple[RowChange, ...]:
         if len(self._planes) < FEWEST:
             return self._add_plane()
-        return (*self._assign_plane(None), Delete("planes", self._planes.one(self._random)))
+        return (*self._assign_plane(None), DeleteRow("planes", self._planes.one(self._random)))
 
     def _assign_plane(self, tail: str | None) -> Iterator[RowChange]:
-        return (Update("flights", key, {"tailnum": tail}) for key in self._some_flights(6))
+        return (UpdateRow("flights", key, {"tailnum": tail}) for key in self._some_flights(6))
 
     def _new_tail(self) -> str:
         self._last_plane += 1
@@ -219,7 +219,7 @@ class _Planner:
 
     def _rename_airline(self) -> tuple[RowChange, ...]:
         key = self._random.choice(self._airlines)
-        return (Update("airlines", key, {"name": f"Airline {key[0]} no. {self._random.randint(1, 999)}"}),)
+        return (UpdateRow("airlines", key, {"name": f"Airline {key[0]} no. {self._random.randint(1, 999)}"}),)
 
     def _some_flights(self, most: int) -> list[Key]:
         return self._flights.some(self._random, most)

@@ -166,9 +166,7 @@ def _release_unlisted(context: CopyContext, follower: DeltaFollower, listed: Seq
             publication.withdraw(context.connection, context.registration.publication, left_out)
             follower.release(left_out)
         names = ", ".join(map(str, left_out))
-        context.say(
-            f"{names}: left out; what the followers hold of it stays, and is copied anew when it is named again"
-        )
+        context.say(f"{names}: left out; followers keep its rows, and copy it anew when it is listed again")
 
 
 def _has_all_copies(settings: PipelineSettings, names: Sequence[TableName]) -> bool:
@@ -225,10 +223,10 @@ def prepare_capture(
 
 
 def _describe_missing_triggers(source: SourceSettings, why_none: str, *, can_be_told: bool) -> str:
-    call = f"; a migration that ends with SELECT {source.heartbeat_schema}.shapes_now() tells of its own"
+    call = f"; end a migration with SELECT {source.heartbeat_schema}.shapes_now() to report its changes"
     return (
-        f"no event triggers ({why_none}): the catalog is asked instead, and does not tell of changes that were undone"
-        f" in between{call if can_be_told else ''}"
+        f"no event triggers ({why_none}): polling the catalog instead; schema changes undone between two polls are"
+        f" missed{call if can_be_told else ''}"
     )
 
 

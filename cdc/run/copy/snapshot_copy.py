@@ -105,7 +105,7 @@ def copy_on_pipeline_slot(
         context.say(f"slot {context.registration.slot} at {format_lsn(bookmark.lsn)}")
         # before the copy: somebody has to read the slot meanwhile, or WAL piles up
         start_capture(context, anew=True)
-        _copy_tables(context, follower, missing, Snapshot(keeper, bookmark), copied)
+        _copy_tables(context, follower, missing, BookmarkedSnapshot(keeper, bookmark), copied)
 
 
 def copy_on_temporary_slot(
@@ -120,11 +120,11 @@ def copy_on_temporary_slot(
     name = f"{context.registration.slot[:50]}_copy_{context.connection.info.backend_pid}"
     with _open_snapshot(context, missing, name, temporary=True) as (keeper, bookmark):
         context.say(f"copy of {format_count(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
-        _copy_tables(context, follower, missing, Snapshot(keeper, bookmark), copied)
+        _copy_tables(context, follower, missing, BookmarkedSnapshot(keeper, bookmark), copied)
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class BookmarkedSnapshot:
     """A snapshot that any session can read while `keeper` lives, and its place in the log."""
 
     keeper: SharedSnapshot
@@ -180,7 +180,11 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
 
 
 def _copy_tables(
-    context: CopyContext, follower: CopyReceiver, tables: Sequence[Table], snapshot: Snapshot, copied: CopyResult
+    context: CopyContext,
+    follower: CopyReceiver,
+    tables: Sequence[Table],
+    snapshot: BookmarkedSnapshot,
+    copied: CopyResult,
 ) -> None:
     keeper = snapshot.keeper
     readers = SnapshotSource(

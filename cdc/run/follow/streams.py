@@ -115,7 +115,7 @@ class StreamRunner:
         if self.reporter is None:
             self.say(f"{self.name}: {failure}; trying again in {wait:.0f} s")
         elif self.reporter.report(failure):
-            self.say(f"{self.name}: {failure}; trying again until it goes")
+            self.say(f"{self.name}: {failure}; trying again until it works")
 
     def _run_once(self) -> CdcError | None:
         try:

@@ -54,7 +54,7 @@ LOCAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class SessionOptions:
     """How to start a session. `jars`: files. `log`: the file of Spark's log. `scratch`: a folder for temporary files.
 
     `brief` leaves out the second of Java's compilers, which pays off only after minutes: on two cores it takes time
@@ -69,30 +69,32 @@ class Launch:
     scratch: Path | None = None
 
 
-def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
+def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkSession:
     """Build a session with Delta and the Kafka source on its class path; a local master listens on loopback only.
 
     Raises PreconditionError when its Java does not start.
     """
     java = find_java()
-    launch.log.parent.mkdir(parents=True, exist_ok=True)
-    archive = _class_archive(java, launch.jars) if launch.master.startswith("local") else None
-    options = [*_java_options(launch), *(archive.options_on_demand() if archive else ())]
-    own = {"spark.driver.memory": launch.driver_memory, "spark.driver.extraJavaOptions": " ".join(options)}
+    options.log.parent.mkdir(parents=True, exist_ok=True)
+    archive = _class_archive(java, options.jars) if options.master.startswith("local") else None
+    java_options = [*_java_options(options), *(archive.options_on_demand() if archive else ())]
+    own = {"spark.driver.memory": options.driver_memory, "spark.driver.extraJavaOptions": " ".join(java_options)}
     # on this machine alone, the jars are on the class path from the start: only such classes can be archived
-    jars = {"spark.driver.extraClassPath": ":".join(launch.jars)} if archive else {"spark.jars": ",".join(launch.jars)}
+    jars = (
+        {"spark.driver.extraClassPath": ":".join(options.jars)} if archive else {"spark.jars": ",".join(options.jars)}
+    )
     # PySpark's default is the first `python3` in PATH: perhaps another version, without our packages
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name).master(launch.master)
+    builder = SparkSession.builder.appName(name).master(options.master)
     # the user's settings override ours, except FIXED
-    for key, value in {**(_local(launch) if archive else {}), **own, **jars, **conf, **FIXED}.items():
+    for key, value in {**(_local(options) if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     _silence_py4j()
     before = psutil.Process().children()
     try:
-        session = _start(builder, launch, before)
+        session = _start(builder, options, before)
     except (PySparkRuntimeError, Py4JError) as error:
-        raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {launch.log}") from error
+        raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {options.log}") from error
     if archive and not archive.is_there:
         # session and first micro-batch take 17 s of processor time without an archive, 6.5 s with one and a late
         # compiler
@@ -100,13 +102,13 @@ def build(name: str, launch: Launch, conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def _start(builder: SparkSession.Builder, launch: Launch, before: Sequence[psutil.Process]) -> SparkSession:
+def _start(builder: SparkSession.Builder, options: SessionOptions, before: Sequence[psutil.Process]) -> SparkSession:
     """Start the session in a thread of its own.
 
     In the main thread PySpark would replace our handler of SIGINT by one that asks Java to cancel its jobs, even in
     the middle of another call to Java.
     """
-    with _temporary_files_in(launch.scratch), ThreadPoolExecutor(1, "spark") as thread:
+    with _temporary_files_in(options.scratch), ThreadPoolExecutor(1, "spark") as thread:
         starting = thread.submit(builder.getOrCreate)
         try:
             return starting.result()
@@ -130,9 +132,9 @@ def _silence_py4j() -> None:
         root.addHandler(handler)
 
 
-def _local(launch: Launch) -> dict[str, str]:
+def _local(options: SessionOptions) -> dict[str, str]:
     """The settings of a session on this machine alone."""
-    return LOCAL if launch.scratch is None else {**LOCAL, "spark.local.dir": str(launch.scratch)}
+    return LOCAL if options.scratch is None else {**LOCAL, "spark.local.dir": str(options.scratch)}
 
 
 @contextmanager
@@ -166,12 +168,12 @@ def _keep_archive(archive: ClassArchive) -> None:
     archive.keep()
 
 
-def _java_options(launch: Launch) -> list[str]:
+def _java_options(options: SessionOptions) -> list[str]:
     return [
         f"-Dlog4j2.configurationFile={_LOGGING}",
-        f"-Dcdc.spark.log={launch.log}",
-        *([f"-Djava.io.tmpdir={launch.scratch}"] if launch.scratch else []),
-        *(BRIEF if launch.brief else LATE_COMPILER),
+        f"-Dcdc.spark.log={options.log}",
+        *([f"-Djava.io.tmpdir={options.scratch}"] if options.scratch else []),
+        *(BRIEF if options.brief else LATE_COMPILER),
     ]
 
 

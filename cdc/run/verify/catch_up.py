@@ -124,9 +124,9 @@ def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bo
 def _check_not_behind(settings: PipelineSettings, name: str, position: Position | None, lsn: Lsn) -> None:
     changes = _count_missing(settings, position, lsn).changes if position else None
     if changes != 0:
-        what = "holds nothing yet" if changes is None else f"lacks {format_count(changes, 'change')}"
+        what = "holds nothing yet" if changes is None else f"is {format_count(changes, 'change')} behind"
         raise PreconditionError(
-            f"follower {name} {what} and nobody follows it on this machine",
+            f"follower {name} {what}, and no `cdc follow` runs on this machine",
             "run `cdc follow`, or say how long to wait for another machine's with --wait",
         )
 

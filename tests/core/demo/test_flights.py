@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cdc.core.errors import PreconditionError
 from cdc.demo.flights import data, workload
 from cdc.demo.flights.data import KEYS, data_files, open_csv
-from cdc.demo.flights.workload import Delete, ExistingKeys, Insert, Key, Transaction, Update
+from cdc.demo.flights.workload import DeleteRow, ExistingKeys, InsertRow, Key, PlannedTransaction, UpdateRow
 
 ROWS = {"airlines": 16, "airports": 1_458, "planes": 3_322, "flights": 336_776, "weather": 26_115}
 DAY = datetime(2013, 5, 17, tzinfo=UTC)
@@ -31,7 +31,7 @@ def stock(flights: int = 40, planes: int = 12) -> ExistingKeys:
     )
 
 
-def carried_out(start: ExistingKeys, plan: list[Transaction]) -> dict[str, dict[Key, dict[str, Any]]]:
+def carried_out(start: ExistingKeys, plan: list[PlannedTransaction]) -> dict[str, dict[Key, dict[str, Any]]]:
     """The tables after the plan, as Postgres would have them; a step that it would refuse raises KeyError."""
     firsts = {"flights": start.flights, "planes": start.planes, "weather": start.weather, "airlines": start.airlines}
     tables = {table: {key: dict(zip(KEYS[table], key, strict=True)) for key in keys} for table, keys in firsts.items()}
@@ -43,11 +43,11 @@ def carried_out(start: ExistingKeys, plan: list[Transaction]) -> dict[str, dict[
     return tables
 
 
-def _one(rows: dict[Key, dict[str, Any]], work: Insert | Update | Delete) -> None:
-    row = {} if isinstance(work, Insert) else rows.pop(work.key)
-    if isinstance(work, Delete):
+def _one(rows: dict[Key, dict[str, Any]], work: InsertRow | UpdateRow | DeleteRow) -> None:
+    row = {} if isinstance(work, InsertRow) else rows.pop(work.key)
+    if isinstance(work, DeleteRow):
         return
-    row = {**row, **(work.row if isinstance(work, Insert) else work.values)}
+    row = {**row, **(work.row if isinstance(work, InsertRow) else work.values)}
     key = tuple(row[name] for name in KEYS[work.table])
     if key in rows:
         raise KeyError(key)
@@ -109,9 +109,9 @@ def test_a_long_plan_has_everything_in_it() -> None:
     assert {each.is_committed for each in plan} == {True, False}
     assert any(len({work.table for work in each.changes}) > 1 for each in plan)
     assert any(_changes_a_key_twice(each) for each in plan)
-    assert any(isinstance(w, Update) and "flight" in w.values for each in plan for w in each.changes)
+    assert any(isinstance(w, UpdateRow) and "flight" in w.values for each in plan for w in each.changes)
 
 
-def _changes_a_key_twice(transaction: Transaction) -> bool:
-    keys = [work.key for work in transaction.changes if isinstance(work, Update)]
+def _changes_a_key_twice(transaction: PlannedTransaction) -> bool:
+    keys = [work.key for work in transaction.changes if isinstance(work, UpdateRow)]
     return len(set(keys)) < len(keys)
