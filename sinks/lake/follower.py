@@ -42,6 +42,7 @@ class DeltaFollower:
         self._settings = settings
         self._lake = lake
         self._cache = recent or ChangeCache()
+        # in a folder a look is free; on an object store it is a request
         look_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self._cuts = Cuts(lake, look_seconds)
         self._tables = FollowedTables(lake, indexes, look_seconds)
@@ -186,6 +187,7 @@ class DeltaFollower:
 
     def apply(self, batch: ChangeBatch, position: Position) -> None:
         before = self._cuts.last()
+        # the same batch may come twice, from anywhere (`Follower`)
         if before is not None and position.end_offset <= before.position.end_offset:
             return
         tables = self._tables_in(before)
@@ -212,6 +214,7 @@ class DeltaFollower:
         """Make the copies themselves the first cut, at the oldest copy's LSN."""
         tables = self._tables.all()
         if self._cuts.last() is None and tables:
+            # tables with a later copy join at the first cut that reaches their bookmark
             lsn = min(table.bookmark.lsn for table in tables.values())
             position = Position(self._lake.generation, BEFORE_LOG, lsn, 0, log_start=LogStart(lsn=lsn))
             self._cuts.add(self._cut(tables, position, committed_ms), None)

@@ -12,9 +12,10 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
+from sinks.lake.delta.actions import Action
 from sinks.lake.delta.log import DeltaLog, LogDamagedError
 from sinks.lake.delta.schema import create_actions
-from sinks.lake.delta.snapshot import Action, Snapshot
+from sinks.lake.delta.snapshot import Snapshot
 from sinks.lake.settings import S3Settings
 from sinks.lake.storage.base import Storage, open_storage
 
@@ -107,8 +108,7 @@ def add_columns_actions(snapshot: Snapshot, table: Table, lsn: Lsn) -> list[Acti
     """The actions that give a table the new columns of a schema change at this LSN."""
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SCHEMA_PROPERTY: str(lsn)}
     properties = {**snapshot.configuration, **own}
-    features = snapshot.protocol.get("writerFeatures", ())
-    return create_actions(str(table.name), arrow_schema(table), properties, features, snapshot.table_id)
+    return create_actions(str(table.name), arrow_schema(table), properties, snapshot.writer_features, snapshot.table_id)
 
 
 def folder_name(name: TableName) -> str:

@@ -57,6 +57,7 @@ class PaceLimits:
 
 def commit_interval(cost: CommitCost, transactions: int, seconds: float, bounds: PaceLimits) -> float:
     """Seconds until the next commit, by the last one's cost for `transactions` that came within `seconds`."""
+    # batches may begin at the same moment
     took = max(seconds, 1e-3)
     by_requests = (cost.files * REQUESTS_A_FILE / bounds.requests_a_second) if bounds.requests_a_second else 0.0
     allowed = max(FREE_BYTES_A_SECOND, OVERHEAD_RATIO * cost.row_bytes / took)

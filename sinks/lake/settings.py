@@ -44,6 +44,7 @@ class S3Settings(Settings):
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:
+        # half a pair of keys would silently mix with the environment's
         if (self.access_key_id is None) != (self.secret_access_key is None):
             raise finding_error((), "access_key_id and secret_access_key are given both or not at all")
         if self.session_token is not None and self.access_key_id is None:

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
+from sinks.lake.delta.actions import Action, Metadata, Remove, decode_commit, of_type
 from sinks.lake.delta.other_writers import find_write_blocker
-from sinks.lake.delta.snapshot import Action, Snapshot
+from sinks.lake.delta.snapshot import Snapshot
 from tests.core.histories import THINGS
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import read_by_delta_rs, row
@@ -58,8 +59,7 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 def read_actions(lake: PlacedLake, version: int) -> list[Action]:
     """The actions of a version of the table."""
-    text = (lake.disk(THINGS.name) / f"_delta_log/{version:020}.json").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    return decode_commit((lake.disk(THINGS.name) / f"_delta_log/{version:020}.json").read_bytes())
 
 
 def by_spark(spark: SparkSession, lake: PlacedLake, statement: str) -> None:
@@ -112,7 +112,7 @@ def test_restored_files_count_as_row_changes(lake: PlacedLake) -> None:
     follower = bootstrap_follower(lake)
     transact(follower, 10)
     # all of its rows have gone with that transaction
-    [gone] = [action["remove"]["path"] for action in read_actions(lake, 1) if "remove" in action]
+    [gone] = [remove.path for remove in of_type(read_actions(lake, 1), Remove)]
     back = {"path": gone, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": False, "stats": "{}"}
     lines = [{"commitInfo": {"operation": "ODD"}}, {"add": back}]
     entry = lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"
@@ -173,9 +173,7 @@ def test_an_unchecked_constraint_is_refused_by_name(spark: SparkSession, lake: P
 def test_a_column_constraint_is_refused_by_name(column: dict[str, object], told_of: str | None) -> None:
     """Spark cannot add such a constraint to an existing column."""
     fields = [{"name": "small", "type": "integer", "nullable": True, "metadata": {}, **column}]
-    found = find_write_blocker(
-        Snapshot(metadata={"name": "t", "schemaString": json.dumps({"fields": fields})}), "/lake/t"
-    )
+    found = find_write_blocker(Snapshot(metadata=Metadata("id", json.dumps({"fields": fields}), "t")), "/lake/t")
     assert (found and found.what) == (told_of and f"table t of the lake was given {told_of}, which cdc cannot check")
 
 

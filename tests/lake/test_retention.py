@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 from cdc.core import model
 from cdc.core.change import Key, Row
 from sinks.lake.delta import checkpoint, retention
+from sinks.lake.delta.actions import Action, Add, CommitInfo, Remove, of_type
 from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
+from sinks.lake.delta.deletion_vectors import VectorDescriptor
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.retention import Retention, vacuum
-from sinks.lake.delta.snapshot import Action, now_ms
+from sinks.lake.delta.snapshot import now_ms
 from sinks.lake.delta.tombstones import LIVED_MS, Tombstones
 from sinks.lake.table.compact import compact_files
 from sinks.lake.table.maintenance import maintain
@@ -68,7 +70,7 @@ def test_a_checkpoint_alone_restores_the_table(lake: PlacedLake, spark: SparkSes
     assert by_key([found.asDict() for found in frame.collect()]) == by_id(rows)
     again = open_writer(lake, index="again")
     assert (again.snapshot.files, again.snapshot.transactions) == (writer.snapshot.files, writer.snapshot.transactions)
-    assert again.snapshot.metadata["schemaString"] == writer.snapshot.metadata["schemaString"]
+    assert again.snapshot.schema_string == writer.snapshot.schema_string
     assert again.snapshot.configuration == writer.snapshot.configuration
 
 
@@ -149,19 +151,19 @@ def test_vacuum_uses_another_processs_checkpoints(lake: PlacedLake) -> None:
 
 
 def commit(at: int, *actions: Action) -> list[Action]:
-    return [{"commitInfo": {"timestamp": at}}, *actions]
+    return [CommitInfo(timestamp=at), *actions]
 
 
-def add_action(path: str, vector: int = 0) -> Action:
-    return {"add": {"path": path, "deletionVector": _vector(vector)}}
+def add_action(path: str, vector: int = 0) -> Add:
+    return Add(path, 1, deletion_vector=_vector(vector))
 
 
-def remove_action(path: str, at: int, vector: int = 0) -> Action:
-    return {"remove": {"path": path, "deletionTimestamp": at, "deletionVector": _vector(vector)}}
+def remove_action(path: str, at: int, vector: int = 0) -> Remove:
+    return Remove(path, at, deletion_vector=_vector(vector))
 
 
-def _vector(number: int) -> Action | None:
-    return {"storageType": "u", "pathOrInlineDv": f"v{number}", "offset": 1} if number else None
+def _vector(number: int) -> VectorDescriptor | None:
+    return VectorDescriptor("u", f"v{number}", 1, 1, 1) if number else None
 
 
 def test_only_long_lived_files_get_tombstones() -> None:
@@ -174,9 +176,9 @@ def test_only_long_lived_files_get_tombstones() -> None:
     tombstones.add_commit(commit(late + 2, remove_action("b", late + 1, vector=2), remove_action("a", late + 1)))
     # one of which nobody knows when it came
     tombstones.add_commit(commit(late + 2, remove_action("c", late + 2)))
-    assert [each["remove"]["path"] for each in tombstones.all()] == ["b", "a", "c"]
+    assert [remove.path for remove in tombstones.all()] == ["b", "a", "c"]
     tombstones.forget(late + 1)
-    assert [each["remove"]["path"] for each in tombstones.all()] == ["c"]
+    assert [remove.path for remove in tombstones.all()] == ["c"]
 
 
 def test_a_checkpoint_carries_on_older_tombstones(lake: PlacedLake) -> None:
@@ -184,11 +186,11 @@ def test_a_checkpoint_carries_on_older_tombstones(lake: PlacedLake) -> None:
     before = set(writer.snapshot.files)
     assert compact_files(writer, list(writer.snapshot.files))
     # the copy came this moment: as if it had been there for long
-    writer.log.tombstones.restore(file for file in _removes(writer.log))
+    writer.log.tombstones.restore(_removes(writer.log))
     write_full_checkpoint(writer)
     again = open_writer(lake, index="again")
-    assert {each["remove"]["path"] for each in again.log.tombstones.all()} == before
+    assert {remove.path for remove in again.log.tombstones.all()} == before
 
 
-def _removes(log: DeltaLog) -> list[Action]:
-    return [action for action in log.actions(log.snapshot.version) if "remove" in action]
+def _removes(log: DeltaLog) -> list[Remove]:
+    return [*of_type(log.actions(log.snapshot.version), Remove)]

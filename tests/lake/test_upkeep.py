@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.core import model
 from cdc.core.change import Delete, Key, Place, Row
 from sinks.lake.delta import checkpoint, retention
+from sinks.lake.delta.actions import Add, Cdc
 from sinks.lake.delta.checkpoint import build_checkpoint, take_due_checkpoint, write_checkpoint
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.retention import Retention, delete_orphans, vacuum
@@ -156,8 +157,7 @@ def test_a_past_needed_by_a_follower_is_kept(lake: PlacedLake, monkeypatch: pyte
         maintain(writer, Retention(0, 10))
     for version in range(11, writer.snapshot.version + 1):
         for action in writer.log.actions(version):
-            named = action.get("cdc") or action.get("add")
-            assert named is None or (lake.disk(THINGS.name) / named["path"]).exists()
+            assert not isinstance(action, Add | Cdc) or (lake.disk(THINGS.name) / action.path).exists()
     maintain(writer, Retention(0, writer.snapshot.version))
     assert len(read_by_delta_rs(lake)) == len(COPY)
 

@@ -77,7 +77,9 @@ class BatchApplier:
         # read other writers' commits first: what to apply depends on the table's state
         failures = [(name, self._refresh(tables[name])) for name in touched]
         self._stop_failed(failures)
+        # only tables without a failure; a stop removes the others from the cuts
         fit = [name for name, failure in failures if failure is None]
+        # a table may be ahead of the batch: its copy is newer, or a killed run committed it
         behind = [s for s in map(self._tables.find, fit) if s and s.last_applied(batch.ends) < batch.ends.offset[-1]]
         # the blocked keys before this batch; within the batch, the order of its messages decides
         work = self._set_aside_refused(
@@ -86,6 +88,7 @@ class BatchApplier:
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
             # leaving this block waits for all threads, even after a failure: no thread goes on writing unseen
             futures = [threads.submit(self._apply_table, batch, *item, version) for item in work]
+        # after all threads: one table's stop must not leave another's commit half done
         self._stop_failed([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
         self.cost = sum((future.result() for future in futures if not future.exception()), CommitCost())
 
@@ -105,6 +108,8 @@ class BatchApplier:
         """Stop tables that contradict their changes, and lost ones, which get a new copy; raise any other error."""
         reasons, lost = {}, {}
         for name, error in failures:
+            # a lost table's rows cannot be trusted, so only a copy helps; one that contradicts its changes waits for
+            # the user
             if isinstance(error, TableLostError):
                 lost[name] = error.why
             elif isinstance(error, DivergenceError) and self._settings.on_refusal == "hold":
@@ -129,6 +134,8 @@ class BatchApplier:
         }
         if not any(refused.values()):
             return list(work)
+        # before any table applies the batch: a kill after that must not lose a message. A repeated batch stores each
+        # letter once
         self._store_letters(batch, {s.writer.snapshot.table_id: (s.table.name, refused[s.table.name]) for s, _ in work})
         reasons = {
             s.table.name: _describe_refused(refused[s.table.name])
@@ -161,6 +168,7 @@ class BatchApplier:
         effect = batch.effect(table.table, table.last_applied(batch.ends), blocked)
         if effect.is_empty:
             return CommitCost()
+        # the blocked messages came before the TRUNCATE: replayed after it, they would revive rows
         if effect.net.truncated and self.has_blocked_keys(table):
             raise DivergenceError(
                 f"{table.table.name}: TRUNCATE, while keys of it are held", "`cdc bootstrap --again` copies it"
@@ -194,6 +202,7 @@ class BatchApplier:
         offset `reached`; the next cut contains the result. Raises as `apply_effect` does.
         """
         table = self._tables.all()[name]
+        # `cdc dead-letters` runs beside no follower, but others may have committed since
         table.writer.refresh()
         own = [letter for letter in self.letters() if letter.table == name]
         reached = max(table.offset, reached)

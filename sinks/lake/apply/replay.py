@@ -43,6 +43,7 @@ def plan_replay(
         if letter.message.key is not None and letter.rank > reached
     }
     _spread_blocks(letters, blocked)
+    # until stable: an unreadable key blocks the keys that it exchanged rows with, whose letters then leave the fold
     while True:
         own = [letter for letter in letters if letter.message.key is not None and letter.message.key not in blocked]
         decoded = decoder.decode(_to_messages(own))
@@ -56,6 +57,7 @@ def plan_replay(
         return ReplayPlan(own, None, blocked)
     net = _net_effect(decoded, own)
     unknown = _find_incomplete(net, decoded, own) & set(given_up)
+    # plan again without these keys, since their letters are no longer part of the fold
     if unknown:
         lacking = dict.fromkeys(unknown, MISSING_VALUES)
         _spread_blocks(own, lacking)
@@ -79,6 +81,7 @@ def _spread_blocks(letters: Sequence[DeadLetter], blocked: dict[bytes, str]) -> 
 def _net_effect(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
     """The letters' net effect on rows that may or may not exist: dropped messages may have inserted or deleted them."""
     changes = decoded.changes
+    # an insert becomes an update: the row may exist, as dropped messages may have inserted it
     comes_anew = (changes.op == Op.CREATE) & ~changes.has_former
     op = np.where(comes_anew, np.uint8(Op.UPDATE), changes.op)
     net = fold(replace(changes, op=op), np.array([letters[at].rank for at in decoded.at.tolist()], np.int64))

@@ -124,6 +124,7 @@ class _PartitionReader:
         """Add messages; returns whether the last one belongs to the run, so that more may follow."""
         decoded = self._decoder.decode(messages)
         places = self._plan.ranks.places(decoded.changes.tx_id)
+        # a rank below 0 means a transaction outside the run
         own = np.flatnonzero(places >= 0)
         refused = [message for message in decoded.refused if self._is_of_run(message)]
         offsets = messages.offset
@@ -153,6 +154,7 @@ class _PartitionReader:
             return part
         changes = Changes.concat([part for part, _ in self._changes])
         places = np.concatenate([part for _, part in self._changes])
+        # a copy or an earlier batch may cover the beginning of the run
         behind = places > after
         changes, places = changes.take(np.flatnonzero(behind)), places[behind]
         part = replace(part, count=changes.distinct() + refused)
@@ -165,6 +167,7 @@ class _PartitionReader:
         net = fold(changes, ranks)
         if net.truncated or net.borrows():
             return replace(part, is_complete=False)
+        # complete rows go into a file here; the driver needs the index for incomplete and deleted ones
         whole = net.only(~net.incomplete, gone=False)
         rest = net.only(net.incomplete, gone=True)
         return replace(part, written=[self._write(whole)] if len(whole.keys) else (), net=rest)

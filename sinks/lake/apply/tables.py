@@ -50,6 +50,7 @@ class FollowedTable:
         """Why the table is neither the cut's version nor a successor of it; None when it is."""
         name, log = str(self.table.name), self.writer.log
         version, id = cut.versions[name], cut.commits.get(name)
+        # cuts are written after their tables: a higher version in a cut means lost commits
         if log.snapshot.version < version:
             return f"it was put back to version {log.snapshot.version}, and the last cut has version {version}"
         # unknown for a version that left the log, or a cut without ids

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sinks.lake.delta.actions import Action, Remove, Txn, to_row
 from sinks.lake.delta.checkpoint_reader import LOG, POINTER, SINCE
 from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.snapshot import Action, Snapshot, now_ms
+from sinks.lake.delta.snapshot import Snapshot, now_ms
 
 CHECKPOINT_EVERY: Final = 20
 """Commits between two checkpoints: a reader opens these one by one."""
@@ -98,18 +100,17 @@ class Checkpoint:
     """A snapshot and its tombstones (`remove` actions); these cover all files removed after version `since`."""
 
     snapshot: Snapshot
-    tombstones: list[Action]
+    tombstones: list[Remove]
     since: int
 
     def actions(self) -> Iterator[Action]:
         """The checkpoint's rows."""
-        yield {"protocol": self.snapshot.protocol}
-        yield {"metaData": self.snapshot.metadata}
+        yield from (action for action in (self.snapshot.protocol, self.snapshot.metadata) if action)
         for app_id, version in self.snapshot.transactions.items():
-            yield {"txn": {"appId": app_id, "version": version}}
+            yield Txn(app_id, version)
         for file in self.snapshot.files.values():
             yield file.add_action(data_change=False)
-        yield from ({"remove": {**tombstone["remove"], "dataChange": False}} for tombstone in self.tombstones)
+        yield from (msgspec.structs.replace(tombstone, data_change=False) for tombstone in self.tombstones)
 
 
 def take_due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
@@ -142,10 +143,12 @@ def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
     with log.storage.open_writer(f"{LOG}/{name}") as file:
         schema = SCHEMA.with_metadata({SINCE: str(checkpoint.since)})
         with pq.ParquetWriter(file, schema, compression="snappy") as writer:
+            # in slices, to bound the Python dicts in memory
             while part := list(islice(actions, ROWS_AT_ONCE)):
                 rows += len(part)
                 writer.write_table(pa.Table.from_pylist([_row(action) for action in part], schema))
         size = file.tell()
+    # the pointer's fields are the protocol's ("Last Checkpoint File")
     pointer = {"version": version, "size": rows, "sizeInBytes": size, "numOfAddFiles": len(checkpoint.snapshot.files)}
     # readers follow the pointer, so write it after the checkpoint
     log.storage.write(f"{LOG}/{POINTER}", json.dumps(pointer).encode())
@@ -156,7 +159,7 @@ def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
 
 def _row(action: Action) -> Mapping[str, Any]:
     """An action as a row of SCHEMA."""
-    return {kind: _maps_as_pairs(value) for kind, value in action.items()}
+    return {name: _maps_as_pairs(fields) for name, fields in to_row(action).items()}
 
 
 def _maps_as_pairs(value: Mapping[str, Any]) -> dict[str, Any]:

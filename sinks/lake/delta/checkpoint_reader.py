@@ -8,8 +8,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sinks.lake.delta.actions import Action, Remove, from_row, of_type
 from sinks.lake.delta.damage import describe_damage
-from sinks.lake.delta.snapshot import Action, Snapshot
+from sinks.lake.delta.snapshot import Snapshot
 from sinks.lake.storage.base import Storage, map_concurrently
 
 LOG: Final = "_delta_log"
@@ -33,7 +34,7 @@ class LoadedCheckpoint:
     """
 
     snapshot: Snapshot | None
-    tombstones: Sequence[Action]
+    tombstones: Sequence[Remove]
     damaged: Sequence[str]
 
 
@@ -48,6 +49,7 @@ def group_checkpoints(names: Iterable[str]) -> dict[int, list[str]]:
     for name in names:
         if match := CHECKPOINT.fullmatch(name):
             parts.setdefault(int(match[1]), []).append(name)
+            # a single-file checkpoint has no count
             wanted[int(match[1])] = int(match[3] or 1)
     return {version: files for version, files in parts.items() if len(files) >= wanted[version]}
 
@@ -56,40 +58,41 @@ def load_checkpoint(storage: Storage, names: Iterable[str], until: int | None) -
     """Load the newest readable checkpoint at or before version `until`."""
     names = [*names]
     parts, damaged = group_checkpoints(names), list[str]()
+    # newest first: an older checkpoint only means more commits to replay
     for version in sorted((version for version in parts if until is None or version <= until), reverse=True):
         try:
-            snapshot, gone = read_checkpoint(storage, version, parts[version])
+            snapshot, tombstones = read_checkpoint(storage, version, parts[version])
         except (OSError, ValueError) as error:
             if not describe_damage(error):
                 raise
             damaged += parts[version]
             continue
-        return LoadedCheckpoint(snapshot, gone, damaged)
+        return LoadedCheckpoint(snapshot, tombstones, damaged)
     # the pointer sends readers to a checkpoint that is gone
     return LoadedCheckpoint(None, [], damaged or [name for name in names if name == POINTER])
 
 
-def read_checkpoint(storage: Storage, version: int, parts: Sequence[str]) -> tuple[Snapshot, Sequence[Action]]:
+def read_checkpoint(storage: Storage, version: int, parts: Sequence[str]) -> tuple[Snapshot, Sequence[Remove]]:
     """Read a checkpoint from its parts; returns the snapshot and the tombstones.
 
     Raises OSError or ValueError when a part is gone or damaged.
     """
-    snapshot, gone, _ = read_own_checkpoint(storage, version, parts)
-    return snapshot, gone
+    snapshot, tombstones, _ = read_own_checkpoint(storage, version, parts)
+    return snapshot, tombstones
 
 
 def read_own_checkpoint(
     storage: Storage, version: int, parts: Sequence[str]
-) -> tuple[Snapshot, Sequence[Action], int | None]:
+) -> tuple[Snapshot, Sequence[Remove], int | None]:
     """Like `read_checkpoint`, plus the version from which the tombstones are complete; None for other writers'
     checkpoints."""
     tables = [_table(content) for content in map_concurrently(storage.read, [f"{LOG}/{name}" for name in parts])]
     since = (tables[0].schema.metadata or {}).get(SINCE.encode())
     actions = [action for table in tables for action in _actions(table)]
-    gone = [action for action in actions if "remove" in action]
+    tombstones = [*of_type(actions, Remove)]
     # skip tombstones: in a checkpoint, a `remove` takes nothing out of the snapshot
-    snapshot = Snapshot().with_commit(version, [action for action in actions if "remove" not in action])
-    return replace(snapshot, commit_id=None), gone, None if since is None else int(since)
+    snapshot = Snapshot().with_commit(version, [action for action in actions if not isinstance(action, Remove)])
+    return replace(snapshot, commit_id=None), tombstones, None if since is None else int(since)
 
 
 def _table(content: bytes) -> pa.Table:
@@ -102,7 +105,7 @@ def _actions(table: pa.Table) -> Iterable[Action]:
     for row in table.to_pylist():
         for kind, value in row.items():
             if _is_filled(kind, value):
-                yield {kind: _pairs_as_maps(value)}
+                yield from_row(kind, _pairs_as_maps(value))
 
 
 def _is_filled(kind: str, value: Mapping[str, Any] | None) -> bool:

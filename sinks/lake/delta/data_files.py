@@ -155,6 +155,7 @@ def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: Integer
     sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     groups = np.searchsorted(starts, rows, "right") - 1
+    # np.unique sorts: row groups are read in file order
     needed = np.unique(groups)
     needed_rows = file.read_row_groups(needed.tolist(), list(columns))
     # `needed_rows` holds only the needed groups, side by side: shift each row's number accordingly

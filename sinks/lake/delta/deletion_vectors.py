@@ -3,10 +3,8 @@
 import struct
 import uuid
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
 
+import msgspec
 import numpy as np
 from pyroaring import BitMap, BitMap64
 
@@ -22,8 +20,9 @@ _VALUES[_CHARACTERS] = np.arange(85)
 _POWERS = 85 ** np.arange(4, -1, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class VectorDescriptor:
+class VectorDescriptor(
+    msgspec.Struct, frozen=True, rename={"kind": "storageType", "place": "pathOrInlineDv", "size": "sizeInBytes"}
+):
     """Location of a vector. `kind`: u (a file named by a UUID), p (a file by its path), i (inline in `place`).
 
     `size`: bytes of the data without its frame. `cardinality`: number of deleted rows. `offset`: start of the frame in
@@ -53,26 +52,6 @@ class VectorDescriptor:
         # the last 20 characters are a UUID in Z85; a prefix names a folder ("Derived Fields")
         prefix, name = self.place[:-20], uuid.UUID(bytes=_from_z85(self.place[-20:])[:16])
         return f"{prefix}/deletion_vector_{name}.bin".lstrip("/")
-
-    def as_json(self) -> dict[str, Any]:
-        """The action's field; only vectors in files have an offset."""
-        fields: dict[str, Any] = {
-            "storageType": self.kind,
-            "pathOrInlineDv": self.place,
-            "sizeInBytes": self.size,
-            "cardinality": self.cardinality,
-        }
-        return fields if self.offset is None else {**fields, "offset": self.offset}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(
-            value["storageType"],
-            value["pathOrInlineDv"],
-            int(value["sizeInBytes"]),
-            int(value["cardinality"]),
-            None if value.get("offset") is None else int(value["offset"]),
-        )
 
 
 class VectorFile:
@@ -126,6 +105,7 @@ def unpack(data: bytes) -> BitMap:
         raise ValueError(f"not a deletion vector: magic number {magic}")
     if buckets == 0:
         return BitMap()
+    # the usual case: all row numbers are below 2^32, in bucket 0
     if buckets == 1 and struct.unpack_from("<i", data, 12)[0] == 0:
         return BitMap.deserialize(data[16:])
     rows = BitMap64.deserialize(data[4:])
@@ -164,6 +144,7 @@ def deleted_mask(vector: BitMap, rows: Integers) -> Mask:
 
 def _to_z85(data: bytes) -> str:
     """Z85 (ZeroMQ RFC 32): base 85, four bytes at a time, padded with zeros."""
+    # Z85 is big-endian
     words = np.frombuffer(data + bytes(-len(data) % 4), ">u4").astype(np.int64)
     characters: bytes = _CHARACTERS[words[:, None] // _POWERS % 85].tobytes()
     return characters.decode()

@@ -4,7 +4,6 @@ See the Delta protocol, "Delta Log Entries" and "Action Reconciliation". The too
 only while it knows all their features.
 """
 
-import json
 import re
 import uuid
 from collections.abc import Sequence
@@ -12,6 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from cdc.core.errors import HistoryLostError, PreconditionError
+from sinks.lake.delta.actions import (
+    Action,
+    CommitInfo,
+    Metadata,
+    Protocol,
+    commit_id,
+    commit_time_ms,
+    decode_commit,
+    encode_commit,
+    has_writer_id,
+)
 from sinks.lake.delta.checkpoint_reader import CHECKPOINT, LOG, POINTER, load_checkpoint
 from sinks.lake.delta.other_writers import (
     ENGINE,
@@ -21,7 +31,7 @@ from sinks.lake.delta.other_writers import (
     is_copy,
 )
 from sinks.lake.delta.price import RateMeter
-from sinks.lake.delta.snapshot import Action, Snapshot, commit_id, commit_time_ms, has_writer_id, now_ms
+from sinks.lake.delta.snapshot import Snapshot, now_ms
 from sinks.lake.delta.tombstones import Tombstones
 from sinks.lake.storage.base import Storage, map_concurrently
 
@@ -85,10 +95,12 @@ class DeltaLog:
             if commits or set(base.damaged) - {POINTER}:
                 raise LogDamagedError(f"the log of {storage.uri()} is not whole", "bootstrap again")
             return None
+        # -1: no checkpoint, and the first commit becomes version 0
         log = cls(storage, base.snapshot or Snapshot(), base.snapshot.version if base.snapshot else -1)
         log.damaged = base.damaged
         log.tombstones.restore(base.tombstones)
         log._replay(commits, version)
+        # no commits followed the checkpoint: its own commit has the id, if vacuum has left it
         if log.snapshot.commit_id is None:
             log.snapshot = replace(log.snapshot, commit_id=log.commit_id(log.snapshot.version))
         log._check_features()
@@ -117,13 +129,14 @@ class DeltaLog:
         replaced.
         """
         version = self.snapshot.version + 1
-        lines = [{"commitInfo": _commit_info(operation)}, *actions]
-        text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
+        lines = [_commit_info(operation), *actions]
+        content = encode_commit(lines)
         # never continue a log that somebody removed or put back: versions would be missing below ours
         before = _name(version - 1) if version else None
-        if not self.storage.put_if_absent(_name(version), text.encode(), before, self._expected_content()):
+        if not self.storage.put_if_absent(_name(version), content, before, self._expected_content()):
             raise ConflictError(f"version {version}")
-        self.commit_bytes = len(text)
+        self.commit_bytes = len(content)
+        # our own commit changes the snapshot as if it were read
         self._advance(lines)
         return version
 
@@ -147,6 +160,7 @@ class DeltaLog:
         for version in range(since + 1, min(self.checkpoint, self.snapshot.version) + 1):
             actions = self.read(version)
             if actions is None or is_copy(actions):
+                # our copy replaced all rows, foreign changes included; a missing commit tells nothing
                 self.row_change = self.row_change if actions is None else None
             else:
                 self.row_change = self.row_change or describe_row_change(version, actions, self.snapshot, ())
@@ -178,7 +192,7 @@ class DeltaLog:
         self.commit_time_ms = commit_time_ms(actions)
         self.tombstones.add_commit(actions)
         self.rate_meter.add(actions)
-        if any("protocol" in action or "metaData" in action for action in actions):
+        if any(isinstance(action, Protocol | Metadata) for action in actions):
             self._check_features()
 
     def _expected_content(self) -> bytes:
@@ -194,17 +208,14 @@ class DeltaLog:
             return None
         return self._parse(version, text)
 
-    def _parse(self, version: int, commit: bytes) -> list[Action]:
+    def _parse(self, version: int, content: bytes) -> list[Action]:
         try:
-            # split bytes, not text: str.splitlines also splits at U+2028 and U+0085, which JSON allows in values
-            actions = [json.loads(line) for line in commit.splitlines() if line]
+            return decode_commit(content)
         except ValueError:
-            actions = []
-        if not actions or not all(isinstance(action, dict) for action in actions):
             raise LogDamagedError(f"{self.storage.uri()}/{_name(version)} is damaged", "bootstrap again") from None
-        return actions
 
     def _replay(self, commits: Sequence[int], until: int | None) -> None:
+        # the log may have commits beyond `until`: another process goes on writing
         last = commits[-1] if until is None and commits else until or 0
         versions = [version for version in commits if self.snapshot.version < version <= last]
         for version, actions in zip(versions, self.all_actions(versions), strict=True):
@@ -229,6 +240,7 @@ def truncate_log(storage: Storage) -> None:
     """
     versions = {name: int(match[1]) for name in storage.list_names(LOG) if (match := _OF_VERSION.match(name))}
     descending = sorted(set(versions.values()), reverse=True)
+    # try each version from the newest down, until one replays without damage
     whole = next((version for version in descending if _is_whole(storage, version)), -1)
     # it may name a deleted checkpoint; without it, readers list the folder
     storage.delete([f"{LOG}/{POINTER}"])
@@ -240,6 +252,7 @@ def truncate_log(storage: Storage) -> None:
 def _is_whole(storage: Storage, version: int) -> bool:
     try:
         return DeltaLog.open(storage, version) is not None
+    # readable, though we cannot write it: only damage counts here
     except PreconditionError:
         return True
     except HistoryLostError:
@@ -251,15 +264,9 @@ def _name(version: int) -> str:
     return f"{LOG}/{version:020}.json"
 
 
-def _commit_info(operation: str) -> Action:
+def _commit_info(operation: str) -> CommitInfo:
     """The commit's metadata; `txnId` identifies it, also across retries."""
-    return {
-        "timestamp": now_ms(),
-        "operation": operation,
-        "operationParameters": {},
-        "engineInfo": ENGINE,
-        "txnId": str(uuid.uuid4()),
-    }
+    return CommitInfo(now_ms(), operation, {}, ENGINE, str(uuid.uuid4()))
 
 
 def version_of(name: str) -> int | None:

@@ -7,10 +7,11 @@ and properties that our writer does not implement are refused by name.
 
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from cdc.core.errors import PreconditionError
-from sinks.lake.delta.snapshot import Action, Snapshot
+from sinks.lake.delta.actions import Action, Add, Remove, commit_info, of_type
+from sinks.lake.delta.snapshot import Snapshot
 
 ENGINE: Final = "cdc-toolkit"
 """The engine name in our commits."""
@@ -45,43 +46,37 @@ def describe_row_change(
     `removed`: paths of files that were removed earlier.
     """
     info = commit_info(actions)
-    if info.get("engineInfo") == ENGINE:
+    if info.engine_info == ENGINE:
         return None
-    files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
-    added = [action["add"]["path"] for action in actions if "add" in action]
+    files = [action for action in actions if isinstance(action, Add | Remove)]
+    added = [add.path for add in of_type(actions, Add)]
+    # RESTORE may set dataChange to false, but it revives rows that the index dropped
     is_restored = any(path in removed and path not in snapshot.files for path in added)
-    if not is_restored and not any(file.get("dataChange", True) for file in files):
+    if not is_restored and not any(file.data_change for file in files):
         return None
-    return f"another writer's {info.get('operation') or 'commit'} (version {version}) changed its rows"
+    return f"another writer's {info.operation or 'commit'} (version {version}) changed its rows"
 
 
 def is_copy(actions: Sequence[Action]) -> bool:
     """Whether this commit replaced the whole content by our copy."""
     info = commit_info(actions)
-    return info.get("engineInfo") == ENGINE and info.get("operation") == COPY
-
-
-def commit_info(actions: Sequence[Action]) -> Mapping[str, Any]:
-    """The commit's `commitInfo`, empty when it has none."""
-    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    return info
+    return info.engine_info == ENGINE and info.operation == COPY
 
 
 def find_unknown_features(snapshot: Snapshot) -> PreconditionError | None:
     """The error for table features that the toolkit does not know; None when it knows all."""
-    name, protocol = snapshot.metadata.get("name"), snapshot.protocol
-    declared = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    declared = {*snapshot.reader_features, *snapshot.writer_features}
     if not (features := sorted(declared - KNOWN_FEATURES)):
         return None
     return PreconditionError(
-        f"table {name} of the lake was given {', '.join(features)}, which cdc cannot write",
+        f"table {snapshot.name} of the lake was given {', '.join(features)}, which cdc cannot write",
         "drop the feature (ALTER TABLE … DROP FEATURE), or bootstrap into another path",
     )
 
 
 def find_write_blocker(snapshot: Snapshot, uri: str) -> PreconditionError | None:
     """The error for a property or constraint that our writer does not implement; None without one."""
-    name = snapshot.metadata.get("name")
+    name = snapshot.name
     for key, value in snapshot.configuration.items():
         if why := _blocking_reason(key, value):
             return PreconditionError(
@@ -104,7 +99,7 @@ def _blocking_reason(key: str, value: str) -> str | None:
 
 def _column_constraints(snapshot: Snapshot) -> Iterator[str]:
     """The constraints of the table's columns."""
-    for column in json.loads(snapshot.metadata.get("schemaString") or "{}").get("fields", ()):
+    for column in json.loads(snapshot.schema_string or "{}").get("fields", ()):
         if not column.get("nullable", True):
             yield f"NOT NULL on column {column['name']}"
         for key in _COLUMN_CONSTRAINTS:

@@ -1,11 +1,12 @@
 """The write rate of the lake: commits, files and bytes per hour, taken from the newest commits."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from sinks.lake.delta.snapshot import Action, commit_time_ms, now_ms, paths_of
+from sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type
+from sinks.lake.delta.snapshot import now_ms
 
 MAX_COMMITS: Final = 50
 """Commits per log that the rate is taken from."""
@@ -59,6 +60,7 @@ class RateMeter:
         """The rate from the oldest remembered commit until now: it falls while a table is idle."""
         if not self._commits:
             return WriteRate()
+        # until now, not until the last commit: an idle table's rate must fall
         hours = max(now_ms() - self._commits[0].at_ms, MIN_SPAN_MS) / HOUR_MS
         commits = self._commits
         return WriteRate(
@@ -66,17 +68,13 @@ class RateMeter:
         )
 
 
-def _files(actions: Iterable[Action]) -> dict[str, int]:
+def _files(actions: Sequence[Action]) -> dict[str, int]:
     """The files that a commit added, path → bytes; a vector file counts with its vectors' sizes."""
-    added = [action["add"] for action in actions if "add" in action]
-    removed = {action["remove"]["path"] for action in actions if "remove" in action}
-    sizes = {file["path"]: int(file["size"]) for file in added if file["path"] not in removed}
-    sizes |= {file["path"]: int(file["size"]) for file in (a["cdc"] for a in actions if "cdc" in a)}
-    for file in added:
-        for path in paths_of(file)[1:]:
-            sizes[path] = sizes.get(path, 0) + _vector_bytes(file)
+    added = [*of_type(actions, Add)]
+    removed = {remove.path for remove in of_type(actions, Remove)}
+    sizes = {add.path: add.size for add in added if add.path not in removed}
+    sizes |= {cdc.path: cdc.size for cdc in of_type(actions, Cdc)}
+    for add in added:
+        if (vector := add.deletion_vector) and vector.in_file:
+            sizes[vector.path] = sizes.get(vector.path, 0) + vector.size
     return sizes
-
-
-def _vector_bytes(add: Any) -> int:
-    return int(add["deletionVector"]["sizeInBytes"])

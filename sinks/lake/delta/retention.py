@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc.core.errors import HistoryLostError
+from sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type, paths_of
 from sinks.lake.delta.checkpoint_reader import LOG, group_checkpoints, read_own_checkpoint
 from sinks.lake.delta.damage import describe_damage
 from sinks.lake.delta.data_files import CHANGE_FOLDER
 from sinks.lake.delta.log import DeltaLog, LogDamagedError, version_of
-from sinks.lake.delta.snapshot import Action, Snapshot, commit_time_ms, now_ms, paths_of
+from sinks.lake.delta.snapshot import Snapshot, now_ms
 from sinks.lake.storage.base import READS_AT_ONCE, map_concurrently
 
 HOUR_MS: Final = 3_600_000
@@ -72,6 +73,7 @@ def vacuum(log: DeltaLog, retention: Retention) -> int:
     """
     if log.history is None or time.monotonic() - log.history.listed_at > RELIST_SECONDS:
         log.history = LogHistory.of(log)
+    # our own new checkpoint needs no listing
     if log.checkpoint >= 0:
         log.history.checkpoints.setdefault(log.checkpoint, [f"{log.checkpoint:020}.checkpoint.parquet"])
     count = 0
@@ -110,8 +112,9 @@ def _vacuum_until(log: DeltaLog, history: LogHistory, version: int) -> int:
         del history.checkpoints[version]
         history.next_ms = None
         return 0
+    # our checkpoint lists all files removed since the log's first commit: one read instead of all commits
     if since is not None and since <= history.first:
-        dropped = {path for action in removed for path in paths_of(action["remove"])}
+        dropped = {path for action in removed for path in paths_of(action)}
     else:
         dropped = _find_dropped_paths(_read_ahead(log, commits))
     # a removed file never returns, except by another writer's RESTORE, which stops the table
@@ -124,6 +127,7 @@ def _vacuum_until(log: DeltaLog, history: LogHistory, version: int) -> int:
     # files first: after a kill, the log still names them
     log.storage.delete(gone)
     log.storage.delete(f"{LOG}/{name}" for name in names)
+    # their files are deleted: no VACUUM needs the tombstones
     log.tombstones.forget(history.next_ms or 0)
     history.first, history.next_ms = version, None
     for older_version in older_versions:
@@ -135,9 +139,9 @@ def _find_dropped_paths(commits: Iterable[Sequence[Action]]) -> set[str]:
     """The paths that commits removed, and of change data outside data files, which only its commit names."""
     paths = set[str]()
     for actions in commits:
-        paths |= {path for action in actions if "remove" in action for path in paths_of(action["remove"])}
-        added = {action["add"]["path"] for action in actions if "add" in action}
-        paths |= {action["cdc"]["path"] for action in actions if "cdc" in action} - added
+        paths |= {path for remove in of_type(actions, Remove) for path in paths_of(remove)}
+        added = {add.path for add in of_type(actions, Add)}
+        paths |= {cdc.path for cdc in of_type(actions, Cdc)} - added
     return paths
 
 
@@ -153,7 +157,7 @@ def delete_orphans(log: DeltaLog, retention: Retention) -> int:
     if unknown:
         # reads every commit, a few at a time
         for actions in _read_ahead(log, range(LogHistory.of(log).first, log.snapshot.version + 1)):
-            named = [action[kind] for action in actions for kind in ("add", "remove", "cdc") if kind in action]
+            named = [action for action in actions if isinstance(action, Add | Remove | Cdc)]
             unknown -= {path for file in named for path in paths_of(file)}
     log.storage.delete(unknown)
     return len(unknown)

@@ -75,6 +75,7 @@ def _dead_rows(storage: Storage, file: DataFile, vector: BitMap | None) -> Integ
 
 def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:
     """Drop the deleted ones of rows that begin at row number `start` of their file."""
+    # most parts of a file have no deleted row
     first, last = np.searchsorted(gone, [start, start + rows.num_rows])
     if first == last:
         return rows

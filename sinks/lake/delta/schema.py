@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sinks.lake.delta.snapshot import Action, now_ms
+from sinks.lake.delta.actions import Action, Metadata, Protocol
+from sinks.lake.delta.snapshot import now_ms
 
 _NTZ = "timestampNtz"
 _DELTA_TYPES: Mapping[pa.DataType, str] = {
@@ -34,30 +35,28 @@ def create_actions(
     # reader features go into both lists ("Supported Features"); change data concerns writers only
     both = [feature for feature in wanted if feature in (_NTZ, "deletionVectors")]
     writer_only = [feature for feature in wanted if feature not in both]
-    protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
-    if both or writer_only:
-        protocol = {"minReaderVersion": 3 if both else 1, "minWriterVersion": 7}
-        protocol |= {"readerFeatures": both} if both else {}
-        protocol |= {"writerFeatures": [*both, *writer_only]}
-    return [{"protocol": protocol}, metadata_action(name, schema, properties, id)]
+    protocol = Protocol(1, 2)
+    if wanted:
+        protocol = Protocol(3 if both else 1, 7, both or None, [*both, *writer_only])
+    return [protocol, metadata_action(name, schema, properties, id)]
 
 
-def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Action:
+def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Metadata:
     """The `metaData` action of a table."""
-    metadata = {
-        "id": id or str(uuid.uuid4()),
-        "name": name,
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(delta_schema(schema), ensure_ascii=False),
-        "partitionColumns": [],
-        "createdTime": now_ms(),
-        "configuration": dict(properties),
-    }
-    return {"metaData": metadata}
+    return Metadata(
+        id=id or str(uuid.uuid4()),
+        name=name,
+        format={"provider": "parquet", "options": {}},
+        schema_string=json.dumps(delta_schema(schema), ensure_ascii=False),
+        partition_columns=[],
+        created_time=now_ms(),
+        configuration=dict(properties),
+    )
 
 
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:
     """The schema as the log spells it (Delta protocol, "Schema Serialization Format")."""
+    # nullable in any case: change data of deletes has nulls outside the key
     fields = [
         {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
     ]

@@ -5,14 +5,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
-from typing import Any, Final, Self
+from typing import Self
 
+from sinks.lake.delta.actions import Action, Add, Metadata, Protocol, Remove, Txn, commit_id
 from sinks.lake.delta.deletion_vectors import VectorDescriptor
-
-Action = Mapping[str, Any]
-_DIGEST_LENGTH: Final = 40
-"""Differs from the length of a UUID, with or without dashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +33,21 @@ class DataFile:
     def live_rows(self) -> int:
         return self.rows - (self.vector.cardinality if self.vector else 0)
 
-    def add_action(self, *, data_change: bool = True) -> Action:
+    def add_action(self, *, data_change: bool = True) -> Add:
         """The `add` action of this file with its vector."""
-        fields: dict[str, Any] = {
-            "path": self.path,
-            "partitionValues": {},
-            "size": self.size,
-            "modificationTime": self.modified_ms,
-            "dataChange": data_change,
-            "stats": self.stats,
-        }
-        return {"add": {**fields, "deletionVector": self.vector.as_json()} if self.vector else fields}
+        return Add(self.path, self.size, {}, self.modified_ms, data_change, self.stats, self.vector)
 
-    def remove_action(self, now_ms: int, *, data_change: bool = True) -> Action:
+    def remove_action(self, now_ms: int, *, data_change: bool = True) -> Remove:
         """The `remove` action of this file with its current vector."""
-        fields: dict[str, Any] = {
-            "path": self.path,
-            "deletionTimestamp": now_ms,
-            "dataChange": data_change,
-            "extendedFileMetadata": True,
-            "partitionValues": {},
-            "size": self.size,
-        }
-        return {"remove": {**fields, "deletionVector": self.vector.as_json()} if self.vector else fields}
+        return Remove(self.path, now_ms, data_change, True, {}, self.size, self.vector)
 
     @classmethod
-    def from_action(cls, add: Mapping[str, Any]) -> Self:
-        stats = add.get("stats") or "{}"
-        vector = add.get("deletionVector")
-        return cls(
-            add["path"],
-            int(add["size"]),
-            int(json.loads(stats).get("numRecords", -1)),
-            stats,
-            int(add.get("modificationTime") or 0),
-            VectorDescriptor.from_json(vector) if vector else None,
-        )
+    def of(cls, action: Add | Remove) -> Self:
+        """The file of an action; `rows` is -1 where its statistics are missing."""
+        stats = (action.stats if isinstance(action, Add) else None) or "{}"
+        modified_ms = (action.modification_time if isinstance(action, Add) else None) or 0
+        rows = int(json.loads(stats).get("numRecords", -1))
+        return cls(action.path, action.size or 0, rows, stats, modified_ms, action.deletion_vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +59,8 @@ class Snapshot:
     """
 
     version: int = -1
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
     files: Mapping[str, DataFile] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
     metadata_version: int = -1
@@ -93,12 +68,28 @@ class Snapshot:
 
     @property
     def configuration(self) -> Mapping[str, str]:
-        properties: Mapping[str, str] = self.metadata.get("configuration") or {}
-        return properties
+        """The table properties."""
+        return (self.metadata and self.metadata.configuration) or {}
 
     @property
     def table_id(self) -> str:
-        return str(self.metadata.get("id"))
+        return str(self.metadata and self.metadata.id)
+
+    @property
+    def name(self) -> str | None:
+        return self.metadata.name if self.metadata else None
+
+    @property
+    def schema_string(self) -> str | None:
+        return self.metadata.schema_string if self.metadata else None
+
+    @property
+    def reader_features(self) -> Sequence[str]:
+        return (self.protocol and self.protocol.reader_features) or ()
+
+    @property
+    def writer_features(self) -> Sequence[str]:
+        return (self.protocol and self.protocol.writer_features) or ()
 
     @property
     def live_rows(self) -> int:
@@ -110,16 +101,16 @@ class Snapshot:
         protocol, metadata, metadata_version = self.protocol, self.metadata, self.metadata_version
         for action in actions:
             match action:
-                case {"add": add}:
-                    files[add["path"]] = DataFile.from_action(add)
-                case {"remove": remove}:
-                    _remove_file(files, remove)
-                case {"txn": txn}:
-                    transactions[txn["appId"]] = int(txn["version"])
-                case {"protocol": newer}:
-                    protocol = newer
-                case {"metaData": newer}:
-                    metadata, metadata_version = newer, version
+                case Add():
+                    files[action.path] = DataFile.of(action)
+                case Remove():
+                    _remove_file(files, action)
+                case Txn():
+                    transactions[action.app_id] = action.version
+                case Protocol():
+                    protocol = action
+                case Metadata():
+                    metadata, metadata_version = action, version
         return Snapshot(version, protocol, metadata, files, transactions, metadata_version, commit_id(actions))
 
 
@@ -139,25 +130,24 @@ class TxnUpdate:
         return snapshot.transactions.get(self.app_id) == self.before
 
     @property
-    def action(self) -> Action:
+    def action(self) -> Txn:
         return txn_action(self.app_id, self.to)
 
 
-def txn_action(app_id: str, version: int) -> Action:
+def txn_action(app_id: str, version: int) -> Txn:
     """The `txn` action of this version."""
-    return {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms()}}
+    return Txn(app_id, version, now_ms())
 
 
-def _remove_file(files: dict[str, DataFile], remove: Mapping[str, Any]) -> None:
+def _remove_file(files: dict[str, DataFile], remove: Remove) -> None:
     """Remove a file, unless the same commit added it with another vector.
 
     Actions of one commit have no order; path and vector identify a file ("Add File and Remove File").
     """
-    vector = remove.get("deletionVector")
-    vector_id = VectorDescriptor.from_json(vector).unique_id if vector else None
-    file = files.get(remove["path"])
+    vector_id = remove.deletion_vector.unique_id if remove.deletion_vector else None
+    file = files.get(remove.path)
     if file is not None and file.vector_id == vector_id:
-        del files[remove["path"]]
+        del files[remove.path]
 
 
 def with_vector(file: DataFile, vector: VectorDescriptor) -> DataFile:
@@ -180,30 +170,6 @@ def group_by_weight(
         total += weight(file)
     if portion:
         yield portion
-
-
-def paths_of(file: Mapping[str, Any]) -> list[str]:
-    """The paths that a file action names: the file, and its vector's file."""
-    vector = VectorDescriptor.from_json(file["deletionVector"]) if file.get("deletionVector") else None
-    return [file["path"], *([vector.path] if vector and vector.in_file else [])]
-
-
-def commit_id(actions: Sequence[Action]) -> str | None:
-    """Identifies a commit among all with its version: its writer's `txnId`, else a digest of its actions."""
-    if not actions:
-        return None
-    given = next((action["commitInfo"].get("txnId") for action in actions if "commitInfo" in action), None)
-    return str(given) if given else blake2b(json.dumps(actions).encode(), digest_size=_DIGEST_LENGTH // 2).hexdigest()
-
-
-def has_writer_id(id: str) -> bool:
-    """Whether the writer chose this id, so that the commit contains it."""
-    return len(id) != _DIGEST_LENGTH
-
-
-def commit_time_ms(actions: Iterable[Action]) -> int:
-    """When a commit was made, in ms since 1970 by its writer's clock; 0 when it does not say."""
-    return next((int(action["commitInfo"].get("timestamp", 0)) for action in actions if "commitInfo" in action), 0)
 
 
 def now_ms() -> int:

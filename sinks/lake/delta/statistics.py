@@ -54,6 +54,7 @@ def to_json(stats: Mapping[str, Any]) -> str:
 
 def _set_bounds(stats: dict[str, Any], name: str, column: pa.ChunkedArray) -> None:
     """Set the bounds if all readers order this type and these values alike."""
+    # a column of nulls has no bounds
     if column.null_count == len(column) or not _is_ordered(column.type):
         return
     # Arrow's bounds ignore NaN, which Spark orders above all numbers: it would skip the file wrongly
@@ -113,6 +114,7 @@ def _plain(value: Any) -> Any:
 
 def _exact(value: Decimal) -> float | None:
     """The decimal as a JSON number, if a double is exact: readers parse one."""
+    # repr of a double is its shortest exact form
     return float(value) if Decimal(repr(float(value))) == value else None
 
 

@@ -6,10 +6,10 @@ table's vectors do, get none: millions would fill memory and checkpoints.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from sinks.lake.delta.snapshot import Action, commit_time_ms
+from sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type
 
 LIVED_MS: Final = 10 * 60 * 1000
 """Files removed sooner get no tombstone: a VACUUM that keeps only `history_hours` may cut its past this much too early.
@@ -24,30 +24,29 @@ class Tombstones:
 
     def __init__(self) -> None:
         self._added_ms: dict[_File, int] = {}
-        self._long_lived: dict[_File, Action] = {}
-        self._recent: dict[_File, Action] = {}
+        self._long_lived: dict[_File, Remove] = {}
+        self._recent: dict[_File, Remove] = {}
 
-    def restore(self, actions: Iterable[Action]) -> None:
+    def restore(self, tombstones: Iterable[Remove]) -> None:
         """Load a checkpoint's `remove` actions."""
-        self._long_lived |= {_file(action["remove"]): action for action in actions}
+        self._long_lived |= {_file(remove): remove for remove in tombstones}
 
     def add_commit(self, actions: Sequence[Action]) -> None:
         """Note added files, and keep the tombstones of removed ones that lived long or for an unknown time."""
         now = commit_time_ms(actions)
-        for action in actions:
-            if "remove" in action:
-                file = _file(action["remove"])
-                self._recent[file] = action
-                if now - self._added_ms.pop(file, 0) > LIVED_MS:
-                    self._long_lived[file] = action
-        for action in actions:
-            if "add" in action:
-                file = _file(action["add"])
-                self._added_ms[file] = now
-                # somebody's RESTORE brought it back
-                self._long_lived.pop(file, None)
-                self._recent.pop(file, None)
-        self._recent |= {(change["path"], None): _as_removed(change, now) for change in _pure_change_data(actions)}
+        for remove in of_type(actions, Remove):
+            file = _file(remove)
+            self._recent[file] = remove
+            if now - self._added_ms.pop(file, 0) > LIVED_MS:
+                self._long_lived[file] = remove
+        # after all removals: a new vector comes as `remove` and `add` of its file, in any order
+        for add in of_type(actions, Add):
+            file = _file(add)
+            self._added_ms[file] = now
+            # somebody's RESTORE brought it back
+            self._long_lived.pop(file, None)
+            self._recent.pop(file, None)
+        self._recent |= {(change.path, None): _to_remove(change, now) for change in _pure_change_data(actions)}
 
     def __contains__(self, path: object) -> bool:
         """Whether a file of this path may have been removed earlier. True for any path of our pattern."""
@@ -56,36 +55,31 @@ class Tombstones:
     def forget(self, until_ms: float) -> None:
         """Drop tombstones up to this moment: their files are deleted."""
         tombstones = self._long_lived.items()
-        self._long_lived = {
-            file: action
-            for file, action in tombstones
-            if int(action["remove"].get("deletionTimestamp") or 0) > until_ms
-        }
+        self._long_lived = {file: remove for file, remove in tombstones if (remove.deletion_timestamp or 0) > until_ms}
 
-    def all(self) -> list[Action]:
+    def all(self) -> list[Remove]:
         """The tombstones of long-lived files."""
         return list(self._long_lived.values())
 
-    def drain(self) -> list[Action]:
+    def drain(self) -> list[Remove]:
         """The tombstones for a checkpoint made now: long-lived files, and all removed since the last checkpoint.
 
         With these, `vacuum` reads the checkpoint alone.
         """
-        news, self._recent = self._recent, {}
-        return list((self._long_lived | news).values())
+        recent, self._recent = self._recent, {}
+        return list((self._long_lived | recent).values())
 
 
-def _pure_change_data(actions: Sequence[Action]) -> list[Mapping[str, Any]]:
+def _pure_change_data(actions: Sequence[Action]) -> list[Cdc]:
     """Change data in no data file: it goes with its commit."""
-    added = {action["add"]["path"] for action in actions if "add" in action}
-    return [action["cdc"] for action in actions if "cdc" in action and action["cdc"]["path"] not in added]
+    added = {add.path for add in of_type(actions, Add)}
+    return [cdc for cdc in of_type(actions, Cdc) if cdc.path not in added]
 
 
-def _as_removed(change: Mapping[str, Any], now: int) -> Action:
-    return {"remove": {"path": change["path"], "deletionTimestamp": now, "dataChange": False, "size": change["size"]}}
+def _to_remove(change: Cdc, now: int) -> Remove:
+    return Remove(change.path, deletion_timestamp=now, data_change=False, size=change.size)
 
 
-def _file(action: Mapping[str, Any]) -> _File:
+def _file(action: Add | Remove) -> _File:
     """Identifies a file: path and vector."""
-    vector = action.get("deletionVector")
-    return action["path"], vector and f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}"
+    return action.path, action.deletion_vector.unique_id if action.deletion_vector else None

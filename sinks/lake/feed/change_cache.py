@@ -27,6 +27,7 @@ class ChangeCache:
     def put(self, table_id: str, version: int, changes: FeedRows) -> None:
         """Store the changes of one version of a Delta table; evicts the oldest when the cache is full."""
         with self._bell:
+            # no follower in this process reads it
             if self._most <= 0:
                 return
             self._entries[table_id, version] = changes

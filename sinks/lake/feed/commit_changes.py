@@ -8,7 +8,6 @@ files.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,10 +16,11 @@ import pyarrow.parquet as pq
 from cdc.columns.feed import FeedRows, merge_versions
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
+from sinks.lake.delta.actions import Action, Add, Cdc, Remove, of_type
 from sinks.lake.delta.damage import read_parts, reading
 from sinks.lake.delta.data_files import CHANGE_TYPE
 from sinks.lake.delta.scan import PART_ROWS, Share, live_rows
-from sinks.lake.delta.snapshot import Action, DataFile
+from sinks.lake.delta.snapshot import DataFile
 from sinks.lake.storage.base import Storage
 
 
@@ -49,31 +49,24 @@ class CommitChanges:
         """Size of the changes: in memory, or of their files."""
         if self.cached is not None:
             return self.cached.nbytes
-        if named := self._change_data():
-            return sum(size for _, size in named)
-        return sum(int(file["size"]) for _, file in self._row_changes())
+        if change_data := [*of_type(self.actions, Cdc)]:
+            return sum(cdc.size for cdc in change_data)
+        return sum(file.size or 0 for file in self._row_changes())
 
     def parts(self) -> Iterator[FeedRows]:
         """Yield the changes in parts."""
         if self.cached is not None:
             yield FeedRows(self._shape(self.cached.rows), self.cached.gone)
-        elif named := self._change_data():
-            for path, _ in named:
-                yield from self._read_changes(path)
+        # with one `cdc` action, the files' rows are no changes beyond it ("Add CDC File")
+        elif change_data := [*of_type(self.actions, Cdc)]:
+            for cdc in change_data:
+                yield from self._read_changes(cdc.path)
         else:
             yield from self._diff_files()
 
-    def _change_data(self) -> list[tuple[str, int]]:
-        return [(action["cdc"]["path"], int(action["cdc"]["size"])) for action in self.actions if "cdc" in action]
-
-    def _row_changes(self) -> list[tuple[str, dict[str, Any]]]:
+    def _row_changes(self) -> list[Add | Remove]:
         """The added and removed files whose rows changed; compaction changes none."""
-        return [
-            (kind, action[kind])
-            for action in self.actions
-            for kind in ("add", "remove")
-            if kind in action and action[kind].get("dataChange", True)
-        ]
+        return [action for action in self.actions if isinstance(action, Add | Remove) and action.data_change]
 
     def _read_changes(self, path: str) -> Iterator[FeedRows]:
         with reading(self.table.name, path):
@@ -86,18 +79,13 @@ class CommitChanges:
 
     def _diff_files(self) -> Iterator[FeedRows]:
         """Deletes, then inserts; a key that did both exists, so its row comes last."""
-        keys, rows = self._read_live("remove", self.table.key), self._read_live("add", self.table.column_names)
+        keys, rows = self._read_live(Remove, self.table.key), self._read_live(Add, self.table.column_names)
         before, after = FeedRows(rows.slice(0, 0), keys), FeedRows(rows, keys.slice(0, 0))
         yield merge_versions([before, after], self.table)
 
-    def _read_live(self, wanted: str, columns: Sequence[str]) -> pa.Table:
+    def _read_live(self, kind: type[Add] | type[Remove], columns: Sequence[str]) -> pa.Table:
         """Read columns of the live rows of all added, or all removed, files."""
-        # a `remove` may lack statistics and size
-        files = [
-            DataFile.from_action({"stats": "{}", "size": 0, **file})
-            for kind, file in self._row_changes()
-            if kind == wanted
-        ]
+        files = [DataFile.of(action) for action in self._row_changes() if isinstance(action, kind)]
         parts = (
             read_parts(live_rows(self.storage, Share(file), self.table, columns), self.table, file.path)
             for file in files

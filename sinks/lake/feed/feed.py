@@ -11,9 +11,10 @@ from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout
+from sinks.lake.delta.actions import commit_id
 from sinks.lake.delta.log import DeltaLog, LogDamagedError
 from sinks.lake.delta.scan import LakeCopy
-from sinks.lake.delta.snapshot import Snapshot, commit_id
+from sinks.lake.delta.snapshot import Snapshot
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
 from sinks.lake.layout import Lake
@@ -77,6 +78,7 @@ class LakeFeed:
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after this one, in order; raises HistoryLostError when it is no longer in this lake."""
         cuts = self._cuts.list_after(than, most)
+        # the lake was put back and continued: its cuts do not follow ours
         if cuts and not cuts[0].is_next_to(than):
             raise self._no_cut_error(than.position)
         return cuts
@@ -187,6 +189,7 @@ class LakeFeed:
         # no bytes: compaction, or a commit of metadata only
         versions = [self._read_commit(table, log, version) for version in range(first + 1, last + 1)]
         named = until.commits.get(str(table.name))
+        # cached versions need no check: this process committed them
         if named and versions[-1].actions and commit_id(versions[-1].actions) != named:
             raise TableLostError(table.name, f"version {last} of a cut is another one in the lake now")
         # read lazily; a single version is read a part at a time

@@ -84,6 +84,7 @@ class KeyIndex:
 
     def find(self, keys: KeyBits) -> IndexHits:
         """Find all entries of these keys, deleted rows included."""
+        # sorted lookups touch each block of a run once
         order = keys.order()
         sorted_keys = keys.take(order)
         parts = [run.find(sorted_keys) for run in self._runs]
@@ -127,6 +128,7 @@ class KeyIndex:
 
     def _merge(self, newest: int, live: IsLive) -> None:
         """Merge the `newest` runs, and earlier ones while these are not much larger."""
+        # runs are ordered from old and large to new and small
         first = len(self._runs) - newest
         entries = sum(map(len, self._runs[first:]))
         while first > 0 and len(self._runs[first - 1]) <= GROWTH * entries:
@@ -181,6 +183,7 @@ class KeyIndex:
 def _read_manifest(folder: Path) -> Mapping[str, Any] | None:
     """Read the saved manifest; None when there is none. Raises ValueError when it is damaged."""
     try:
+        # the first line is the digest of the rest
         digest, line, text = (folder / MANIFEST).read_bytes().partition(b"\n")
     except FileNotFoundError:
         return None

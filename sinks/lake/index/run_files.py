@@ -70,6 +70,7 @@ class FileRun:
             yield self._find_some(keys.take(queries[part]), queries[part], blocks[part])
 
     def _find_some(self, keys: KeyBits, queries: Integers, blocks: Integers) -> tuple[Integers, Words]:
+        # many keys share a block: copy and verify each block once
         others = np.diff(blocks, prepend=-1) != 0
         rows, at = self._copy_checked(blocks[others]), np.cumsum(others) - 1
         matches = np.flatnonzero(rows[at, _HIGH] == keys.high[:, np.newaxis])
@@ -158,6 +159,7 @@ def write_run(parts: Iterable[MemoryRun], folder: Path) -> FileRun:
         for rows, count in _to_blocks(parts):
             numbers = np.arange(len(rows)) + sum(map(len, fences))
             rows[:, 0] = checksums(rows, _seed(name), numbers)
+            # a copy, so that the blocks can be freed
             fences.append(rows[:, 1].copy())
             entries += count
             yield rows.tobytes()

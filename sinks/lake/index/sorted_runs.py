@@ -120,6 +120,7 @@ def concat_hits(parts: Sequence[tuple[Integers, Places]]) -> IndexHits:
 def expand_ranges(queries: Integers, first: Integers, behind: Integers) -> tuple[Integers, Integers]:
     """Expand the ranges [first, behind) of queries: each query repeated, and every position of its range."""
     counts = np.maximum(behind - first, 0)
+    # the offset that turns a running number into a position of its range
     starts = np.repeat(first - np.cumsum(counts) + counts, counts)
     return np.repeat(queries, counts), starts + np.arange(int(counts.sum()))
 

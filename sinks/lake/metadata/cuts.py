@@ -97,6 +97,7 @@ def cut_from_record(record: Mapping[str, object]) -> Cut:
     committed = record["committed_at"]
     assert isinstance(committed, datetime)
     position = Position.from_json(json.loads(str(record["position"])))
+    # Parquet's timestamps come back without a time zone
     milliseconds = round(committed.replace(tzinfo=UTC).timestamp() * 1000)
     ids = json.loads(str(record["ids"])) if record["ids"] else {}
     commits = json.loads(str(record["commits"])) if record["commits"] else {}
@@ -208,6 +209,7 @@ class Cuts:
         self._table.maintain(hours, keep)
 
     def _find(self, snapshot: Snapshot, end_offset: int) -> Cut | None:
+        # statistics pick the file: usually one, though there may be hundreds
         files = [file for file in snapshot.files.values() if _bounds(file)[0] <= end_offset <= _bounds(file)[1]]
         rows = self._table.rows(files).filter(pc.field("end_offset") == end_offset).to_pylist()
         return cut_from_record(rows[-1]) if rows else None

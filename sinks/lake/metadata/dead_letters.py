@@ -116,6 +116,7 @@ class DeadLetters:
     def add(self, letters: Sequence[DeadLetter]) -> None:
         """Store letters, each one once, however often its batch is retried."""
         with self._lock:
+            # a retried batch brings the same letters again
             known = self._load()
             fresh = [letter for letter in letters if letter.location not in known.get(letter.table_id, {})]
             if fresh:

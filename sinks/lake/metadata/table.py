@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 from cdc.columns.values.arrow_types import conform
 from cdc.core.errors import HistoryLostError, RefusedError
 from sinks.lake.delta import data_files
+from sinks.lake.delta.actions import Action
 from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
 from sinks.lake.delta.damage import describe_damage
 from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
 from sinks.lake.delta.price import WriteRate
 from sinks.lake.delta.retention import Retention, vacuum
 from sinks.lake.delta.schema import create_actions, metadata_action
-from sinks.lake.delta.snapshot import Action, DataFile, Snapshot, TxnUpdate, now_ms
+from sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, now_ms
 from sinks.lake.storage.base import Storage, map_concurrently
 
 COMPACT_AT_FILES = 200
@@ -58,7 +59,7 @@ class MetadataTable:
                 self._storage.make_root()
                 log = DeltaLog(self._storage, Snapshot())
                 self._commit_once(log, [*create_actions(self._name, self._schema, {})], "CREATE TABLE")
-            elif snapshot.metadata["schemaString"] != wanted["metaData"]["schemaString"]:
+            elif snapshot.schema_string != wanted.schema_string:
                 assert self._log is not None
                 self._commit_once(self._log, [wanted], "CHANGE COLUMNS")
 
@@ -170,6 +171,7 @@ class MetadataTable:
             rows = rows if keep is None else rows.filter(keep)
             now = now_ms()
             one = data_files.write(self._storage, rows, self._schema.names)
+            # dataChange is false: streams that read the table see no row twice
             removed = [file.remove_action(now, data_change=False) for file in files]
             self._cached_rows.clear()
             try:

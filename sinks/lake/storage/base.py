@@ -79,6 +79,7 @@ def open_storage(root: str, access: S3Settings | None) -> Storage:
 
 def map_concurrently(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
     """Call `ask` for every item, up to READS_AT_ONCE at a time; results keep the items' order."""
+    # a thread pool costs more than one call
     if len(items) < 2:
         return [ask(item) for item in items]
     with ThreadPoolExecutor(READS_AT_ONCE) as threads:
@@ -112,6 +113,7 @@ class LocalFolder:
         target.parent.mkdir(exist_ok=True)
         written = _write_synced(target, content)
         written.rename(target)
+        # the new name is durable only once its folder is
         _sync(target.parent)
 
     @contextmanager

@@ -135,6 +135,7 @@ class ObjectStore:
                 except FileNotFoundError:
                     if not tries_left:
                         raise unsure from None
+            # the store asked for a retry, and nothing is there yet
             time.sleep(RETRY_SECONDS)
         raise AssertionError("unreachable")
 

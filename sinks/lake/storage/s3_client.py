@@ -49,6 +49,7 @@ def connect(bucket: str, access: S3Settings) -> S3Store:
         "skip_signature": False,
     }
     if endpoint := address(bucket, access):
+        # both keys: otherwise AWS_ENDPOINT_URL_S3 of the environment would win
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
     return S3Store(
         bucket, config=config, client_options=client, retry_config=RETRIES, credential_provider=_credentials(access)
@@ -100,6 +101,7 @@ def _to_cdc_error(text: str, error: Exception, place: str, access: S3Settings) -
         )
     if isinstance(error, FileNotFoundError | NotFoundError):
         return FileNotFoundError(errno.ENOENT, "no such object", place)
+    # the last source of credentials failed, so there are none
     if _METADATA.search(text):
         return PreconditionError(
             f"no credentials for {place}",
@@ -114,6 +116,7 @@ def _status_error(status: int | None, answer: str, text: str, place: str, access
         return PreconditionError(
             f"{_server(access)} refuses {place} ({answer})", "check the keys, and what they may do in this bucket"
         )
+    # no status: the request never got a response
     if status is None or status in _BUSY or (status >= 500 and status != _NOT_IMPLEMENTED):
         why = answer or text.rpartition(" - ")[2]
         return UnreachableError(f"the object store at {_server(access)} does not answer for {place} ({why})", _WAIT)

@@ -15,9 +15,10 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from cdc.core.table import Table
 from sinks.lake.delta import data_files
+from sinks.lake.delta.actions import Action, Cdc
 from sinks.lake.delta.deletion_vectors import VectorFile
 from sinks.lake.delta.log import ConflictError
-from sinks.lake.delta.snapshot import Action, DataFile, TxnUpdate, now_ms, with_vector
+from sinks.lake.delta.snapshot import DataFile, TxnUpdate, now_ms, with_vector
 from sinks.lake.pace import FILE_BYTES, CommitCost
 from sinks.lake.table.writer import MAX_CONFLICTS, TableWriter
 
@@ -63,6 +64,7 @@ def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> A
         except FileNotFoundError as error:
             raise TableLostError(writer.table.name, f"{error.filename} is gone from the lake") from None
         version = commit(writer, CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes), move)
+        # rows written by tasks are not in memory, and a TRUNCATE's changes are the removed files
         whole = not effect.written and not net.truncated
         feed = FeedRows(rows, net.gone_columns)
         return AppliedEffect(version, feed if whole else None, _cost(writer, effect, feed, [*files, *changes]))
@@ -102,6 +104,7 @@ def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int
     writer.index_new_files()
     # on every try: another writer may have added files and vectors
     marks = {} if effect.is_truncated else _grow_vectors(writer, effect)
+    # all vectors of a commit share one file
     now, vectors = now_ms(), VectorFile(writer.storage.vectors_in_log_bytes)
     removals = [_delete_rows(writer.snapshot.files[path], rows, vectors, now) for path, rows in marks.items()]
     if effect.is_truncated:
@@ -141,14 +144,14 @@ def _cdc_actions(effect: CommitPlan) -> list[Action]:
 
     A commit with one `cdc` action has to list all its changes there (Delta protocol, "Add CDC File").
     """
+    if effect.is_truncated:
+        return []
     files = [*((file.path, file.size) for file in effect.files), *effect.change_files]
-    return [
-        {"cdc": {"path": path, "partitionValues": {}, "size": size, "dataChange": False}}
-        for path, size in ([] if effect.is_truncated else files)
-    ]
+    return [Cdc(path, size, {}) for path, size in files]
 
 
 def _write_rows(writer: TableWriter, rows: pa.Table, net: NetChanges) -> WrittenRows:
+    # after a TRUNCATE the files themselves are the change data
     changes = None if net.truncated else data_files.change_types(net.existed)
     file = data_files.write(writer.storage, rows, writer.statistics_columns, changes)
     return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys, net.existed)

@@ -38,6 +38,7 @@ def compact_files(writer: TableWriter, paths: Collection[str]) -> bool:
         same = writer.table == table and all(file.path in writer.snapshot.files for file in files)
         if same and _replace_files(writer, files, row_numbers, new, keys):
             return True
+    # another writer was first: no commit names the file
     writer.storage.delete([new.path])
     return False
 

@@ -16,10 +16,11 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from sinks.lake import layout
 from sinks.lake.delta import data_files, statistics
+from sinks.lake.delta.actions import Action
 from sinks.lake.delta.checkpoint_reader import LOG
 from sinks.lake.delta.log import ConflictError, DeltaLog, truncate_log
 from sinks.lake.delta.schema import create_actions, metadata_action
-from sinks.lake.delta.snapshot import Action, DataFile, Snapshot, now_ms, txn_action
+from sinks.lake.delta.snapshot import DataFile, Snapshot, now_ms, txn_action
 from sinks.lake.layout import SCHEMA_PROPERTY, SOURCE_PROPERTY, TABLE_PROPERTY, Lake
 from sinks.lake.storage.base import Storage
 
@@ -135,7 +136,7 @@ def _describe_table(table: Table, bookmark: Bookmark, log: DeltaLog | None, *, a
     # it was released or stopped, or its capture starts anew. A new id tells followers that this is another table,
     # perhaps with other columns. Drop the schema LSN: the old table may have had a change beyond the new copy
     properties.pop(SCHEMA_PROPERTY, None)
-    return create_actions(name, schema, properties, [*FEATURES, *log.snapshot.protocol.get("writerFeatures", ())])
+    return create_actions(name, schema, properties, [*FEATURES, *log.snapshot.writer_features])
 
 
 def _data_file(file: CopiedFile, now: int) -> DataFile:

@@ -72,6 +72,7 @@ def _choose_small(small: Sequence[DataFile]) -> Sequence[DataFile]:
             break
         if count > 1 and file.size <= size:
             best = small[:count]
+        # the smallest files suffice to get below MAX_SMALL_FILES: leave larger ones alone
         elif best and len(small) - len(best) < MAX_SMALL_FILES:
             break
         size += file.size

@@ -21,9 +21,10 @@ from cdc.core.position import Lsn
 from cdc.core.table import Table
 from sinks.lake import layout
 from sinks.lake.delta import data_files, deletion_vectors, statistics
+from sinks.lake.delta.actions import Action, Remove
 from sinks.lake.delta.damage import loss_reason, reading
 from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
-from sinks.lake.delta.snapshot import Action, DataFile, Snapshot, group_by_weight
+from sinks.lake.delta.snapshot import DataFile, Snapshot, group_by_weight
 from sinks.lake.index.key_index import KeyIndex, VersionId
 from sinks.lake.index.run_files import DamagedRunError
 from sinks.lake.index.sorted_runs import IndexHits, Places
@@ -67,7 +68,7 @@ class TableWriter:
             except (LogDamagedError, PreconditionError) as error:
                 raise self._lost_error(error) from error
             # a new vector arrives as `remove` and `add` of its file
-            if any("remove" in action for actions in commits for action in actions):
+            if any(isinstance(action, Remove) for actions in commits for action in actions):
                 self._vectors = {}
             self.check()
             return self.log.snapshot
