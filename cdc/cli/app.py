@@ -75,6 +75,7 @@ def report(error: Exception) -> int:
     if isinstance(error, typer.TyperException):
         output.say(f"error: {_one_line(error.format_message())} → {_help_for(error)}")
         return USAGE
+    # end of input at a question
     if isinstance(error, typer.Abort):
         output.say("error: no answer → nothing was done")
         return UNEXPECTED
@@ -95,6 +96,7 @@ def _report_cdc_error(error: CdcError) -> int:
 def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
     command = typer.main.get_command(build(verbs))
     try:
+        # not standalone: otherwise the library prints errors in its own way, and exits
         code = command.main(args=list(arguments), prog_name="cdc", standalone_mode=False, obj=Invocation())
     except SystemExit as leaving:
         # typer turns a closed pipe into exit code 1, which stands for a bug here
@@ -150,6 +152,7 @@ def _end_quietly() -> int:
 
     (Python manual, signal, "Note on SIGPIPE")
     """
+    # by the descriptor: closing stdout would make Python's last flush fail
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 

@@ -40,6 +40,7 @@ def init(
     from cdc.config.init import TemplateValues, local_values, write
 
     path = output_file or Invocation.of(context).config
+    # options override the values of the local services
     values = local_values(path) if local else TemplateValues()
     values = replace(values, name=name or values.name, tables=tuple(table or values.tables))
     write(path, values, force=force)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 @contextmanager
 def open_download_progress() -> Iterator[Progress]:
     """Open the progress for `cdc.local`: a bar of bytes on a terminal, otherwise a line per step."""
+    # moving bars would fill a log file with control characters
     if not sys.stderr.isatty():
         yield LineProgress()
         return

@@ -128,6 +128,7 @@ class TerminalBars:
 
     @contextmanager
     def bar(self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS) -> Iterator[Advance]:
+        # not started: rate and time left count from the first row, not from the wait for Spark
         task = self.bars.add_task(name, total=total, start=False, rate=f"waiting for {waiting_for}")
 
         def advance(rows: int) -> None:
@@ -139,6 +140,7 @@ class TerminalBars:
         yield advance
         done = next(t.completed for t in self.bars.tasks if t.id == task)
         self.bars.start_task(task)
+        # the total was an estimate: end at 100 % of the real number
         self.bars.update(task, total=done)
         if not done:
             self.bars.update(task, rate="no rows")
@@ -155,6 +157,7 @@ class PlainBars:
     @contextmanager
     def bar(self, name: str, total: int | None = None, *, waiting_for: str = FIRST_ROWS) -> Iterator[Advance]:
         bar = PlainBar(name, total, self.every, self.clock, self.clock())
+        # nobody calls the bar before its first row, so a timer says what it waits for
         waiting = threading.Timer(self.silence, bar.wait, (waiting_for,))
         waiting.daemon = True
         waiting.start()
@@ -209,6 +212,7 @@ class PlainBar:
     def line(self, seconds: float) -> str:
         """`public.orders: 120,000 of 1,000,000 rows, 25,000/s, 35 s left`; `seconds` have passed since `started`."""
         whole = f" of {self.total:,}" if self.total is not None else ""
+        # rows from before the rate began would make the time left too short
         ahead, flowed = max((self.total or 0) - self.done, 0), self.done - self.base
         left = f", {ahead * seconds / flowed:,.0f} s left" if ahead and flowed else ""
         return f"{self.name}: {self.done:,}{whole} rows{_rate(flowed, seconds)}{left}"

@@ -120,6 +120,7 @@ def submit(
     from cdc.run.submit import submit as run
 
     names = select_followers(settings, follower or [])
+    # absolute: spark-submit may start the driver in another folder
     arguments = ["--config", str(invocation.config.absolute()), "follow", *(f"--follower={name}" for name in names)]
     arguments += ["--until-caught-up"] if until_caught_up else []
     job = Submission(master or settings.spark.master, arguments, packages)
@@ -157,6 +158,7 @@ def verify(
         output.as_json(report.as_json())
     else:
         show_report(report)
+    # differences first: their exit code matters more than a table that was not compared
     if report.has_differences:
         raise DivergenceError("followers differ from the source", "see the keys above")
     if report.stopped or report.incomparable or report.follower_stops:

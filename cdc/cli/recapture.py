@@ -30,6 +30,7 @@ def recapture(
     from cdc.run.spark.errors import translate_errors
 
     with translate_errors("the recapture"):
+        # the plan checks everything that can be checked, so the question comes only when it would work
         for line in plan_recapture(settings).lines():
             output.say(line)
         output.confirm(f"start the capture of pipeline {settings.pipeline.name} anew?", yes=yes)

@@ -44,6 +44,7 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
     with open_download_progress() as progress:
         endpoints = local.up(local_home(context), _parse_services(only), progress)
     if json:
+        # the password's file, never the password
         output.as_json({**asdict(endpoints), "postgres_password": str(endpoints.postgres_password.file)})
     else:
         output.fields(
@@ -75,6 +76,7 @@ def down(
     stopped = local.down(home, _parse_services(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     if wipe:
+        # after the processes have ended, which write to these folders
         local.wipe(home)
         output.say(
             f"removed the data, ports, passwords and logs of the local parts in {_short(home.path)};"

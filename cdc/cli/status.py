@@ -40,6 +40,7 @@ def status(
         output.as_json(collected.as_json())
     else:
         _print(collected)
+    # after the output: a status with problems is still shown
     if collected.problems:
         raise typer.Exit(collected.exit_code)
 

@@ -57,7 +57,9 @@ def set_up_environment(home: Home, endpoints: Endpoints, demo: DemoSettings) -> 
     config = home.path.parent / demo.file
     fresh = _make_database(endpoints, demo.name)
     if fresh:
+        # its positions belong to the log of the old database
         shutil.rmtree(config.parent / demo.lake, ignore_errors=True)
+    # a second run keeps the user's changes of the file
     if fresh or not config.exists():
         values = replace(
             init.local_values(config), name=demo.name, tables=demo.tables, dbname=demo.name, lake=demo.lake

@@ -46,6 +46,7 @@ class FollowThread:
 
         Raises the failure that stopped the followers, or PreconditionError after `patience` seconds.
         """
+        # also on an idle source: the mark commits above everything before it
         target, began = mark_source_end(self._settings), time.monotonic()
         took: dict[str, float] = {}
         while len(took) < len(self._positions):

@@ -68,6 +68,7 @@ def hold_lease(settings: PipelineSettings, follower: str) -> Iterator[Lease]:
     lock = _lock_path(settings, follower)
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
+        # waits a moment: somebody may just be looking whether the lease is held
         with FileLock(lock, timeout=LOOK_SECONDS):
             lease = Lease(follower, lock, _file_identity(lock))
             # a killed holder leaves its note behind, but not its lock

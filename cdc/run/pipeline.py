@@ -35,11 +35,13 @@ def build_spark_session(
     `brief`: see `SessionOptions`. `progress` shows the download of jars and the start of Spark.
     """
     title, access = f"cdc {name} {settings.pipeline.name}", settings.delta[1].access
+    # a driver under spark-submit must not start a Java of its own
     if SUBMITTED in os.environ:
         built = session.build_submitted(title, spark_conf(settings))
     else:
         built = session.build(title, _session_options(settings, progress, brief=brief), spark_conf(settings))
     if access is not None:
+        # into the running session, not into its settings: those are shown in Spark's UI and logs
         s3a.give_keys(built, access)
     return built
 

@@ -69,6 +69,7 @@ def _join_paths(jars: Sequence[Path]) -> str:
 def submit(settings: PipelineSettings, submission: Submission) -> int:
     """Run the job, wait for it, and return its exit code. Raises CdcError when it cannot be started."""
     packages = build_archive(Path(settings.pipeline.state) / "submit")
+    # by the environment: the driver is the same command, `cdc follow`
     environment = {**os.environ, SUBMITTED: "1", "PYSPARK_PYTHON": sys.executable}
     try:
         return subprocess.run(submission.command(settings, packages), env=environment, check=False).returncode  # noqa: S603
@@ -84,6 +85,7 @@ def build_archive(folder: Path) -> Path:
         for package in PACKAGES:
             top = _find_folder(package)
             for file in sorted(top.rglob("*")):
+                # compiled files belong to this machine's Python
                 if file.is_file() and file.suffix != ".pyc":
                     packed.write(file, file.relative_to(top.parent))
     return path

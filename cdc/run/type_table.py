@@ -71,6 +71,7 @@ def _columns() -> Iterator[tuple[str, Column]]:
 
 
 def _row(name: str, column: Column) -> TypeRow:
+    # 38 stands for any p and s here
     delta = "decimal(p,s)" if column.precision == 38 else str(delta_type(arrow_type(column)))
     # not the bounds of DECIMAL: money has no NaN
     within = EXACT if column.type == MONEY else WITHIN.get(column.kind, EXACT)

@@ -40,6 +40,7 @@ def load(connection: Connection, bars: Bars) -> dict[str, int]:
         return {}
     try:
         with connection.transaction():
+            # one transaction with the rows: a killed load leaves no empty tables behind
             connection.execute(files("cdc.demo.flights").joinpath("schema.sql").read_bytes())
             rows = {table: _copy(connection, table, bars) for table in KEYS}
     except psycopg.DataError as error:

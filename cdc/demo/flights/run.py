@@ -68,6 +68,7 @@ def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
         with steps.step(
             "bootstrap", f"cdc -c {environment.relative_path(on.config)} bootstrap: capture first, then the copies"
         ):
+            # brief: the demo ends before Java's second compiler pays off
             spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress())
             copied = _bootstrap(on, spark)
         outcome = _follow_workload(steps, on, spark, connection, _WorkloadSize(changes, seed))

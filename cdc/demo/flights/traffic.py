@@ -59,6 +59,7 @@ def carry_out(
     """
     written = WriteCounts()
     for transaction in plan:
+        # rolled back after all its writes: their WAL exists, and decoding has to leave it out
         with connection.transaction(force_rollback=not transaction.is_committed):
             for change in transaction.changes:
                 _write(connection, change)

@@ -121,6 +121,7 @@ class _Planner:
 
     def next(self, changes_left: int) -> PlannedTransaction:
         """Draw one transaction; a storm only if that many changes are left."""
+        # near the end a storm would overshoot the number of changes asked for
         kinds = [kind for kind in WEIGHTS if kind != "storm" or changes_left >= STORM_FLIGHTS]
         kind = self._random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
         changes = self._kinds[kind]()

@@ -67,6 +67,7 @@ def race_pairs(stores: Stores, pairs: Sequence[RacedPair], advance: Callable[[in
 
 def _race(client: Client, pair: RacedPair, meeting: threading.Barrier, number: int) -> None:
     value, (first, second) = pair.values[number - 1], pair.pauses[number - 1]
+    # both clients start from here; the pauses are planned, everything else is the machine's
     meeting.wait(PATIENCE_SECONDS)
     time.sleep(first)
     client.write_database(pair.key, value)

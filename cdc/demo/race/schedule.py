@@ -102,6 +102,7 @@ def plan_race(seed: int, pairs: int) -> Schedule:
     """Plan so many pairs: up to six forced ones, one per order and the figure's first; the others race."""
     random = Random(seed)  # noqa: S311
     others = [order for order in ORDERS if order != FIGURE]
+    # after the figure's order, which always comes first, the seed decides
     random.shuffle(others)
     orders = [FIGURE, *others][:pairs]
     forced = [

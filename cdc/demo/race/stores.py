@@ -136,6 +136,7 @@ def translate_store_errors() -> Iterator[None]:
     """Translate the drivers' errors for a store that goes away; do not log the failures that the race provokes."""
     log = logging.getLogger("opensearch")
     before = log.level
+    # the client logs every refused request, and the race provokes them
     log.setLevel(logging.CRITICAL)
     try:
         yield

@@ -99,10 +99,12 @@ def recapture(
         if follower.position() is None:
             raise HistoryLostError("the lake has no copy yet", "run `cdc bootstrap`")
         tables, _ = _accept_tables(settings, connection, client)
+        # before anything is dropped: a Spark that does not start leaves the pipeline as it was
         spark = start_spark()
         # from here on nobody follows on from the old position, even if this process is killed
         number = follower.begin_capture()
         _drop_old_capture(settings, connection, client, say)
+        # with the connector stopped: a running one would write into a topic that is being deleted
         _remake_ordering_topics(settings, say)
         registered = prepare_capture(settings, connection, tables, say, is_ours=True)
         start = _read_log_ends(settings, tables)
@@ -191,6 +193,7 @@ def _swap_copies(
         name: "the capture started anew without it" for name in follower.bookmarks() if name not in pending.copies
     }
     stopped |= {name: refusal.what for name, refusal in copied.refused.items() if name in stopped}
+    # tables without a new copy must not go on from the old capture's position
     follower.stop(stopped, copy=list(stopped))
     follower.prepare([table for table, _, _ in pending.copies.values()])
     # all files are written, so each commit takes milliseconds; the cut that names all of them comes last

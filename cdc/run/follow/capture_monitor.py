@@ -89,6 +89,7 @@ class CaptureMonitor:
         """May another process, which follows the lake, still find the failure and begin to copy its tables again?"""
         self._failing_since = self._failing_since or time.monotonic()
         is_early = time.monotonic() - self._failing_since < REPAIR_SECONDS
+        # lost history is repaired by a recapture only, never by a copy of some tables
         is_lost = isinstance(failed, HistoryLostError)
         may_be = not self._resyncs.is_here and not is_lost and is_early
         return may_be and is_lease_held(self._settings, self._settings.delta[0])

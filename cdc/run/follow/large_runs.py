@@ -113,6 +113,7 @@ class LargeRunReader:
         self, run: Ends, wanted: Sequence[MissingChanges], start: Offsets, *, patient: bool
     ) -> dict[str, list[TaskResult]]:
         topics = [w.topic for w in wanted]
+        # a consumer of its own: the small reader's stands at other offsets
         with Reader(self._log) as reader:
             first, end = reader.beginning(topics), reader.end(topics)
         # offsets that retention has deleted are not read: their changes are then missing in the count

@@ -90,6 +90,7 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     for key, value in {**(_local(options) if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     _silence_py4j()
+    # to know Java among the children, if the start is interrupted
     before = psutil.Process().children()
     try:
         session = _start(builder, options, before)

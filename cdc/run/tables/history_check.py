@@ -42,6 +42,7 @@ def check_history(settings: PipelineSettings) -> None:
     if not bookmarks:
         return
     past = source.read_history(settings.source)
+    # every one: tables may have been copied before and after a switch of the source
     for name, bookmark in bookmarks.items():
         past.check(bookmark, str(name))
     if position is not None:

@@ -77,6 +77,7 @@ def find_changed_tables(settings: PipelineSettings, *, also_widened: bool = True
         else examined.refusals[was.name][0]
         for was in tables
     }
+    # the log brings further columns, too, in their place among the changes
     wider = {was.name for was in tables if was.name in now and has_more_columns(was, now[was.name])}
     return {name: error for name, error in changes.items() if error and (also_widened or name not in wider)}
 

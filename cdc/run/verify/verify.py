@@ -239,6 +239,7 @@ class _SourceSnapshot:
         latest = follower.position() or position
         if latest.lsn <= self.lsn:
             return 0
+        # one reader for all threads: its consumer is not thread-safe
         with self.reading:
             return self.since.up_to(latest.end_offset).counts([str(table.name)]).get(str(table.name), 0)
 
