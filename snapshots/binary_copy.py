@@ -1,9 +1,9 @@
-"""Rows as `COPY ... (FORMAT binary)` sends them, taken apart into columns.
+"""Parses rows of `COPY ... (FORMAT binary)` into columns.
 
 A row is a count of fields (two bytes), and for each field its length (four bytes, -1 for NULL) and its value, all big
-endian (Postgres manual, COPY, "Binary Format"). Where a row begins is known only once the one before it has been read:
-a loop over rows, which is AwkwardForth's to run, a small language for taking records of bytes apart into columns
-(Pivarski and others, "AwkwardForth: accelerating Uproot with an internal DSL", CHEP 2021).
+endian (Postgres manual, COPY, "Binary Format"). The start of a row is only known after the row before it, so parsing is
+a loop over rows. AwkwardForth runs it, a small language for parsing records of bytes into columns (Pivarski and others,
+"AwkwardForth: accelerating Uproot with an internal DSL", CHEP 2021).
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -18,7 +18,7 @@ from awkward.forth import ForthMachine64
 from cdc.columns.arrays import Integers, Mask
 
 LONGEST_HEAD: Final = 64
-"""Bytes of a value that may be taken without asking where it ends."""
+"""Bytes that may be read from a value's start, whatever its length."""
 _NULL = -1
 
 Bytes = npt.NDArray[np.uint8]
@@ -26,12 +26,12 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class FixedColumn:
-    """A column of a block in which every row has a value, all equally long: their bytes."""
+    """A column of a block whose values all have the same length, without NULLs."""
 
     values: npt.NDArray[np.void]
 
     def head(self, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The values as `kind`, which is as long as they are."""
+        """The values as `kind`, which has their length."""
         return self.values.view(kind)
 
     def rows(self, first: int, behind: int) -> "FixedColumn":
@@ -48,17 +48,19 @@ class FixedColumn:
 
 @dataclass(frozen=True, slots=True)
 class VariableColumn:
-    """A column of a block: its values one behind the other in `content`, which goes on behind the last one, from where
-    to where each is (one `bounds` more than rows), and how long; below 0 where there is none."""
+    """A column of variable width: concatenated values, `bounds` (n + 1 offsets), `lengths` (-1 = NULL).
+
+    `content` goes on behind the last value by LONGEST_HEAD bytes.
+    """
 
     content: Bytes
     bounds: Integers
     lengths: npt.NDArray[np.int32]
 
     def head(self, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The first bytes of each value as `kind`, at most `LONGEST_HEAD`; what follows it, where it is shorter."""
+        """The first bytes of each value as `kind` (at most LONGEST_HEAD); if shorter, with bytes of the next value."""
         dtype = np.dtype(kind)
-        # a step of one byte from each value to the next, and nothing copied until some of them are taken
+        # a view with a stride of one byte: nothing is copied before the values are selected
         overlapping: npt.NDArray[Any] = np.ndarray(
             (len(self.content) - dtype.itemsize + 1,), dtype, self.content, 0, (1,)
         )
@@ -74,7 +76,7 @@ class VariableColumn:
 
     @property
     def there(self) -> Mask | None:
-        """Which rows have a value; None where all have."""
+        """The mask of rows with a value; None if all have one."""
         there = self.lengths >= 0
         return None if there.all() else there
 
@@ -83,12 +85,15 @@ Field = FixedColumn | VariableColumn
 
 
 Outputs = Mapping[str, npt.NDArray[Any]]
-"""What a program has written, by name."""
+"""The outputs of a Forth program, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FixedGroup:
-    """Neighbours of one length each, which are taken in one go: how a row has them, and what of it is known before."""
+    """Neighbouring columns of fixed width, read as one record.
+
+    `row`: the record's layout. `known`: its fields with a known value (the count, the lengths), to check the rows.
+    """
 
     name: str
     row: "np.dtype[np.void]"
@@ -96,7 +101,7 @@ class _FixedGroup:
 
     @classmethod
     def of(cls, name: str, widths: Sequence[int], count: int | None = None) -> Self:
-        """Values of these widths, behind the `count` of a row's fields where they are its first."""
+        """Make a group of columns with these widths; with the `count` of a row's fields if it is the row's first."""
         layout, known = list[tuple[str, str]](), dict[str, int]()
         if count is not None:
             layout, known = [("count", ">i2")], {"count": count}
@@ -114,7 +119,7 @@ class _FixedGroup:
         return f"{self.row.itemsize} rows #B-> {self.name}"
 
     def is_sound(self, found: Outputs) -> bool:
-        """Has every row all values, each as long as it should be?"""
+        """Has every row all values, each with its length?"""
         taken = found[self.name].view(self.row)
         return all((taken[name] == value).all() for name, value in self.known.items())
 
@@ -125,7 +130,7 @@ class _FixedGroup:
 
 @dataclass(frozen=True, slots=True)
 class _SingleField:
-    """A column of values of any length, or of one `width`, any of which may be NULL."""
+    """A column of variable length, or of one `width`, with NULLs."""
 
     column: int
     width: int
@@ -140,7 +145,7 @@ class _SingleField:
 
     @property
     def step(self) -> str:
-        # no `if`, which takes as long as all of this
+        # `0 max` instead of `if`, which would take as long as all of this
         return f"rows !i-> stack dup {self.name}-length <- stack 0 max rows #B-> {self.name}"
 
     def is_sound(self, found: Outputs) -> bool:
@@ -159,18 +164,18 @@ class _SingleField:
 
 
 class _ForthParser:
-    """Takes rows apart, with these columns alone and all others together with their neighbours."""
+    """Parses rows with one Forth program: the columns of `alone` one by one, all others in groups."""
 
     def __init__(self, widths: Sequence[int], alone: Set[int]) -> None:
         self._parts = list(_parts(widths, alone))
         self._machine = ForthMachine64(_program(self._parts))
 
     def run(self, content: bytes) -> Outputs | None:
-        """What the parts find in whole rows; None where these are none, or a value of columns together is NULL."""
-        # it ends, whatever these bytes are: each row takes its count at least, and nothing goes back
+        """Parse whole rows; None if the bytes are no such rows, or if a group has a NULL."""
+        # terminates for any bytes: each row consumes at least its count, and nothing goes back
         stopped = self._machine.run({"rows": np.frombuffer(content, np.uint8)}, raise_read_beyond=False)
         found: Outputs = self._machine.outputs
-        # which hold what they have: a row may be a gigabyte, and nobody knows when the next one comes
+        # frees the machine's memory: a row may have a gigabyte
         self._machine.reset()
         return None if stopped or not all(part.is_sound(found) for part in self._parts) else found
 
@@ -178,16 +183,16 @@ class _ForthParser:
         return [field for part in self._parts for field in part.fields(found)]
 
     def nulls(self, found: Outputs) -> set[int]:
-        """The columns that are NULL in some row."""
+        """Find the columns that are NULL in some row."""
         alone = (part for part in self._parts if isinstance(part, _SingleField))
         return {part.column for part in alone if (part.lengths(found) == _NULL).any()}
 
 
 class RowParser:
-    """Takes the rows of one query apart, block by block.
+    """Parses the rows of one query, block by block.
 
-    `widths` are the values' lengths in bytes, column by column, 0 where they differ. Neighbours of one length each are
-    taken in one go, as long as none of their values was NULL: a NULL has no bytes, and what follows lies elsewhere.
+    `widths`: the length of each column's values in bytes, 0 if it varies. Neighbouring columns of fixed width are read
+    as one record, until one of them has a NULL: a NULL has no bytes, so it shifts the columns behind it.
     """
 
     def __init__(self, widths: Sequence[int]) -> None:
@@ -196,7 +201,7 @@ class RowParser:
         self._usual = _ForthParser(widths, self._alone)
 
     def fields(self, content: bytes) -> list[Field]:
-        """The columns of whole rows. Raises ValueError when these are no rows of such columns."""
+        """Parse whole rows into columns. Raises ValueError when the bytes are no such rows."""
         found = self._usual.run(content)
         if found is not None:
             return self._usual.fields(found)
@@ -204,14 +209,14 @@ class RowParser:
         found = careful.run(content)
         if found is None:
             raise ValueError(f"these {len(content)} bytes are no rows of {len(self._widths)} columns")
-        # where one is NULL in a block, it will be in others
+        # a column with a NULL in one block will have others
         self._alone |= careful.nulls(found)
         self._usual = _ForthParser(self._widths, self._alone)
         return careful.fields(found)
 
 
 def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_FixedGroup | _SingleField]:
-    """How a row is read: the count of its fields, and neighbours in one go, but for the columns that are `alone`."""
+    """Split a row into its parts: groups of neighbours, the first with the count, and the columns of `alone`."""
     count: int | None = len(widths)
     for is_alone, columns in groupby(range(-1, len(widths)), lambda n: n in alone):
         if is_alone:
@@ -223,7 +228,7 @@ def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_FixedGroup | _Si
 
 
 def _program(parts: Sequence[_FixedGroup | _SingleField]) -> str:
-    """Reads rows part by part; behind all values are as many bytes as somebody may look at."""
+    """Make the Forth program that reads rows part by part, and appends LONGEST_HEAD bytes to each output."""
     outputs, steps = " ".join(part.outputs for part in parts), " ".join(part.step for part in parts)
     behind = " ".join(f"0 {part.name} <- stack" for part in parts if isinstance(part, _SingleField))
     return (

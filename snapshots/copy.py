@@ -1,6 +1,6 @@
-"""The parallel copy: Spark tasks that each read one range of pages on the same snapshot.
+"""The parallel copy: each Spark task reads one range of pages on the same snapshot.
 
-Rows go from COPY through Arrow into Parquet and never become Python objects, so memory is flat in a table's size.
+Rows go from COPY through Arrow to Parquet and never become Python objects; memory does not grow with the table.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from snapshots.ranges import PageRange, Pages, page_ranges
 
 Job = Callable[[], list[Row]]
 Watch = Callable[[Job], list[Row]]
-"""Runs a Spark job and gives its rows, telling somebody meanwhile how far it is."""
+"""Runs a Spark job and returns its rows, while it shows the job's progress."""
 
 
 def run_unwatched(job: Job) -> list[Row]:
@@ -28,7 +28,7 @@ def run_unwatched(job: Job) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """Where readers connect, and the exported snapshot that they import; the address holds the password."""
+    """The readers' connection string, which has the password, and the exported snapshot that they import."""
 
     conninfo: str
     snapshot: str
@@ -38,9 +38,10 @@ class SnapshotSource:
 
 
 class CopyWriter(Protocol):
-    """Writes a part of a table's copy where a follower takes it in. It travels to workers, who all reach that place.
+    """Writes a part of a table's copy for a follower; picklable, since Spark's workers run it.
 
-    Spark may run a task again: each call writes a file of its own, and one that nobody is told of is never taken in.
+    Spark may run a task again, so each call writes a file of its own. A file whose name is not returned is never
+    loaded.
     """
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> CopiedFile: ...
@@ -54,9 +55,9 @@ def copy_table(
     write: CopyWriter,
     watch: Watch = run_unwatched,
 ) -> list[CopiedFile]:
-    """Copy a table, a file a task, by what `write` does with the rows of the table's Arrow schema.
+    """Copy a table: each task gives its rows (in the table's Arrow schema) to `write`, which makes a file.
 
-    Files appear beside what is there already; they count for nothing until a follower takes them in.
+    The files have no effect until a follower loads them.
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
     written = watch(run_in_tasks(spark, len(tasks), partial(_write_ranges, tasks=tasks, write=write), _COPIED).collect)
@@ -65,21 +66,21 @@ def copy_table(
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """What one task reads: it travels to a worker, so everything in it is plain."""
+    """The ranges of one task; picklable."""
 
     source: SnapshotSource
     table: Table
     pages: Sequence[PageRange]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The ranges as record batches of the table's Arrow schema; raises like `rows.batches`."""
-        for each in self.pages:
-            yield from rows.batches(self.table, each, self.source.conninfo, self.source.snapshot)
+        """Read the ranges as record batches of the table's Arrow schema; raises like `rows.batches`."""
+        for page_range in self.pages:
+            yield from rows.batches(self.table, page_range, self.source.conninfo, self.source.snapshot)
 
 
 def copy_tasks(source: SnapshotSource, table: Table, pages: Pages, parallel: int) -> list[CopyTask]:
-    """One task a share of the pages; together they read the table once."""
-    return [CopyTask(source, table, each) for each in page_ranges(pages, parallel)]
+    """Make one task for each share of the pages; together they read the table once."""
+    return [CopyTask(source, table, share) for share in page_ranges(pages, parallel)]
 
 
 _COPIED = "path string, bytes long, rows long, statistics string"

@@ -1,4 +1,7 @@
-"""A range of a table as Arrow: read by COPY on an exported snapshot, block by block, on a connection of its own."""
+"""Reads a range of a table as Arrow: by COPY on an exported snapshot, block by block, on its own connection.
+
+asyncpg and uvloop beside psycopg: COPY through them takes larger pieces from the socket, and so less CPU.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -23,17 +26,18 @@ from snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
 LONGEST_SHOWN: Final = 80
-"""Characters of a key's value that are told."""
+"""Characters of a key's value in an error."""
 BLOCK_BYTES: Final = 2 * 1024 * 1024
-"""What is decoded at once stays in a processor's cache."""
-# the signature, flags and the length of an extension that is empty; a count of fields that is -1
+"""Bytes to parse at once, so that they stay in the CPU's cache."""
+# header: signature, flags, length of an empty extension; trailer: a field count of -1
 _HEADER_BYTES, _TRAILER_BYTES = 19, 2
 
 
 def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Iterator[pa.RecordBatch]:
-    """The rows of some pages as record batches of the table's Arrow schema.
+    """Read the rows of some pages as record batches of the table's Arrow schema.
 
-    Raises PreconditionError for a value that followers cannot hold, naming its row, and what asyncpg raises.
+    Raises PreconditionError for a value that followers cannot hold (naming its row), TableRewrittenError when an ALTER
+    waits for the table, and the errors of asyncpg.
     """
     reader = BlockReader(table)
     for parts in _blocks(conninfo, snapshot, query(table, pages).as_string(None)):
@@ -41,22 +45,22 @@ def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Ite
 
 
 def query(table: Table, pages: PageRange) -> sql.Composed:
-    """The SELECT of some pages."""
-    # as the table has them: Postgres hands rows on as they are then, where no column is cast
+    """Make the SELECT of some pages."""
+    # all columns in the table's order: without casts Postgres passes stored rows on unchanged
     columns = [copy_type(column).selected.format(sql.Identifier(column.name)) for column in table.columns]
     name = sql.Identifier(pages.part.schema, pages.part.table)
     return sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(sql.SQL(", ").join(columns), name, pages.where)
 
 
 class BlockReader:
-    """Makes Arrow of a table's rows as COPY sends them."""
+    """Converts a table's rows from COPY's binary format to Arrow."""
 
     def __init__(self, table: Table) -> None:
         self._table, self._schema = table, arrow_schema(table)
         self._rows = RowParser([copy_type(column).width for column in table.columns])
 
     def batch(self, parts: Iterable[bytes]) -> pa.RecordBatch:
-        """Whole rows as a record batch of the table's Arrow schema; raises PreconditionError as `batches` does."""
+        """Convert whole rows to a record batch of the table's Arrow schema; raises PreconditionError like `batches`."""
         fields = dict(zip(self._table.column_names, self._rows.fields(b"".join(parts)), strict=True))
         arrays = [_to_arrow(self._table, column, fields) for column in self._table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -75,7 +79,7 @@ def _to_arrow(table: Table, column: Column, fields: Mapping[str, Field]) -> pa.A
 
 
 def _find_unsupported(column: Column, field: Field) -> int:
-    """The row of the first value that is unfit, of which there is one."""
+    """Find the first row with an unsupported value, by bisection; there is at least one."""
     first, behind = 0, len(field)
     while behind - first > 1:
         middle = (first + behind) // 2
@@ -92,18 +96,18 @@ def _is_supported(column: Column, field: Field) -> bool:
 
 
 def _describe_row(table: Table, fields: Mapping[str, Field], row: int) -> str:
-    """The row by its key, where the table has one that can be held."""
-    each = {column: fields[column.name].rows(row, row + 1) for column in table.key_columns}
-    if not each or not all(_is_supported(column, field) for column, field in each.items()):
+    """Describe the row by its key; empty if the table has no key, or the key itself is unsupported."""
+    key = {column: fields[column.name].rows(row, row + 1) for column in table.key_columns}
+    if not key or not all(_is_supported(column, field) for column, field in key.items()):
         return ""
     values = (
-        f"{column.name} = {_format_value(copy_type(column).make(field, column))}" for column, field in each.items()
+        f"{column.name} = {_format_value(copy_type(column).make(field, column))}" for column, field in key.items()
     )
     return f", where {' and '.join(values)}"
 
 
 def _format_value(values: pa.Array) -> str:
-    """A single value in one short line; not by way of Python, which has no years beyond 9999."""
+    """Write a single value in one short line; through Arrow, since Python has no years beyond 9999."""
     try:
         text = str(pc.cast(values, pa.string())[0])
     except pa.ArrowInvalid:
@@ -112,26 +116,26 @@ def _format_value(values: pa.Array) -> str:
 
 
 def _blocks(conninfo: str, snapshot: str, query: str) -> Iterator[list[bytes]]:
-    """What COPY sends of a query, in pieces of whole rows; while one is worked on, the rest waits in the socket."""
-    # no asyncio.Runner: each `run` of it sets a signal handler, and thereby writes down the piece before as a text
+    """Read a query by COPY in pieces of whole rows; while one is processed, the rest waits in the socket."""
+    # no asyncio.Runner: each `run` sets a signal handler, and thereby formats the previous piece as text
     with closing(uvloop.new_event_loop()) as loop:
-        # room for one: COPY is never further ahead of who takes the pieces
+        # a queue of one: COPY is at most one piece ahead of its consumer
         pieces = asyncio.Queue[list[bytes]](1)
         copying = loop.create_task(_copy(conninfo, snapshot, query, pieces))
         try:
             while piece := loop.run_until_complete(_next(pieces, copying)):
                 yield piece
         finally:
-            # also where whoever takes the rows has had enough, or failed
+            # also when the consumer stops early or fails
             copying.cancel()
             loop.run_until_complete(asyncio.wait([copying]))
 
 
 async def _next(pieces: asyncio.Queue[list[bytes]], copying: asyncio.Task[None]) -> list[bytes]:
-    """The next piece, empty at the end; raises what ended the copying before it."""
+    """Wait for the next piece, empty at the end; raises the error that ended the COPY."""
     waiting = asyncio.ensure_future(pieces.get())
     await asyncio.wait({waiting, copying}, return_when=asyncio.FIRST_COMPLETED)
-    # it ended without its empty piece: there is a failure to raise
+    # the COPY ended without its empty piece: it failed
     if not waiting.done() and pieces.empty():
         waiting.cancel()
         await copying
@@ -143,10 +147,10 @@ async def _copy(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[
     parts, size = list[bytes](), 0
     header = _HEADER_BYTES
 
-    # a row is one CopyData message (manual, "COPY Operations"), and asyncpg hands on whole ones: rows are never cut
+    # each row is one CopyData message (manual, "COPY Operations"), and asyncpg passes whole ones on: rows are never cut
     async def take(data: bytes) -> None:
         nonlocal parts, size, header
-        # only what is followed by more: the last piece has the trailer
+        # only when more data follows: the last piece needs the trailer cut off
         if size >= BLOCK_BYTES:
             await pieces.put(parts)
             parts, size = [], 0
@@ -167,7 +171,7 @@ async def _copy(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[
 
 @asynccontextmanager
 async def _reading(conninfo: str, snapshot: str) -> AsyncIterator[asyncpg.Connection]:
-    """A session that sees the source as it was when the snapshot was exported."""
+    """Open a session that sees the source as of the exported snapshot."""
     asked = {name: str(value) for name, value in conninfo_to_dict(conninfo).items() if value is not None}
     # a certificate's file can be named in an address only
     tls = urlencode([(name, asked[name]) for name in ("sslmode", "sslrootcert") if name in asked])
@@ -180,8 +184,8 @@ async def _reading(conninfo: str, snapshot: str) -> AsyncIterator[asyncpg.Connec
         database=asked["dbname"],
         timeout=float(asked.get("connect_timeout", 60)),
         server_settings={name: asked[name] for name in ("application_name", "options") if name in asked}
-        # who waits for the lock of an ALTER stands before us in the queue, and behind the session that keeps the
-        # snapshot, which waits for us: Postgres sees no deadlock in that (pg_dump's workers give way likewise)
+        # A waiting ALTER is queued behind the session that holds the snapshot, and our lock behind the ALTER; that
+        # session waits for us, which Postgres does not see as a deadlock. So give up (as pg_dump's workers do).
         | {"lock_timeout": LOCK_WAIT},
     )
     try:
@@ -190,5 +194,5 @@ async def _reading(conninfo: str, snapshot: str) -> AsyncIterator[asyncpg.Connec
             await connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
             yield connection
     finally:
-        # at once: whoever stops in the middle of a COPY does not wait for the rest of it
+        # terminate, not close: a COPY that is stopped in the middle would be read to its end
         connection.terminate()

@@ -1,4 +1,4 @@
-"""How a column of every kind leaves Postgres, and how its bytes become Arrow: the form in which followers hold it."""
+"""The form of each kind of column in a copy: its expression in the SELECT, and the conversion of its bytes to Arrow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from cdc.core.table import MONEY, NUMERIC, Column, Kind
 from snapshots.binary_copy import Field, VariableColumn
 
 EPOCH_DAYS: Final = 10_957
-"""Postgres counts from 2000, Arrow from 1970."""
+"""From 1970, Arrow's epoch, to 2000, Postgres's."""
 EPOCH_MICROSECONDS: Final = EPOCH_DAYS * 86_400_000_000
 
 Make = Callable[[Field, Column], pa.Array]
@@ -27,7 +27,7 @@ Make = Callable[[Field, Column], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class CopyType:
-    """What is selected of a column `{}`, how many bytes it has (0: as many as it has), and what makes Arrow of them."""
+    """The SELECT expression of a column `{}`, the width of its values in bytes (0: variable), and their conversion."""
 
     selected: sql.SQL
     width: int
@@ -35,13 +35,13 @@ class CopyType:
 
 
 def copy_type(column: Column) -> CopyType:
-    """The form of a column; its `make` raises Unfit for a value that followers cannot hold."""
+    """The form of a column; its `make` raises UnsupportedValueError for a value that followers cannot hold."""
     if column.array:
         return CopyType(_AS_TEXT, 0, _read)
     if column.kind is Kind.DOUBLE and column.type == NUMERIC:
         return CopyType(_AS_TEXT, 0, _nearest)
     if column.type == MONEY:
-        # its own text is a locale's
+        # money's own text depends on the locale
         return CopyType(sql.SQL("{}::numeric::text"), 0, _long_decimal)
     if column.kind is Kind.DECIMAL and column.precision <= LONGEST_WHOLE:
         return CopyType(sql.SQL("{}"), 0, _short_decimal)
@@ -63,12 +63,12 @@ def _booleans(field: Field, column: Column) -> pa.Array:
 def _dates(field: Field, column: Column) -> pa.Array:
     days = field.head(">i4").astype(np.int32)
     _check_supported(field.there, (days != np.iinfo(np.int32).min) & (days != np.iinfo(np.int32).max), "infinity")
-    # a row without a value may have any number here, even one that has no room for more
+    # a NULL may have any number here: the sum in 64 bits cannot overflow
     return _array(column, field.there, (days.astype(np.int64) + EPOCH_DAYS).astype(np.int32))
 
 
 def _timestamps(field: Field, column: Column) -> pa.Array:
-    # minus infinity is the smallest number, infinity the largest, which is too late anyway
+    # -infinity is the smallest number; infinity is the largest, and so too late anyway
     since = field.head(">i8").astype(np.int64)
     _check_supported(
         field.there, (since != np.iinfo(np.int64).min) & (since <= LAST_MICROSECOND - EPOCH_MICROSECONDS), TOO_LATE
@@ -93,9 +93,9 @@ def _check_supported(there: Mask | None, fit: Mask, otherwise: str) -> None:
 
 
 def _to_strings(field: Field, kind: pa.DataType) -> pa.Array:
-    """Values of any length as Arrow's strings or bytes, which lie one behind the other as they do here."""
+    """Make Arrow strings or bytes, which have the same layout: concatenated values and offsets."""
     assert isinstance(field, VariableColumn)
-    # a block is no longer than one CopyData message behind BLOCK_BYTES, and a message no longer than 1 GiB
+    # int32 is enough: a block has BLOCK_BYTES and one more CopyData message, which has at most 1 GiB
     offsets, content = pa.py_buffer(field.bounds.astype(np.int32)), pa.py_buffer(field.content)
     return pa.Array.from_buffers(kind, len(field), [_validity(field.there), offsets, content])
 
@@ -109,7 +109,7 @@ def _bytes(field: Field, column: Column) -> pa.Array:
 
 
 def _read(field: Field, column: Column) -> pa.Array:
-    """What has no binary form that is worth reading: as the stream reads it."""
+    """Parse Postgres's text, like the stream, for types whose binary form is not worth parsing."""
     return from_text(_texts(field, column).to_pylist(), column)
 
 
@@ -119,7 +119,7 @@ def _nearest(field: Field, column: Column) -> pa.Array:
 
 def _long_decimal(field: Field, column: Column) -> pa.Array:
     texts = _texts(field, column)
-    # infinity cannot be in a numeric with a precision (numeric.c, `apply_typmod_special`)
+    # a numeric with a precision cannot be infinite (numeric.c, `apply_typmod_special`)
     if pc.any(pc.equal(texts, "NaN")).as_py():
         raise UnsupportedValueError("NaN")
     return texts.cast(arrow_type(column))
@@ -132,9 +132,9 @@ _GROUPS, _WEIGHT, _SIGN, _FIRST = 0, 1, 2, 4
 
 
 def _short_decimal(field: Field, column: Column) -> pa.Array:
-    """Numerics from their groups of four decimal digits (Postgres source, numeric.c, `numeric_send`).
+    """Convert numerics from Postgres's groups of four decimal digits (numeric.c, `numeric_send`).
 
-    In two bytes each: how many groups, the first's power of 10,000, sign, decimals that are shown, the groups.
+    Words of two bytes: number of groups, power of 10,000 of the first, sign, displayed decimals, the groups.
     """
     assert isinstance(field, VariableColumn)
     there, words, at = field.there, field.content.view(">i2"), field.bounds[:-1] // 2
@@ -143,9 +143,9 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
         return words[at + place].astype(np.int64)
 
     sign = word(_SIGN)
-    # two bytes with their highest bit set, as a number below 0
+    # NaN and infinity have the highest bit set: a negative word
     _check_supported(there, sign >= 0, "NaN or infinity")
-    # a row without a value has that of the next one
+    # at a NULL, these bytes belong to the next value
     count = word(_GROUPS) if there is None else np.where(there, word(_GROUPS), 0)
     if ((count + _FIRST) * 2 != field.lengths)[slice(None) if there is None else there].any():
         raise ValueError(f"these are no numerics of {len(field)} rows")
@@ -153,7 +153,7 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
     value = np.zeros(len(field), np.int64)
     for group in range(int(count.max(initial=0))):
         value += _scale(np.where(count > group, word(_FIRST + group), 0), power - group * _BASE_DIGITS)
-    # Arrow's decimals have 128 bits: 64 of the value, and 64 of its sign
+    # Arrow's decimals have 128 bits: 64 with the value, and 64 with its sign
     both = np.empty((len(value), 2), np.int64)
     np.negative(value, out=value, where=sign == _NEGATIVE)
     both[:, 0], both[:, 1] = value, value >> 63
@@ -161,15 +161,15 @@ def _short_decimal(field: Field, column: Column) -> pa.Array:
 
 
 def _scale(group: Integers, power: Integers) -> Integers:
-    """A group of digits times a power of ten; below none, its last digits are behind the column's scale, and 0."""
+    """Multiply groups of digits by powers of ten; for a negative power, the cut digits are 0 by the column's scale."""
     least = int(power.min(initial=0))
     raised = group * _POWERS[np.clip(power, 0, LONGEST_WHOLE)]
     return raised if least >= 0 else raised // _POWERS[np.clip(-power, 0, LONGEST_WHOLE)]
 
 
 _PLAIN, _AS_TEXT = sql.SQL("{}"), sql.SQL("{}::text")
-# as it is written into the log, by the type's output function: a cast to text is another one for inet and some others.
-# Not IS NULL, which is true of a composite whose fields all are
+# format('%s') uses the type's output function, like the log; a cast to text differs for inet and some others. IS
+# DISTINCT FROM NULL, since IS NULL is true for a composite whose fields are all null
 _AS_WRITTEN = sql.SQL("CASE WHEN {0} IS DISTINCT FROM NULL THEN format('%s', {0}) END")
 _FORMS: Final = {
     Kind.BOOLEAN: CopyType(_PLAIN, 1, _booleans),
@@ -186,7 +186,7 @@ _FORMS: Final = {
     Kind.UUID: CopyType(_AS_TEXT, 0, _texts),
     Kind.BYTES: CopyType(_PLAIN, 0, _bytes),
     Kind.DATE: CopyType(_PLAIN, 4, _dates),
-    # six decimals, as the log's times are written: `::text` leaves zeros at the end out
+    # six decimals, as in the log: `::text` leaves trailing zeros out
     Kind.TIME: CopyType(sql.SQL("to_char({}, 'HH24:MI:SS.US')"), 0, _texts),
     Kind.TIMESTAMP: CopyType(_PLAIN, 8, _timestamps),
     Kind.TIMESTAMPTZ: CopyType(_PLAIN, 8, _timestamps),

@@ -1,4 +1,4 @@
-"""A table cut into ranges of pages, so that many tasks read it at once."""
+"""Cuts a table into ranges of pages, for parallel tasks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from psycopg import sql
 from cdc.core.table import TableName
 
 PAGES_A_RANGE = 32_768
-"""256 MiB: what one task reads and one file holds, at most."""
+"""256 MiB: the most that one task reads into one file."""
 
 
 Pages = Mapping[TableName, int]
-"""How many pages each part of a table has: itself, or its partitions."""
+"""The table itself, or each of its partitions → number of pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRange:
-    """Pages `start` up to `stop` of a part of a table, or to its end where `stop` is None."""
+    """Pages start ≤ page < stop of a table or partition; to its end if `stop` is None."""
 
     part: TableName
     start: int
@@ -26,9 +26,9 @@ class PageRange:
 
     @property
     def where(self) -> sql.Composed:
-        """The condition that leaves only these pages, by the rows' places in the file.
+        """The condition on ctid that selects these pages.
 
-        From Postgres 14 on the others are not read either ("TID Range Scan").
+        Since Postgres 14 the other pages are not read ("TID Range Scan").
         """
         bounds = [sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({self.start},0)"))]
         if self.stop is not None:
@@ -37,22 +37,22 @@ class PageRange:
 
 
 def page_ranges(pages: Pages, parallel: int) -> list[tuple[PageRange, ...]]:
-    """Ranges that tile the table, in shares: as many in each of `parallel` places, none above 256 MiB.
+    """Cut the table into equal shares of at most 256 MiB; their number is a multiple of `parallel`.
 
-    Equal ones in equal numbers: a last one that is left over would be read alone. A share lies in one part of the table
-    or in several; the last range of each part is open-ended.
+    Otherwise the last share would be read alone. A share has ranges of one partition or of several; the last range of
+    each partition is open-ended.
     """
     total = sum(pages.values())
     rounds = -(-total // (PAGES_A_RANGE * parallel))
     wanted = max(min(rounds * parallel, total), 1)
     bounds = [total * n // wanted for n in range(wanted + 1)]
-    # a part without pages has no rows, unless it is the only one and nobody knows its size
+    # a partition without pages has no rows; a table without any page is read whole
     shares = [tuple(_within(pages, low, high)) for low, high in pairwise(bounds)]
     return shares if total else [tuple(PageRange(part, 0, None) for part in pages)]
 
 
 def _within(pages: Pages, low: int, high: int) -> Iterator[PageRange]:
-    """What lies between two places of all parts' pages, counted one behind the other."""
+    """Cut the pages low ≤ page < high, counted through all partitions, into ranges."""
     first = 0
     for part, count in pages.items():
         start, stop = max(low - first, 0), min(high - first, count)

@@ -1,4 +1,4 @@
-"""A table's rows on an exported snapshot, read in ranges by many tasks; nothing is written."""
+"""Reads a table on an exported snapshot, in ranges by parallel tasks, for verification."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from snapshots.ranges import Pages
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """What a copy of the table on this snapshot would hold; a `Copy` itself."""
+    """The table's rows on this snapshot, as a `TableCopy`."""
 
     spark: SparkSession
     table: Table
@@ -29,7 +29,7 @@ class SourceRows:
         return cls(spark, table, copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism))
 
     def frame(self) -> DataFrame:
-        """The rows, typed as `row_type` says."""
+        """The rows, with the types of `row_type`."""
         return run_in_tasks(self.spark, len(self.ranges), partial(_batches, ranges=self.ranges), row_type(self.table))
 
     def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
@@ -37,7 +37,7 @@ class SourceRows:
 
 
 def parts(source: SnapshotSource, table: Table, pages: Pages) -> Iterator[pa.Table]:
-    """The same rows, read here one after the other."""
+    """Read the same rows in this process."""
     for task in copy_tasks(source, table, pages, 1):
         for batch in task.batches():
             yield pa.Table.from_batches([batch])

@@ -1,7 +1,7 @@
-"""Keeps a snapshot readable: one session that holds it, and a lock on every table that is read from it.
+"""Holds a snapshot for parallel readers: one session with the snapshot and a lock on every table.
 
-Without the locks a `VACUUM FULL` or a rewriting `ALTER TABLE` between the snapshot and a reader makes that reader see
-no rows at all (Postgres manual, "Caveats" of MVCC).
+Without the locks, a `VACUUM FULL` or a rewriting `ALTER TABLE` after the snapshot would make a reader see no rows at
+all (Postgres manual, "Caveats" of MVCC).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ from snapshots.ranges import Pages
 PAGE_BYTES = 8192
 
 Files = Mapping[TableName, int]
-"""The parts of a table that have rows of their own, itself or its partitions, each with the number of its file."""
+"""The table itself, or each of its partitions with rows → its file number."""
 
-# The leaves of a partitioned table; of another, itself. What Postgres's functions say is the newest catalog's, also
-# inside a snapshot, and what pg_class says is the snapshot's.
+# The leaf partitions, or the table itself. pg_relation_filenode reads the newest catalog even inside a snapshot, while
+# pg_class is read as of the snapshot.
 _PARTS = """SELECT wanted.schema, wanted."table", n.nspname, c.relname, pg_relation_filenode(c.oid)
   FROM unnest(%s::text[], %s::text[]) AS wanted(schema, "table")
   JOIN pg_namespace m ON m.nspname = wanted.schema
@@ -32,18 +32,17 @@ _PARTS = """SELECT wanted.schema, wanted."table", n.nspname, c.relname, pg_relat
   JOIN pg_class c ON c.oid = part.oid
   JOIN pg_namespace n ON n.oid = c.relnamespace"""
 
-# as large as now, no smaller than in the snapshot: VACUUM cannot cut a locked table's end off
+# the current size is at least the snapshot's: VACUUM cannot truncate a locked table
 _PAGES = "SELECT pg_relation_size({}::regclass)" + f" / {PAGE_BYTES}"
-# below 0 where nobody has analysed the table yet
+# reltuples is -1 before the first ANALYZE
 _ROWS = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = {}::regclass"
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSnapshot:
-    """A snapshot that any number of readers may import, and how large the tables are in it.
+    """A snapshot for any number of readers, and the sizes of the tables.
 
-    `pages` of 8 KiB, of each part of a table that has rows of its own; `estimated_rows` by the planner's statistics,
-    for progress only.
+    `pages`: of 8 KiB, for each partition. `estimated_rows`: from the planner's statistics, for progress only.
     """
 
     snapshot: str
@@ -52,9 +51,9 @@ class SharedSnapshot:
 
 
 def files(connection: Connection, tables: Sequence[TableName]) -> dict[TableName, Files]:
-    """Which files hold each table now; to be asked before the slot is made.
+    """Read the current file numbers of each table; call this before the slot is created.
 
-    It is the newest catalog that answers, also inside a snapshot: that is how a rewritten table is found.
+    The numbers are from the newest catalog, even inside a snapshot: so a rewritten table is found.
     """
     wanted = ([name.schema for name in tables], [name.table for name in tables])
     found: dict[TableName, dict[TableName, int]] = {name: {} for name in tables}
@@ -69,19 +68,19 @@ def hold_snapshot(
 ) -> Iterator[SharedSnapshot]:
     """Import `snapshot` in `connection` (not in autocommit), lock the tables, and export it again for readers.
 
-    Raises TableRewritten when a table's files are no longer those of `before`.
+    Raises TableRewrittenError when a table's files are no longer those of `before`.
     """
     with connection.transaction():
-        # both before any query: a transaction that has looked at something has a snapshot of its own
+        # both before any query, which would give the transaction a snapshot of its own
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
         for table in tables:
             _lock(connection, [table, *before[table]])
-        # behind the locks: what is compared now cannot be rewritten any more
+        # after the locks: from here on the files cannot change
         for table, held in files(connection, tables).items():
             if before.get(table) != held:
                 raise _to_rewrite_error(table)
-        # readers import this one: it lasts as long as this transaction, and so as long as the locks that they rely on
+        # readers import this export, not the slot's: it lasts exactly as long as the locks
         exported = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert exported is not None
         pages = {table: _each(connection, _PAGES, before[table]) for table in tables}

@@ -1,7 +1,7 @@
-"""What Debezium has confirmed to the slot, as far as the log says it.
+"""The LSNs that Debezium has confirmed to the slot, as recorded in the log.
 
-That is a commit's LSN, or that of a message outside of transactions (`pg_logical_emit_message`), of which the log has
-nothing but what our transformation writes (`connect/plugin/ConfirmedLsn.java`).
+Debezium confirms LSNs of commits, and of messages outside of transactions (`pg_logical_emit_message`). The log has the
+latter only because our transformation writes them (`connect/plugin/ConfirmedLsn.java`).
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from cdc.log.transactions import has_confirmed
 
 
 class ConfirmedLsns:
-    """Whether an LSN can have been confirmed by the capture that begins at `start`; for one thread at a time."""
+    """The LSNs that the capture that begins at `start` can have confirmed; for one thread at a time."""
 
     def __init__(self, log: LogSettings, start: LogStart) -> None:
         self._log = log
@@ -29,9 +29,9 @@ class ConfirmedLsns:
         self._first = self._offset = 0
 
     def include(self, lsn: Lsn) -> bool:
-        """Is there a commit at this LSN in the log, or a message that was confirmed, or does the capture begin there?
+        """Does the log have a commit at this LSN, or a confirmed message, or does the capture begin there?
 
-        Yes as well where nobody knows: what lay there is in the log no more, or Connect lacks our classes.
+        Also true if that cannot be known: retention has deleted that part of the log, or Connect lacks our classes.
         """
         if lsn <= self._start.lsn or self._has_beat(lsn):
             return True
@@ -59,5 +59,5 @@ class ConfirmedLsns:
 
 def _with(beats: Integers, values: Iterable[bytes]) -> Integers:
     found = [lsn for value in values if (lsn := parse_confirmed_lsn(value)) is not None]
-    # in order but for what was delivered again
+    # sorted, since redelivered heartbeats are out of order
     return np.union1d(beats, np.array(found, np.int64))

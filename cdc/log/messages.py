@@ -1,4 +1,4 @@
-"""Messages of change topics for runs that are worth a Spark job, read where they are decoded: by its tasks."""
+"""Messages of change topics for large runs: Spark tasks read them where they decode them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cdc.log.settings import LogSettings
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a partition: the offsets start ≤ offset < end."""
+    """A range of a partition: start ≤ offset < end."""
 
     topic: str
     partition: int
@@ -21,18 +21,18 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class MessageSource:
-    """Reads stretches on whatever machine it is sent to."""
+    """Reads stretches; picklable, for Spark tasks."""
 
     log: LogSettings
 
     def __call__(self, stretch: Stretch) -> Iterator[Messages]:
-        """The committed messages, tombstones left out, as they come. Raises as `Reader` does."""
+        """Read the committed messages without tombstones, in pieces. Raises like `Reader`."""
         with Reader(self.log) as reader:
             yield from reader.read_messages(stretch.topic, stretch.partition, stretch.start, stretch.end)
 
 
 def stretches(start: Offsets, first: Mapping[str, Mapping[int, int]], end: Offsets) -> list[Stretch]:
-    """What lies between the offsets where reading goes on, or where a topic begins by now, and its end."""
+    """List the ranges from `start` (or from a partition's `first` offset, if that is higher) to `end`."""
     return [
         Stretch(topic, partition, begin, end[topic][partition])
         for topic, partitions in first.items()

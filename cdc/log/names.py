@@ -1,4 +1,4 @@
-"""How the topics of a pipeline are named."""
+"""The names of a pipeline's topics."""
 
 import hashlib
 import re
@@ -8,7 +8,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 
 TopicOf = Callable[[str, TableName], str]
-"""Names a table's topic, behind a pipeline's prefix."""
+"""Makes the name of a table's topic, from a pipeline's prefix and the table's name."""
 _PLAIN, _DIGESTED = re.compile(r"[a-zA-Z0-9_-]+"), re.compile(r".*-[0-9a-f]{16}")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST = 40
@@ -16,19 +16,19 @@ _LONGEST = 40
 
 
 def is_plain(table: TableName) -> bool:
-    """Is the table's name one of a topic as it stands? Such a topic has the name that Debezium itself would give it."""
+    """Is the table's name valid in a topic's name? Then the topic has the same name as without our plugin."""
     return bool(
         _PLAIN.fullmatch(table.schema) and _PLAIN.fullmatch(table.table) and not _DIGESTED.fullmatch(table.table)
     )
 
 
 def change_topic(prefix: str, table: TableName) -> str:
-    """Where every change of a table goes (`connect/plugin/OwnTopics.java`, which has to say the same)."""
+    """The topic of a table's changes; `connect/plugin/OwnTopics.java` must make the same name."""
     return f"{prefix}.{_unique(table)}"
 
 
 def _unique(table: TableName) -> str:
-    """No two tables have the same: a name that topics cannot have is shortened, and gets a digest behind it."""
+    """A unique name: one that is not valid in a topic's name is shortened, and gets a digest appended."""
     if is_plain(table):
         return str(table)
     digest = hashlib.sha256(f"{table.schema}\0{table.table}".encode()).hexdigest()[:16]
@@ -37,7 +37,7 @@ def _unique(table: TableName) -> str:
 
 
 def check_distinct(topic_of: TopicOf, prefix: str, names: Iterable[TableName]) -> None:
-    """Raises PreconditionError when two tables would share a topic."""
+    """Raise PreconditionError when two tables would share a topic."""
     for refusal in find_shared_topics(prefix, names, topic_of).values():
         raise refusal
 
@@ -45,9 +45,9 @@ def check_distinct(topic_of: TopicOf, prefix: str, names: Iterable[TableName]) -
 def find_shared_topics(
     prefix: str, names: Iterable[TableName], *topics_of: TopicOf
 ) -> dict[TableName, PreconditionError]:
-    """The tables of which a topic is one that another table before them has already.
+    """Find the tables with a topic that an earlier table has already.
 
-    Kafka takes no two topics that differ by dots and underscores only, since its metrics write the one for the other.
+    Kafka refuses topics that differ by dots and underscores only, since its metrics replace the one by the other.
     """
     topics: dict[str, TableName] = {}
     refusals: dict[TableName, PreconditionError] = {}
@@ -66,7 +66,7 @@ def transaction_topic(prefix: str) -> str:
 
 
 def message_topic(prefix: str) -> str:
-    """Where Debezium sends what applications write by `pg_logical_emit_message`; a table's topic has one more dot."""
+    """Debezium's topic for messages of `pg_logical_emit_message`; a table's topic has one more dot."""
     return f"{prefix}.message"
 
 
@@ -75,10 +75,10 @@ def debezium_heartbeat_topic(prefix: str) -> str:
 
 
 def latest_topic(prefix: str, table: TableName) -> str:
-    """The compacted topic that holds the newest row of every key."""
+    """The compacted topic with the newest row of every key."""
     return f"{prefix}.latest.{_unique(table)}"
 
 
 def positions_topic(prefix: str) -> str:
-    """The compacted topic in which the latest log keeps its own position."""
+    """The compacted topic with the position of the latest log."""
     return f"{prefix}.latest-position"

@@ -1,4 +1,4 @@
-"""What a run of transactions has in the change topics, read by the driver: as far as the ENDs' counts reach."""
+"""Reads a small run of transactions from the change topics: the driver reads until all counted changes are there."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,17 +20,17 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import change_topic
 
 PATIENCE_SECONDS = 60.0
-"""For how long an END may be visible before its changes are: commit markers reach the partitions one by one."""
+"""How long an END may be visible before its changes: commit markers reach the partitions one by one."""
 NOTHING_APPLIED: Final[Mapping[TableName, int]] = MappingProxyType({})
 CHECK_SECONDS: Final = 1.0
-"""How often it is asked behind that whether there is anything left to be read."""
+"""After that, how often to check whether anything is left to read."""
 DISCOVERY_SECONDS: Final = 2.0
-"""So often a topic that lacks changes is asked for partitions that somebody has added to it."""
+"""How often to look for added partitions of a topic that lacks changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRun:
-    """A run's changes, and where reading goes on behind them."""
+    """A run's changes, and the next offsets to read."""
 
     batch: DecodedBatch
     next_offsets: Offsets
@@ -38,7 +38,7 @@ class ReadRun:
 
 @dataclass(frozen=True, slots=True)
 class _TopicPart:
-    """What of a run was found in one topic so far, and up to where in each partition."""
+    """The changes of a run found in one topic so far, and the offset behind the last of them in each partition."""
 
     changes: TableChanges
     distinct: int
@@ -47,8 +47,10 @@ class _TopicPart:
 
 @dataclass(slots=True)
 class _TopicSearch:
-    """A topic in which a run has `count` changes, of the transactions in `ranks`, and what the last look found, when
-    `looked` messages waited."""
+    """The search for a run's `count` changes, of the transactions in `ranks`, in one topic.
+
+    `part`: the result of the last look, when `looked` messages were waiting.
+    """
 
     topic: str
     table: Table
@@ -63,12 +65,12 @@ class _TopicSearch:
         return self.part is not None and self.part.distinct >= self.count
 
     def has_news(self, waiting: int) -> bool:
-        """Can they be all by now? Tombstones do not wait, refused messages do: fewer than `count` are not."""
+        """Could all changes be there? At least `count` messages must wait (tombstones do not, refused messages do)."""
         return waiting >= self.count and waiting > self.looked
 
 
 class RunReader:
-    """Reads small runs for one follower; `placeholder` is the connector's for values that were not sent."""
+    """Reads small runs for one follower; `placeholder` is the connector's for unsent values."""
 
     def __init__(
         self, consumer: StandingConsumer, prefix: str, placeholder: str, patience: float = PATIENCE_SECONDS
@@ -82,10 +84,10 @@ class RunReader:
     def read(
         self, run: Ends, tables: Sequence[Table], start: Offsets, applied: Mapping[TableName, int] = NOTHING_APPLIED
     ) -> ReadRun:
-        """Read what the run has of these tables; of those that are `applied` up to an END's offset, what is behind it.
+        """Read the run's changes of these tables, without those up to the END offset in `applied`.
 
-        Waits while an END is visible before its changes. Raises TopicLostError when the log does not hold as many
-        changes as the ENDs count, or no such topic.
+        Waits while an END is visible before its changes. Raises TopicLostError when the log has fewer changes than the
+        ENDs count, or no such topic.
         """
         sought = [*self._find_searches(run, tables, applied)]
         for each in sought:
@@ -100,31 +102,31 @@ class RunReader:
             if time.monotonic() >= deadline:
                 self._check(missing)
                 deadline = time.monotonic() + CHECK_SECONDS
-        # only now that all topics are complete: after a failure, the same offsets are read again
+        # only when all topics are complete: after a failure, the same offsets are read again
         found = {each.table.name: self._take(each) for each in sought}
         self._consumer.release()
         moved = {each.topic: self._consumer.starts(each.topic) for each in sought}
         return ReadRun(DecodedBatch(run, found), {**start, **moved})
 
     def forget(self, topic: str) -> None:
-        """Read a topic anew, as whoever comes for the first time: it has lost what was to be read."""
+        """Forget a topic that has lost messages: the next read starts anew."""
         self._consumer.forget(topic)
 
     def _find_searches(
         self, run: Ends, tables: Sequence[Table], applied: Mapping[TableName, int]
     ) -> Iterator[_TopicSearch]:
-        """The topics in which the run has changes that these tables lack."""
+        """Find the topics with changes of the run that these tables have not applied."""
         whole = Ranks.of(run)
         for table in tables:
             after, name = applied.get(table.name, BEFORE_LOG), str(table.name)
-            # what a copy has already may be in the log no more: nobody waits for it
+            # retention may have deleted changes that are in the copy already: do not wait for them
             is_whole = after < run.offset[0]
             own = run if is_whole else run.where(run.offset > after)
             if count := own.counts([name]).get(name):
                 yield _TopicSearch(self._topic(table), table, count, whole if is_whole else Ranks.of(own))
 
     def _missing(self, sought: Sequence[_TopicSearch]) -> list[_TopicSearch]:
-        """Those of which not all was found, after a look at what is new."""
+        """Look at new messages; returns the searches that are not complete."""
         for each in sought:
             due = time.monotonic() >= each.next_look
             if not each.is_whole and due and each.has_news(self._consumer.waiting(each.topic)):
@@ -132,19 +134,19 @@ class RunReader:
         return [each for each in sought if not each.is_whole]
 
     def _look(self, sought: _TopicSearch) -> None:
-        """All that waits is decoded again: other transactions' changes may have been read sooner."""
+        """Decode all waiting messages: changes of later transactions may have been read before these."""
         began, messages = time.monotonic(), self._consumer.messages(sought.topic)
         sought.looked = self._consumer.waiting(sought.topic)
         sought.part = part_of(messages, self._decoder(sought.table).decode(messages), sought.ranks)
-        # half of the time at most: looks at whatever comes would be quadratic
+        # at most half of the time goes into looks: one look for each arrival would be quadratic
         sought.next_look = time.monotonic() + (time.monotonic() - began)
 
     def _check(self, missing: Sequence[_TopicSearch]) -> None:
-        """Raise for a topic in which what is committed has been read and looked at, and is short."""
+        """Raise for a topic of which all committed messages have been read, with too few changes."""
         self._consumer.check_alive()
         for each in missing:
             waiting = self._consumer.waiting(each.topic)
-            # asked last: what was committed behind a look is news
+            # in this order: a message committed after the look is new
             if not each.has_news(waiting) and not self._consumer.behind(each.topic):
                 raise lost_changes_error(each.topic, each.part.distinct if each.part else waiting, each.count)
 
@@ -164,7 +166,7 @@ class RunReader:
 
 
 def lost_changes_error(topic: str, found: int, count: int) -> TopicLostError:
-    """What to tell of a topic that has fewer changes than the ENDs count: retention, or somebody else, took them."""
+    """Make the error for a topic with fewer changes than the ENDs count: retention or somebody else deleted them."""
     return TopicLostError(topic, f"{topic} holds {found} of {count} changes that its transactions count", RECAPTURE)
 
 

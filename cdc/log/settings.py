@@ -7,11 +7,11 @@ from pydantic import Field, SecretStr
 from cdc.core.settings import Settings
 
 FRAME_BYTES: Final = 64 * 1024
-"""What a message needs beyond its key and value."""
+"""Bytes of a message besides its key and value."""
 
 
 class LatestTopicSettings(Settings):
-    """How the compacted topics are kept."""
+    """Compaction of the latest topics."""
 
     min_compaction_lag_seconds: int = Field(default=0, ge=0)
     """How long a record is safe from compaction."""

@@ -1,4 +1,4 @@
-"""How Spark's Kafka source reaches the log: options beside the one place that needs them."""
+"""Options for Spark's Kafka source and sink."""
 
 import json
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ _LOGIN_MODULES = {
 
 
 def read_options(log: LogSettings) -> dict[str, str]:
-    """Options of every read: committed records only, and nothing lost in silence."""
+    """Options of every read: committed records only, and an error for lost ones."""
     return {
         **cluster_options(log),
         "kafka.isolation.level": "read_committed",
-        # else what retention has taken away is passed over with a warning
+        # else Spark skips records that retention has deleted, with a warning only
         "failOnDataLoss": "true",
     }
 
 
 def batch_options(log: LogSettings, start: Offsets, until: Offsets) -> dict[str, str]:
-    """Options of a batch read of [start, until), per topic and partition.
+    """Options of a batch read of start ≤ offset < until, per topic and partition.
 
-    One group for all of them, though nothing is committed: Spark keeps consumers by group and partition, and without a
-    name makes a group anew with each read, of which it keeps the parameters for ever.
+    All reads have one group, though nothing is committed: Spark caches consumers by group and partition. Without a name
+    it makes a new group for each read, and keeps its parameters for ever.
     """
     assigned = {topic: sorted(partitions) for topic, partitions in start.items()}
     return {
@@ -40,7 +40,7 @@ def batch_options(log: LogSettings, start: Offsets, until: Offsets) -> dict[str,
 
 
 def stream_options(log: LogSettings, topic: str, offset: int, most: int) -> dict[str, str]:
-    """Options of a stream of a topic's one partition from `offset`, at most `most` offsets a batch."""
+    """Options of a stream of a topic's only partition from `offset`, with at most `most` offsets in a batch."""
     return {
         **read_options(log),
         "assign": json.dumps({topic: [0]}),
@@ -50,7 +50,7 @@ def stream_options(log: LogSettings, topic: str, offset: int, most: int) -> dict
 
 
 def cluster_options(log: LogSettings) -> dict[str, str]:
-    """Options that any of Spark's Kafka readers and writers needs."""
+    """Options of all Kafka readers and writers of Spark."""
     options = {"kafka.bootstrap.servers": log.bootstrap, "kafka.security.protocol": log.security_protocol}
     if log.sasl_mechanism and log.username and log.password:
         module = _LOGIN_MODULES[log.sasl_mechanism]

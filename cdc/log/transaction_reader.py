@@ -1,4 +1,4 @@
-"""ENDs as they come, read by a consumer that stands ready."""
+"""Reads new ENDs of the transaction topic with a standing consumer."""
 
 import time
 from typing import Final
@@ -10,13 +10,13 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import AT_A_TIME, added_partitions_error, parse_ends
 
 BEGIN: Final = b'{"status":"BEGIN"'
-"""What every second message of the transaction topic begins with: it need not be parsed."""
+"""The first bytes of every second message of the transaction topic, which need not be parsed."""
 ALONE_SECONDS: Final = 10.0
-"""How often the topic is asked whether it still has one partition."""
+"""How often to check that the topic still has one partition."""
 
 
 class TransactionReader:
-    """The transaction topic from some offset on, read once."""
+    """Reads the transaction topic from some offset on, once."""
 
     def __init__(self, consumer: StandingConsumer, prefix: str) -> None:
         self._consumer = consumer
@@ -25,17 +25,17 @@ class TransactionReader:
         self._next_question = 0.0
 
     def begin(self, position: Position) -> None:
-        """Read on behind this position. Raises TopicLostError when there is no such topic."""
+        """Start behind this position. Raises TopicLostError when there is no such topic."""
         self._log_start = position.log_start
         self._next_question = time.monotonic()
         self._consumer.seek(self._topic, {0: position.topic_offset + 1})
 
     def waiting(self) -> int:
-        """How many offsets behind those that were read are committed now."""
+        """Count the committed offsets that are not read yet."""
         return self._consumer.behind(self._topic)
 
     def read(self, most: int) -> Ends:
-        """The ENDs that are committed now, in order, among the next `most` offsets at least; there may be none.
+        """Read the ENDs that are committed now among the next `most` offsets, in order; may be empty.
 
         Raises PreconditionError for a message that is no event, HistoryLostError when the topic has got a second
         partition, UnreachableError when no broker answers.
@@ -49,7 +49,7 @@ class TransactionReader:
         return concat_ends(found).to_positions(self._log_start)
 
     def _check_alone(self) -> None:
-        """With a second partition, where some ENDs are, commits would be left out in silence."""
+        """Check that there is no second partition, whose ENDs would be left out without an error."""
         if time.monotonic() >= self._next_question:
             self._next_question = time.monotonic() + ALONE_SECONDS
             if (found := self._consumer.discover(self._topic)) > 1:
@@ -59,6 +59,6 @@ class TransactionReader:
         offsets, values = self._consumer.values(self._topic)
         if offsets:
             self._consumer.advance(self._topic, {0: offsets[-1] + 1})
-        # a message without a value is no event either: it is refused, and not passed over
+        # a message without a value is no event: it is refused, not skipped
         own = [at for at, value in enumerate(values) if not (value or b"").startswith(BEGIN)]
         return parse_ends(self._topic, [offsets[at] for at in own], [values[at] for at in own])

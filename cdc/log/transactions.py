@@ -1,4 +1,4 @@
-"""The transaction topic: where the order of commits stands, and whether a follower's position is still in it."""
+"""The transaction topic, which has the order of commits: reads ENDs, and checks positions."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -11,13 +11,13 @@ from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 
 AT_A_TIME: Final = 20_000
-"""Messages that are held at a time: as columns they take a tenth of the memory."""
+"""Messages in memory at a time, before they become columns, which take a tenth of the memory."""
 LAST_MESSAGES = 200
-"""Messages of the transaction topic that are read at once to find an END that is near."""
+"""Messages of the transaction topic to read at once in search of a near END."""
 
 
 def parse_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]) -> Ends:
-    """The ENDs among messages, in order; raises PreconditionError for one that is no event."""
+    """Parse the ENDs among messages, in order; raises PreconditionError for a message that is no event."""
     try:
         return read_ends(topic, offsets, values)
     except UnreadableEventError as error:
@@ -41,26 +41,28 @@ def read_ends_between(reader: Reader, topic: str, start: int, stop: int, log_sta
 
 
 def log_bounds(reader: Reader, topic: str, log_start: LogStart = FIRST_LOG) -> tuple[int, int]:
-    """The first offset that is still there of the capture that begins at `log_start`, and the one behind its last, in
-    the count of positions."""
+    """Read the first remaining offset of the capture that begins at `log_start`, and the offset behind its last.
+
+    Both are END offsets of positions.
+    """
     first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
-    # what lies before is an older capture's
+    # older messages belong to an earlier capture
     first = max(first, log_start.topic_offset)
     return log_start.to_end_offset(first), log_start.to_end_offset(max(first, end))
 
 
 def last_end(reader: Reader, topic: str) -> TransactionEnd | None:
-    """The newest END, if there is one among the last messages."""
+    """Read the newest END; None if there is none among the last messages."""
     first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
     ends = read_ends_between(reader, topic, max(first, end - LAST_MESSAGES), end)
     return ends.last if len(ends) else None
 
 
 def check_position(reader: Reader, topic: str, position: Position) -> None:
-    """Read the event at the position again and compare.
+    """Read the END at the position again and compare.
 
-    Raises HistoryLostError when the log ends before it, begins behind it, or holds another event there: then the
-    offsets of this position mean nothing in this log.
+    Raises HistoryLostError when the log ends before it, begins behind it, or has another event there: then this is not
+    the log of this position.
     """
     begins = reader.beginning([topic])[topic]
     first, behind = begins.get(0), reader.end([topic])[topic].get(0)
@@ -79,42 +81,42 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
 
 
 def added_partitions_error(topic: str, partitions: int) -> HistoryLostError:
-    """What to tell of a transaction topic to which somebody has added partitions: some commits are not in its first."""
+    """Make the error for a transaction topic with added partitions: some commits are not in the first one."""
     return HistoryLostError(
         f"topic {topic} has {partitions} partitions: the order of commits was in its only one", RECAPTURE
     )
 
 
 def ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
-    """The ENDs of commits above `after`, up to and with the one of `until`.
+    """Read the ENDs of commits above `after`, up to and including the one of `until`.
 
-    Raises HistoryLostError when the topic no longer holds the first of them.
+    Raises HistoryLostError when the topic no longer has the first of them.
     """
     return EndsAbove(reader, topic, after, until.log_start).up_to(until.end_offset)
 
 
 def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> bool | None:
-    """Is there a commit at this LSN, or a transaction before which this LSN was confirmed?
+    """Is there a commit at this LSN, or a BEGIN that confirmed this LSN?
 
-    None where BEGINs do not tell what was confirmed (`ConfirmedLsn.java`). Raises HistoryLostError when the topic no
-    longer holds what lay there.
+    None if BEGINs have no confirmed LSNs (without `ConfirmedLsn.java`). Raises HistoryLostError when the topic no
+    longer has that part.
     """
-    is_told = None
+    result = None
     behind = log_bounds(reader, topic, log_start)[1]
     low = _before_first_above(reader, topic, Lsn(lsn - 1), behind, log_start)
     for record in reader.read(topic, 0, log_start.to_topic_offset(low), log_start.to_topic_offset(behind)):
         found = parse_ends(topic, [record.offset], [record.value])
         confirmed = parse_confirmed_lsn(record.value or b"{}")
-        is_told = False if confirmed is not None else is_told
+        result = False if confirmed is not None else result
         if confirmed == lsn or (len(found) and found.last.lsn == lsn):
             return True
         if len(found) and found.last.lsn > lsn:
             break
-    return is_told
+    return result
 
 
 class EndsAbove:
-    """The ENDs of commits above an LSN, read as far as somebody has asked; for one thread at a time."""
+    """The ENDs of commits above an LSN, read lazily; for one thread at a time."""
 
     def __init__(self, reader: Reader, topic: str, lsn: Lsn, log_start: LogStart = FIRST_LOG) -> None:
         self._reader = reader
@@ -125,7 +127,7 @@ class EndsAbove:
         self._next = 0
 
     def up_to(self, offset: int) -> Ends:
-        """Those up to and with this offset. Raises HistoryLostError when the topic no longer holds the first."""
+        """Read those up to this offset. Raises HistoryLostError when the topic no longer has the first."""
         if not self._found:
             self._next = _before_first_above(self._reader, self._topic, self._lsn, offset, self._log_start)
         if offset >= self._next:
@@ -136,14 +138,14 @@ class EndsAbove:
 
 
 def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int, log_start: LogStart) -> int:
-    """An offset before the first END above `lsn`, or its own, and near it: commits stand in the order of their LSNs.
+    """Find an offset at or shortly before the first END above `lsn`: commits are in the order of their LSNs.
 
-    Wider and wider steps back from `until`, since most who ask are near, then halves of the last one.
+    Steps back from `until` in growing steps, since the END is usually near, then halves the last step.
     """
     first = log_start.to_end_offset(max(reader.beginning([topic])[topic][0], log_start.topic_offset))
 
     def is_above(offset: int) -> bool:
-        # a BEGIN or a marker may lie there: the next END behind it is asked
+        # the offset may be a BEGIN or a marker: take the next END
         end = _first_end(reader, topic, log_start.to_topic_offset(offset), log_start.to_topic_offset(until))
         return end is None or end.lsn > lsn
 
@@ -155,7 +157,7 @@ def _before_first_above(reader: Reader, topic: str, lsn: Lsn, until: int, log_st
     while high - low > LAST_MESSAGES:
         middle = (low + high) // 2
         low, high = (low, middle) if is_above(middle) else (middle, high)
-    # the first END that is left is above `lsn`: others, above it as well, may have gone
+    # the first remaining END is above `lsn`: retention may have deleted others above it
     if low == first > log_start.end_offset and is_above(first):
         raise HistoryLostError(f"{topic} begins behind {format_lsn(lsn)}", "bootstrap the table again")
     return low

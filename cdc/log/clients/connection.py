@@ -1,4 +1,4 @@
-"""How librdkafka's clients reach the cluster, and what they say of it, in words of ours."""
+"""The connection of librdkafka's clients to the cluster, and the translation of their errors."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from cdc.log.settings import LogSettings
 Answer = TypeVar("Answer")
 
 REQUEST_SECONDS: Final = 10.0
-"""How long one question to the cluster may take, finding a broker included."""
+"""The time limit of one request, including the search for a broker."""
 STALL_SECONDS: Final = 60.0
 TOO_LARGE_REMEDY: Final = "raise log.latest.max_record_bytes, and max.message.bytes of the topics that are there"
 
@@ -40,20 +40,20 @@ _TRANSIENT: Final = {
     KafkaError.THROTTLING_QUOTA_EXCEEDED,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
-"""What a broker answers while the cluster finds itself again (the protocol's error codes, "Retriable")."""
+"""Error codes during elections and restarts of brokers (the protocol's error codes, "Retriable")."""
 OFFSET_LOST: Final = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
-"""What a broker answers for an offset that a topic has no more, or not yet."""
+"""Error codes for an offset that a topic no longer has, or does not have yet."""
 _SETTINGS: Final = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FS}
-"""What no waiting mends: a password, a certificate, an option."""
+"""Error codes that do not pass by waiting: a wrong password, certificate or option."""
 
 _quiet = logging.getLogger("cdc.kafka")
-# librdkafka writes to stderr where no handler wants it
+# without a handler librdkafka writes to stderr
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
 
 
 class Connection:
-    """A cluster as one client reaches it; remembers what the client has told of its connections."""
+    """One client's connection to a cluster; remembers the last error of its brokers."""
 
     def __init__(self, log: LogSettings) -> None:
         self._log = log
@@ -61,7 +61,7 @@ class Connection:
         self._down = False
 
     def options(self) -> dict[str, Any]:
-        """What any of librdkafka's clients needs."""
+        """The options of all librdkafka clients."""
         log = self._log
         options: dict[str, Any] = {
             "bootstrap.servers": log.bootstrap,
@@ -81,43 +81,44 @@ class Connection:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Raise what librdkafka raises as a CdcError."""
+        """Translate exceptions of librdkafka to CdcError."""
         try:
             yield
         except KafkaException as error:
             raise self.to_cdc_error(error.args[0]) from error
 
     def mark_answered(self) -> None:
-        """Something came from a broker: what was told before is over."""
+        """Forget earlier errors: a broker has answered."""
         self._told, self._down = None, False
 
     def check(self) -> None:
-        """Raise UnreachableError when every broker has gone, and none has answered since."""
+        """Raise UnreachableError when all brokers are down, and none has answered since."""
         if self._down and self._told:
             raise self.to_cdc_error(self._told)
 
     def to_cdc_error(self, error: KafkaError) -> CdcError:
-        """One line for what librdkafka raised."""
+        """Translate an error of librdkafka to one line."""
         where, code = f"Kafka {self._log.bootstrap}", error.code()
         if code in UNKNOWN:
             return PreconditionError(f"{where}: no such topic: {error.str()}", "run `cdc bootstrap`")
         if code in TOO_LARGE:
             return PreconditionError(f"{where}: a record is too large: {error.str()}", TOO_LARGE_REMEDY)
         if code in OFFSET_LOST:
-            # retention was quicker than the reader
+            # retention has deleted it before it was read
             return HistoryLostError(f"{where} no longer has what was to be read next: {error.str()}", RECAPTURE)
         # its own codes are negative; those above zero are a broker's answer
         if code > 0 and code not in _TRANSIENT:
             return PreconditionError(f"{where} refused a request: {error.str()}", "see the broker's log")
-        # a question that was never answered only says so; the connection has said why
+        # the error of a request without an answer has no reason; the connection's last error has
         cause = self._told or error
         if {code, cause.code()} & _SETTINGS:
             return PreconditionError(f"{where} cannot be used: {cause.str()}", "correct the log block of cdc.yaml")
         return UnreachableError(f"{where} does not answer: {cause.str()}", "check log.bootstrap; is it running?")
 
     def ask(self, question: Callable[[], Answer]) -> Answer:
-        """What the cluster answers; asked again, for REQUEST_SECONDS, while it finds itself: a topic's first leader is
-        not known at once.
+        """Send a request; repeat it for up to REQUEST_SECONDS after retriable errors.
+
+        A new topic, for instance, has no leader for a moment.
         """
         with self.translate_errors():
             for attempt in stamina.retry_context(_is_passing, attempts=None, timeout=REQUEST_SECONDS, wait_max=1.0):
@@ -129,7 +130,7 @@ class Connection:
     def _tell(self, error: KafkaError) -> None:
         down = error.code() == KafkaError._ALL_BROKERS_DOWN
         self._down |= down
-        # that all are down follows on the reason, and says less
+        # "all brokers are down" follows the reason, and says less
         if not down or self._told is None:
             self._told = error
 

@@ -1,4 +1,4 @@
-"""What librdkafka gives, as columns."""
+"""Converts librdkafka's messages to columns."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,12 +10,12 @@ from cdc.columns.netting.changes import Messages
 
 OLD_KEY_HEADER: Final = "__debezium.oldkey"
 NEW_KEY_HEADER: Final = "__debezium.newkey"
-"""On the create, and on the delete before it, that a changed key causes (Debezium, "Primary key updates")."""
+"""Headers of the create, and of the delete before it, of a key update (Debezium, "Primary key updates")."""
 
 
 def to_messages(topic: str, found: Sequence[Message]) -> Messages:
-    """Messages of a topic that are no tombstones."""
-    # librdkafka's types leave open what messages that were read always have
+    """Convert messages of a topic, none of which is a tombstone."""
+    # Any: librdkafka's types allow None for fields that read messages always have
     own: Sequence[Any] = found
     headers = [dict(sent) if (sent := message.headers()) else {} for message in own]
     return Messages(

@@ -1,4 +1,4 @@
-"""Partitions of topics: which there are, and where they begin and end."""
+"""Partitions of topics, and their first and last offsets."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -33,28 +33,28 @@ _FETCHING: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
-    # tells when a partition has been read to its end: its last offset may be a marker, which is no message (KIP-98);
-    # told by the first answer without messages, for which a broker waits so long
+    # reports the end of a partition: its last offset may be a marker, which is no message (KIP-98). The report comes
+    # with the first empty answer, for which a broker waits fetch.wait.max.ms
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 100,
     "check.crcs": True,
     "max.partition.fetch.bytes": 4 * 1024 * 1024,
     "queued.max.messages.kbytes": 32 * 1024,
-    # what is full is taken at once, and the default looks again after a second
+    # a full queue is drained at once, but by default fetching resumes after a second
     "fetch.queue.backoff.ms": 10,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """Messages, in order within each partition, and the partitions that have been read to their end, which is where."""
+    """Messages, in order within each partition, and the partitions that are read to their end, with that offset."""
 
     messages: list[Message]
     ended: Mapping[LogPartition, int]
 
 
 class Partitions:
-    """A consumer that joins no group, and what it knows of partitions; reads `committed` records only, or all."""
+    """A consumer without a group, and the known partitions; reads `committed` records only, or all."""
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
         self._connection = Connection(log)
@@ -62,7 +62,7 @@ class Partitions:
         options = {
             **self._connection.options(),
             **_FETCHING,
-            # the client wants one; nothing joins it, and nothing is committed
+            # required by the client; nothing joins it, and no offset is committed
             "group.id": f"cdc-{log.prefix}",
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
@@ -78,28 +78,28 @@ class Partitions:
         return self._known.get(topic) or self.refresh(topic)
 
     def refresh(self, topic: str) -> list[LogPartition]:
-        """The partitions that a topic has by now."""
+        """Ask for the partitions of a topic again."""
         found = self._ask(lambda: self.consumer.list_topics(topic, REQUEST_SECONDS).topics[topic].partitions)
         self._known[topic] = [LogPartition(topic, partition) for partition in sorted(found)]
         return self._known[topic]
 
     def forget(self, topic: str) -> None:
-        """Ask anew which partitions a topic has: it may have been made anew."""
+        """Forget a topic's partitions: it may have been created anew."""
         self._known.pop(topic, None)
 
     def first(self, places: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """The first offset of each that is still there."""
+        """Read the first remaining offset of each partition."""
         return self._bounds(places, OFFSET_BEGINNING)
 
     def ends(self, places: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """The offset of each behind the last record that this consumer may see."""
+        """Read the offset behind the last record of each partition that this consumer may see."""
         return self._bounds(places, OFFSET_END)
 
     def poll(self, seconds: float, most: int) -> PollResult:
-        """What comes within `seconds`, as soon as something does.
+        """Wait up to `seconds` for messages; returns as soon as there are some.
 
-        Raises PreconditionError for what a broker refuses, an offset that is gone among it, UnreachableError when all
-        brokers have gone.
+        Raises PreconditionError when a broker refuses, TopicLostError when an offset is gone, UnreachableError when all
+        brokers are down.
         """
         with self._connection.translate_errors():
             first = self.consumer.poll(seconds)
@@ -107,7 +107,7 @@ class Partitions:
                 self._connection.check()
                 return PollResult([], {})
             self._connection.mark_answered()
-            # a second wait would be for as many messages as it may give
+            # without a time-out: it would wait until all `most` messages are there
             return _split_events([first, *self.consumer.consume(most, 0)])
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
@@ -115,7 +115,7 @@ class Partitions:
             try:
                 return question()
             except KafkaException:
-                # its connections' trouble is told in a poll, which takes a message where something is read already
+                # a poll reports the connection's errors; with an assignment it would also consume a message
                 if not self.consumer.assignment():
                     self.consumer.poll(0)
                 raise
@@ -123,7 +123,7 @@ class Partitions:
         return self._connection.ask(heard)
 
     def _bounds(self, places: Collection[LogPartition], which: int) -> dict[LogPartition, int]:
-        """Ask by time: the protocol knows the first and the last offset by times that are none (ListOffsets)."""
+        """Ask for offsets by time: ListOffsets has special times for the first and the last offset."""
 
         def answers() -> list[TopicPartition]:
             found = self.consumer.offsets_for_times([place.at(which) for place in places], REQUEST_SECONDS)

@@ -1,4 +1,4 @@
-"""Single reads of a topic: where it begins and ends, and what lies between two offsets."""
+"""Single reads of a topic: its bounds, and the records between two offsets."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ POLL_SECONDS, POLL_RECORDS = 1.0, 5_000
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One message: where it lies, and its bytes; a null value is a tombstone."""
+    """One message with its offset; a null value is a tombstone."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class Record:
 
 
 class Reader:
-    """Reads records of partitions that it is told, `committed` ones only; commits nothing."""
+    """Reads records of given partitions, only `committed` ones by default; commits no offsets."""
 
     def __init__(self, log: LogSettings, *, committed: bool = True) -> None:
         self._partitions = Partitions(log, committed=committed)
@@ -43,17 +43,17 @@ class Reader:
         self._partitions.close()
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic, none when there is no such topic."""
+        """The partitions of a topic; empty if there is no such topic."""
         return [place.partition for place in self._partitions.of(topic)]
 
     def beginning(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-        """The first offset that is still there, per topic and partition."""
+        """Read the first remaining offsets: topic → partition → offset."""
         return _by_topic(topics, self._partitions.first(self._places(topics)))
 
     def end(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-        """The offset behind the last record that this reader may see, per topic and partition.
+        """Read the offsets behind the last record that this reader may see: topic → partition → offset.
 
-        Whoever reads committed ones sees no further than the first open transaction (last stable offset, KIP-98).
+        For committed records that is the first open transaction (last stable offset, KIP-98).
         """
         return _by_topic(topics, self._partitions.ends(self._places(topics)))
 
@@ -61,16 +61,16 @@ class Reader:
         return [place for topic in topics for place in self._partitions.of(topic)]
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
-        """Records with start ≤ offset < end, in order; offsets have gaps (transaction markers, compaction).
+        """Read records with start ≤ offset < end, in order; offsets have gaps (transaction markers, compaction).
 
-        Raises UnreachableError when nothing comes for STALL_SECONDS.
+        Raises UnreachableError when nothing arrives for STALL_SECONDS.
         """
         for found in self._stretch(LogPartition(topic, partition), start, end):
             for message in found:
                 yield Record(topic, partition, message.offset() or 0, message.key(), message.value())
 
     def read_messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Messages]:
-        """The same as columns, tombstones left out, as they come. Raises like `read`."""
+        """Read the same as columns in pieces, without tombstones. Raises like `read`."""
         for found in self._stretch(LogPartition(topic, partition), start, end):
             yield to_messages(topic, [message for message in found if message.value() is not None])
 

@@ -1,4 +1,4 @@
-"""Messages of change topics for small runs: one consumer that stands ready, and what it has read beyond a run."""
+"""A standing consumer for small runs: it stays assigned, and keeps the messages that it has read beyond a run."""
 
 import time
 from collections import deque
@@ -16,16 +16,16 @@ from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
 MOST_WAITING: Final = 100_000
-"""Messages of one partition that are kept for later runs; with more, it is not read on until some are taken."""
+"""The most messages of one partition to keep for later runs; with more, the partition is paused."""
 REST_SECONDS: Final = 3.0
-"""Who reads more rarely than that fetches nothing in between, and waits a tenth of a second longer for what comes."""
+"""Unassign partitions when idle this long; the next read takes about 0.1 s longer."""
 POLL_SECONDS: Final = 0.2
 POLL_RECORDS: Final = 20_000
 
 
 @dataclass(slots=True)
 class _Partition:
-    """What has been read of a partition and not been taken yet: messages from `start` up to `position`."""
+    """A partition's messages from `start` to `position`, which are read and not released by `advance`."""
 
     start: int
     position: int
@@ -34,9 +34,9 @@ class _Partition:
 
 
 class StandingConsumer:
-    """Reads partitions from wherever it is told, and goes on from there; for one thread at a time.
+    """Reads partitions from any offset, and goes on from there; for one thread at a time.
 
-    Messages without a value are left out, unless `tombstones` are wanted.
+    Leaves messages without a value out, unless `tombstones` is true.
     """
 
     def __init__(self, log: LogSettings, *, tombstones: bool = False) -> None:
@@ -52,20 +52,20 @@ class StandingConsumer:
         self._partitions.close()
 
     def seek(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Be ready to give messages of a topic from these offsets on, partition by partition.
+        """Continue a topic at these offsets: partition → offset.
 
-        A partition without an offset, or whose offset retention has taken away, is read from its beginning. Raises
+        A partition without an offset, or whose offset retention has deleted, starts at its beginning. Raises
         TopicLostError when there is no such topic.
         """
         places = [place for place in self._places if place.topic == topic] or self._find_partitions(topic)
-        # whoever goes on where `take` has stopped finds what was read beyond it; anybody else is read to anew
+        # at the offset of the last `advance`, the messages already read are used; at any other offset, reading restarts
         lost = [p for p in places if p not in self._places or self._places[p].start != offsets.get(p.partition)]
         if lost:
             first = self._partitions.first(lost)
             self._begin({place: max(offsets.get(place.partition, 0), first[place]) for place in lost})
 
     def forget(self, topic: str) -> None:
-        """Read a topic no more, and throw away what was read of it: it may have been made anew."""
+        """Unassign a topic and drop its messages: it may have been created anew."""
         own = [place for place in self._places if place.topic == topic]
         if own and not self._resting:
             self._partitions.consumer.incremental_unassign([place.at(0) for place in own])
@@ -74,27 +74,27 @@ class StandingConsumer:
         self._partitions.forget(topic)
 
     def discover(self, topic: str) -> int:
-        """Read partitions that a topic got since, from their beginning; how many partitions it has by now."""
+        """Start reading added partitions of a topic; returns its number of partitions."""
         found = self._partitions.refresh(topic)
         if new := [place for place in found if place not in self._places]:
             self._begin(self._partitions.first(new))
         return len(found)
 
     def messages(self, topic: str) -> Messages:
-        """What has been read of a topic and not been taken, in order within each partition."""
+        """The waiting messages of a topic, in order within each partition."""
         return to_messages(topic, [message for _, each in self._of(topic) for message in each.waiting])
 
     def values(self, topic: str) -> tuple[list[int], list[bytes | None]]:
-        """The offsets and values of what has been read of a topic of one partition and not been taken."""
+        """The offsets and values of the waiting messages of a topic with one partition."""
         found = [message for _, each in self._of(topic) for message in each.waiting]
         return [message.offset() or 0 for message in found], [message.value() for message in found]
 
     def waiting(self, topic: str) -> int:
-        """How many messages of a topic have been read and not been taken."""
+        """Count the waiting messages of a topic."""
         return sum(len(each.waiting) for _, each in self._of(topic))
 
     def advance(self, topic: str, until: Mapping[int, int]) -> None:
-        """Forget what lies before these offsets: the next run begins there."""
+        """Drop messages before these offsets: the next run begins there."""
         for place, each in self._of(topic):
             stop = until.get(place.partition, each.start)
             while each.waiting and (each.waiting[0].offset() or 0) < stop:
@@ -102,13 +102,13 @@ class StandingConsumer:
             each.start = max(each.start, stop)
 
     def starts(self, topic: str) -> dict[int, int]:
-        """Where the messages that wait begin, partition by partition."""
+        """The offset of the first waiting message: partition → offset."""
         return {place.partition: each.start for place, each in self._of(topic)}
 
     def release(self) -> None:
-        """For now: where that is said rarely, nothing is fetched until something is read again.
+        """End a run. If runs are rarer than REST_SECONDS, unassign the partitions until the next read.
 
-        Who waits for messages asks a broker ten times a second.
+        An assigned consumer asks a broker ten times a second.
         """
         before, self._done = self._done, time.monotonic()
         if self._places and not self._resting and self._done - before > REST_SECONDS:
@@ -117,20 +117,19 @@ class StandingConsumer:
 
     def _wake(self) -> None:
         if self._resting:
-            # not paused and resumed, which takes librdkafka up to a second (seen)
+            # not by pause and resume: we saw librdkafka take up to a second for that
             places = [place.at(each.position) for place, each in self._places.items()]
             self._partitions.consumer.incremental_assign(places)
             for each in self._places.values():
                 each.paused = False
-            # nobody was asked meanwhile
+            # no broker was asked meanwhile
             self._heard = time.monotonic()
         self._resting = False
 
     def read_on(self, wanted: Collection[str] = ()) -> bool:
-        """Wait a moment for more messages, of whatever topic; says whether any came.
+        """Wait a moment for more messages of any topic; returns whether any came.
 
-        Of the topics that are `wanted`, more are read however many wait. Raises UnreachableError when no broker has
-        answered for a minute.
+        The `wanted` topics are never paused. Raises UnreachableError when all brokers are down.
         """
         self._wake()
         self._hold_back(wanted)
@@ -148,19 +147,19 @@ class StandingConsumer:
         return moved
 
     def behind(self, topic: str) -> int:
-        """How many offsets lie between what has been read and what is committed now."""
+        """Count the offsets between the last read message and the committed end."""
         ends = self._ends(topic)
         return sum(max(end - self._places[place].position, 0) for place, end in ends.items())
 
     def committed_end(self, topic: str, most: int) -> dict[LogPartition, int]:
-        """Where what is committed now ends, or where `most` more offsets of a partition do, if that is before."""
+        """Read the committed end of each partition, at most `most` offsets ahead."""
         ends = {place: min(end, self._places[place].position + most) for place, end in self._ends(topic).items()}
-        # that was an answer: whoever has not been asked for long has not been silent
+        # a broker has just answered
         self._heard = time.monotonic()
         return ends
 
     def read_until(self, ends: Mapping[LogPartition, int], many: int) -> bool:
-        """Read up to these offsets, or until `many` messages wait; says whether something is left to be read.
+        """Read up to these offsets, or until `many` messages wait; returns whether anything is left to read.
 
         Raises like `check_alive`.
         """
@@ -173,11 +172,12 @@ class StandingConsumer:
         return False
 
     def check_alive(self) -> None:
+        """Raise UnreachableError when no broker has answered for STALL_SECONDS."""
         if time.monotonic() - self._heard > STALL_SECONDS:
             raise UnreachableError(f"Kafka {self._log.bootstrap} sends nothing", "is every broker running?")
 
     def _ends(self, topic: str) -> dict[LogPartition, int]:
-        """Where what is committed now ends."""
+        """Read the committed end of each partition."""
         return self._partitions.ends([place for place, _ in self._of(topic)])
 
     def _find_partitions(self, topic: str) -> list[LogPartition]:
@@ -187,7 +187,7 @@ class StandingConsumer:
         return found
 
     def _begin(self, offsets: Mapping[LogPartition, int]) -> None:
-        """Read these partitions from these offsets on: what was fetched of them from elsewhere is thrown away."""
+        """Assign these partitions at these offsets, and drop the messages read so far."""
         self._wake()
         consumer = self._partitions.consumer
         if known := [place.at(0) for place in offsets if place in self._places]:
@@ -201,7 +201,7 @@ class StandingConsumer:
 
     def _hold_back(self, wanted: Collection[str]) -> None:
         for place, each in self._places.items():
-            # not those that are wanted: a run with more messages than that in one partition would wait in vain
+            # never pause wanted topics: a run with more messages in one partition would wait for ever
             full = len(each.waiting) >= MOST_WAITING and place.topic not in wanted
             if full and not each.paused:
                 self._partitions.consumer.pause([place.at(0)])

@@ -1,4 +1,4 @@
-"""Topics: looked at, made, deleted."""
+"""The admin client: reads, creates, configures and deletes topics."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Topic:
 
 
 class Admin:
-    """Topics: what is there, making them, taking them away."""
+    """Administers topics."""
 
     def __init__(self, log: LogSettings) -> None:
         self._connection = Connection(log)
@@ -43,13 +43,13 @@ class Admin:
         self._client.__exit__(None, None, None)
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
-        """Those of these topics that are there, with their partition counts."""
+        """Read the existing ones of these topics, with their partition counts."""
         with self._connection.translate_errors():
             found = self._client.list_topics(timeout=REQUEST_SECONDS).topics
         return {name: Topic(name, len(found[name].partitions)) for name in names if name in found}
 
     def create(self, topics: Sequence[Topic]) -> None:
-        """Make the topics; one that is there already stays as it is."""
+        """Create the topics; existing ones stay as they are."""
         new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
         if not new:
             return
@@ -58,7 +58,7 @@ class Admin:
                 _wait_for(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def configure(self, topics: Sequence[Topic]) -> list[str]:
-        """Give these topics, which are there, their configuration; gives the names of those that had another."""
+        """Set the configuration of existing topics; returns the names of those that had another."""
         wanted = {ConfigResource(ConfigResource.Type.TOPIC, topic.name): topic for topic in topics}
         if not wanted:
             return []
@@ -73,7 +73,7 @@ class Admin:
         return [topic.name for topic in others]
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete those of these topics that are there."""
+        """Delete the existing ones of these topics."""
         if not names:
             return
         with self._connection.translate_errors():
@@ -81,7 +81,10 @@ class Admin:
                 _wait_for(gone, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def delete_wholly(self, names: Sequence[str]) -> None:
-        """Delete topics, and wait until they are gone: brokers answer before that. Raises UnreachableError."""
+        """Delete topics, and wait until they are gone, which is after the brokers' answer.
+
+        Raises UnreachableError when they do not go.
+        """
         self.delete(names)
         deadline = time.monotonic() + GONE_SECONDS
         while names and self.topics(names):
@@ -102,7 +105,7 @@ def _to_change(topic: Topic) -> ConfigResource:
 
 
 def _wait_for(asked: "Future[Any]", expected: int) -> None:
-    """Wait for an answer; one that was to be expected is none."""
+    """Wait for an answer, and ignore the `expected` error."""
     try:
         asked.result()
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""Records written in transactions, one writer at a time."""
+"""Writes records in transactions, one writer at a time."""
 
 import time
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from cdc.log.settings import LogSettings
 FLUSH_SECONDS, COMMIT_SECONDS, CLOSE_SECONDS = 60.0, 90.0, 5.0
 INIT_SECONDS = 30.0
 TRANSACTION_MS = 15 * 60_000
-"""The longest that a broker lets a transaction be, unless its `transaction.max.timeout.ms` says otherwise."""
+"""The longest transaction: the brokers' default of `transaction.max.timeout.ms`."""
 BUFFER_BYTES = 16 * 1024 * 1024
 FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
 class RecordRefusedError(PreconditionError):
-    """A record that no broker takes, or the client itself: other records of its transaction may be taken without it."""
+    """A broker or the client refuses a record; without it, the transaction's other records may be written."""
 
     def __init__(self, refusal: CdcError, topic: str, key: bytes | None) -> None:
         super().__init__(refusal.what, refusal.remedy)
@@ -31,7 +31,7 @@ class RecordRefusedError(PreconditionError):
 
 @dataclass(frozen=True, slots=True)
 class _RefusedRecord:
-    """What was said to one record."""
+    """The error of one record."""
 
     error: KafkaError
     topic: str
@@ -39,10 +39,10 @@ class _RefusedRecord:
 
 
 class TransactionalWriter:
-    """Writes records in transactions; a later writer with the same id fences this one off (KIP-98).
+    """Writes records in transactions; a later writer with the same id fences this one (KIP-98).
 
-    Records are buffered up to BUFFER_BYTES, or two of the largest, whatever a transaction's size. After an error the
-    writer is of no further use: close it; making the next one aborts what this one left open.
+    It buffers up to BUFFER_BYTES, or two of the largest records, whatever a transaction's size. After an error close
+    the writer; the next one aborts its open transaction.
     """
 
     def __init__(self, log: LogSettings, transactional_id: str) -> None:
@@ -68,9 +68,9 @@ class TransactionalWriter:
             "transaction.timeout.ms": TRANSACTION_MS,
             "delivery.timeout.ms": round(FLUSH_SECONDS * 1000),
             "message.max.bytes": self._log.latest.max_record_bytes,
-            # librdkafka takes no record larger than its buffer, empty as it may be
+            # librdkafka refuses a record larger than its buffer, even if that is empty
             "queue.buffering.max.kbytes": max(BUFFER_BYTES, 2 * self._log.latest.max_record_bytes) // 1024,
-            # where a key goes is decided as Kafka's own client does, which wrote the copy
+            # the partitioner of Kafka's Java client, which wrote the copy: a key must stay in its partition
             "partitioner": "murmur2_random",
             "compression.type": "lz4",
             "linger.ms": 20,
@@ -86,20 +86,20 @@ class TransactionalWriter:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections and of what is not sent yet."""
+        """Close the connections, and drop records that are not sent yet."""
         if self._broken:
-            # `close` would try to abort what cannot be: it ends with whoever holds it
+            # `close` would block on an abort that cannot succeed; the producer ends with its last reference
             return
-        # first: by itself, `close` sends what is left, and waits for the answers
+        # first: `close` alone would send the remaining records, and wait for the answers
         self._producer.purge()
         self._producer.close()
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalWriter"]:
-        """All records written inside become visible together, or none of them.
+        """Open a transaction: all records written inside become visible together, or none.
 
         Raises RefusedError when a later writer has taken over, RecordRefusedError when a record is refused,
-        PreconditionError when the broker has given the transaction up, UnreachableError when it does not answer.
+        PreconditionError when the broker has aborted the transaction, UnreachableError when it does not answer.
         """
         began = time.monotonic()
         try:
@@ -111,14 +111,14 @@ class TransactionalWriter:
             self._abort()
             raise self._to_cdc_error(error, time.monotonic() - began) from raised
         except BaseException:
-            # Ctrl-C as well: readers of committed records stand before an open transaction until it times out
+            # also after Ctrl-C: an open transaction blocks readers of committed records until it times out
             self._abort()
             raise
 
     def write(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Add a record to the transaction; waits while the buffer is full.
 
-        A record that the broker refuses fails the transaction, not this call.
+        If a broker refuses the record, the transaction fails, not this call.
         """
         deadline = 0.0
         while True:
@@ -127,7 +127,7 @@ class TransactionalWriter:
                 return
             except KafkaException as error:
                 if error.args[0].code() in TOO_LARGE:
-                    # by the client's own bound: no broker is asked
+                    # the client's own limit: no broker was asked
                     self._refused = self._refused or _RefusedRecord(error.args[0], topic, key)
                 raise
             except BufferError:
@@ -137,7 +137,7 @@ class TransactionalWriter:
                 self._producer.poll(0.1)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        # its own codes are negative: a record that was never sent was refused by nobody
+        # librdkafka's own codes are negative: a record that was never sent was not refused
         if error and error.code() > 0 and not self._refused:
             self._refused = _RefusedRecord(error, message.topic() or "", message.key())
 
@@ -149,7 +149,7 @@ class TransactionalWriter:
         try:
             self._producer.abort_transaction(CLOSE_SECONDS)
         except KafkaException as error:
-            # the first call that fails may say no more than that all is over; this one says why
+            # the first failing call may have no reason; the abort's error has it
             self._fenced = self._fenced or error.args[0].code() in FENCED
 
     def _silent(self) -> UnreachableError:
@@ -158,15 +158,15 @@ class TransactionalWriter:
         )
 
     def _to_cdc_error(self, error: KafkaError, seconds: float) -> CdcError:
-        # fenced once is fenced for good, though later calls complain of something else
+        # once fenced, always fenced, even if later calls report something else
         self._fenced = self._fenced or error.code() in FENCED
         if not self._fenced:
             refused = self._refused
             found = self._connection.to_cdc_error(refused.error if refused else error)
-            # what a broker is too busy for is no matter of the record
+            # only if the broker refused it for good: being busy has nothing to do with the record
             is_refusal = refused is not None and isinstance(found, PreconditionError)
             return RecordRefusedError(found, refused.topic, refused.key) if refused and is_refusal else found
-        # a broker that ends a transaction raises the epoch, too, though nobody has taken over (KIP-588)
+        # a broker that times a transaction out also raises the epoch, though nobody has taken over (KIP-588)
         if seconds * 1000 > TRANSACTION_MS:
             return PreconditionError(
                 f"Kafka gave up a transaction of {self._id} after {seconds:.0f} s",
@@ -178,7 +178,7 @@ class TransactionalWriter:
 
 
 def _kafka_error(raised: KafkaException | SystemError) -> KafkaError:
-    """What librdkafka says; one that is raised while it calls us back comes as the cause of a SystemError."""
+    """Unwrap librdkafka's error: one raised in a callback is the cause of a SystemError."""
     cause = raised.__cause__ if isinstance(raised, SystemError) else raised
     if not isinstance(cause, KafkaException):
         raise raised
