@@ -1,4 +1,4 @@
-"""Whom our HTTPS clients believe: whom the system believes, and the files that the environment names."""
+"""The certificates that our HTTPS clients trust: the system's, and those in files named by the environment."""
 
 import os
 import ssl
@@ -10,16 +10,16 @@ import certifi
 import truststore
 
 VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""What curl, pip and requests read, too: files of certificates, or folders of them."""
+"""Variables that curl, pip and requests read, too: a file or a folder of certificates."""
 
 REMEDY = f"put its authority into the system's certificate store, or name its file in {VARIABLES[0]}"
 
 
 def tls_context() -> ssl.SSLContext:
-    """What a client of ours is given to verify servers with.
+    """Make the TLS context of our clients.
 
-    The system's store comes first, where a company's own authority is; certifi's list is for systems that have none.
-    Not injected into `ssl` for everybody: where a `ca_file` is configured, that one alone is to be believed.
+    The system's store comes first, since it has a company's own authority; certifi's list is for systems without one.
+    It is not injected into `ssl` globally: a configured `ca_file` must be the only trusted one.
     """
     named = (certifi.where(), *map(os.environ.get, VARIABLES))
     return _make_context(tuple(dict.fromkeys(filter(None, named))))
@@ -27,17 +27,17 @@ def tls_context() -> ssl.SSLContext:
 
 @cache
 def _make_context(files: tuple[str, ...]) -> ssl.SSLContext:
-    """Made once: a list as long as certifi's takes 20 ms."""
+    """Make the context once: loading certifi's list takes 20 ms."""
     context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for named in files:
-        # a variable that leads nowhere is for the handshake to tell, if there is one
+        # a missing file is no error here: the handshake fails if it was needed
         with suppress(OSError):
             _load(context, named)
     return context
 
 
 def distrust(error: BaseException) -> str | None:
-    """Why a server's certificate was not believed, where that is what `error` comes from."""
+    """The reason why a certificate was not trusted, if that caused `error`; else None."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__

@@ -1,4 +1,4 @@
-"""What the settings of all followers behind the lake have in common."""
+"""Settings of all followers behind the lake."""
 
 from pydantic import Field
 
@@ -11,5 +11,5 @@ class FedSettings(Settings):
     """Tables of the lake that this follower does not hold, as `schema.table`: those without a key, for instance."""
 
     def holds(self, table: TableName) -> bool:
-        """Is this table one of those that it follows?"""
+        """Does this follower hold the table?"""
         return table not in map(TableName.parse, self.leave_out)

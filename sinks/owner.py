@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A follower of a pipeline, by their names in `cdc.yaml`; stored with what the follower writes."""
+    """A follower of a pipeline, by their names in `cdc.yaml`; stored in everything that it writes."""
 
     pipeline: str
     follower: str

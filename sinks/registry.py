@@ -1,6 +1,6 @@
 """The kinds of followers; a new one is its own folder, its settings in the union here, and one case below.
 
-Whoever reads the configuration imports this file: what a follower is made of is imported when one is made.
+Reading the configuration imports this file, so the followers' engines are imported only when a follower is made.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +26,7 @@ FollowerSettings = Annotated[DeltaSettings | SearchSettings | LatestSettings, Fi
 def fed_follower(
     spark: "SparkSession | None", settings: SearchSettings | LatestSettings, owner: Owner, log: LogSettings
 ) -> "FedFollower":
-    """The follower behind the lake that these settings ask for; without Spark, only to be asked where it stands."""
+    """Make the follower of these settings; without Spark, only its state can be read."""
     match settings:
         case SearchSettings():
             from sinks.search.follower import SearchFollower
@@ -39,16 +39,16 @@ def fed_follower(
 
 
 def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:
-    """Why this kind of follower cannot hold a table that can be captured; None where it can."""
+    """The reason why this kind of follower cannot hold a captured table; None if it can."""
     try:
         check_table(settings, table)
-    except PreconditionError as found:
-        return found
+    except PreconditionError as error:
+        return error
     return None
 
 
 def check_table(settings: FollowerSettings, table: Table) -> None:
-    """Raise PreconditionError for a table that can be captured, but that this kind of follower cannot hold."""
+    """Raise PreconditionError for a captured table that this kind of follower cannot hold."""
     match settings:
         case SearchSettings():
             from sinks.search import layout as index

@@ -1,4 +1,4 @@
-"""Problems of a configuration file, told all at once, each with its line."""
+"""Problems of a configuration file: all at once, each with its line."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from cdc.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """What is wrong (`text`, half a sentence) with the key `where` on a line of a file."""
+    """A problem (`text`, half a sentence) with the key `where` on a line of a file."""
 
     line: int
     where: str
@@ -20,7 +20,7 @@ class Problem:
 
 
 class InvalidSettingsError(ConfigurationError):
-    """The configuration file cannot be followed; `problems` has all reasons, and `str` one a line."""
+    """The configuration file is not valid; `problems` has all problems, `str` one on each line."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(sorted(set(problems)))

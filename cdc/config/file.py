@@ -1,4 +1,4 @@
-"""`cdc.yaml` read, checked, and written back without its secrets."""
+"""Reads and checks `cdc.yaml`, and writes it without its secrets."""
 
 import os
 import re
@@ -28,21 +28,21 @@ REFERENCE_SCHEMA = {"type": "string", "pattern": r"\$\{(env|file):"}
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """What a file says, and sentences for a person about how it says it."""
+    """The settings of a file, and warnings for the user."""
 
     settings: PipelineSettings
     warnings: tuple[str, ...] = ()
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> PipelineSettings:
-    """The settings of the file at `path`; see `read`."""
+    """Read the settings of the file at `path`; see `read`."""
     return read(path, environ).settings
 
 
 def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
-    """The settings of the file at `path`, references resolved, names and paths complete, and warnings.
+    """Read the settings of the file at `path`, with resolved references and complete names and paths, and warnings.
 
-    Raises ConfigurationError where there is no such file, InvalidSettingsError with every problem otherwise.
+    Raises ConfigurationError if there is no such file, InvalidSettingsError with all problems if it is not valid.
     """
     text = _text(path)
     values, lines = _parse(text, str(path))
@@ -54,7 +54,7 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
 
 
 def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | list[Finding]:
-    """The settings, or all that is wrong with them."""
+    """Validate the values; returns the settings, or all problems."""
     try:
         resolved = resolver.resolve(values)
     except RecursionError:
@@ -63,7 +63,7 @@ def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | 
     try:
         settings = PipelineSettings.model_validate(resolved)
     except ValidationError as error:
-        # a reference that leads nowhere is all that is wrong at its place: the text of it is no value
+        # an unresolved reference is reported once: its text is no value, so other problems there mean nothing
         unresolved = {place for place, _ in resolver.findings}
         all_found = findings(error, resolver.used) + early_table_findings(resolved)
         found = [finding for finding in all_found if finding[0] not in unresolved]
@@ -71,7 +71,7 @@ def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | 
 
 
 def render(settings: PipelineSettings) -> str:
-    """The settings as YAML that `load` reads, with secrets as asterisks."""
+    """Write the settings as YAML that `load` reads, with asterisks for secrets."""
     out = StringIO()
     yaml = YAML(typ="rt", pure=True)
     yaml.width = 2**20
@@ -81,7 +81,7 @@ def render(settings: PipelineSettings) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the file, for editors: a reference may stand wherever a value does."""
+    """The JSON Schema of the file, for editors: any value may be a reference."""
     properties = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cdc.yaml"}
     checked: dict[str, Any] = _or_reference(plain_schema())
     return {**checked, **properties}
@@ -101,7 +101,7 @@ def _text(path: Path) -> str:
 
 
 def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
-    """The plain values of the text, and the same with the lines where they stand."""
+    """Parse the text to plain values, and to the same with line numbers."""
     try:
         values = YAML(typ="safe", pure=True).load(text)
         lines = YAML(typ="rt", pure=True).load(text)
@@ -119,11 +119,11 @@ def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
 def _syntax_problem(error: MarkedYAMLError, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    what = _first_line(error.problem or error)
+    problem = _first_line(error.problem or error)
     # ruamel names both values of a key that is there twice, and either may be a secret
-    if twice := re.match(r'found duplicate key "(.*?)" with value', what):
-        what = f"key '{twice[1]}' is there twice"
-    return Problem(line, "", f"column {column}: {what}", file)
+    if twice := re.match(r'found duplicate key "(.*?)" with value', problem):
+        problem = f"key '{twice[1]}' is there twice"
+    return Problem(line, "", f"column {column}: {problem}", file)
 
 
 def _first_line(message: object) -> str:
@@ -141,7 +141,7 @@ def format_path(place: SettingPath) -> str:
 
 
 def line_of(lines: CommentedMap, place: SettingPath) -> int:
-    """The line of the place, or of the nearest block around it that is in the file."""
+    """The line of the path, or of the nearest block around it that is in the file."""
     line, node = 1, lines
     for step in place:
         if isinstance(node, CommentedMap) and step in node:

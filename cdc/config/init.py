@@ -22,7 +22,7 @@ RESERVED = {"true", "false", "null", "yes", "no", "on", "off"}
 
 @dataclass(frozen=True, slots=True)
 class TemplateValues:
-    """What the template leaves open. `password` and `password_reference` are written as they stand, as references."""
+    """The values of the template. `password` and `password_reference` are references, and are written unchanged."""
 
     name: str = "shop"
     tables: tuple[str, ...] = ("public.orders",)

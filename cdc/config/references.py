@@ -15,15 +15,15 @@ REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
 FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"
 
 LEFT_ALONE: frozenset[SettingPath] = frozenset({("connect", "password_reference")})
-"""Values whose references are for somebody else: Connect's own config providers resolve this one."""
+"""Values whose references are not ours: Connect's own config providers resolve this one."""
 
 
 @dataclass
 class Resolver:
-    """Replaces references, and gathers what it met.
+    """Replaces references, and collects findings.
 
-    `findings` are references that lead nowhere; `used` tells which values came from references, written so that it
-    can be shown; `warnings` are sentences for a person. No value that a reference leads to is in any of them.
+    `findings`: unresolved references. `used`: path → the reference, in a form that can be printed. `warnings`:
+    sentences for the user. None of them has a resolved value.
     """
 
     folder: Path
@@ -33,7 +33,7 @@ class Resolver:
     warnings: list[str] = field(default_factory=list)
 
     def resolve(self, value: Any, place: SettingPath = ()) -> Any:
-        """The value with every reference in its strings replaced; one that leads nowhere stays as it is."""
+        """Replace every reference in the strings of a value; unresolved ones stay as they are."""
         if isinstance(value, dict):
             return {key: self.resolve(item, (*place, key)) for key, item in value.items()}
         if isinstance(value, list):

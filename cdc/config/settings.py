@@ -1,4 +1,4 @@
-"""The whole of `cdc.yaml`: the blocks, what is derived from the pipeline's name, and what must hold between them."""
+"""The whole of `cdc.yaml`: its blocks, names derived from the pipeline's name, and checks between blocks."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ class FollowSettings(Settings):
 
 
 class PipelineSettings(Settings):
-    """One pipeline, complete: names that were left out are filled in, so that readers need no rule of their own."""
+    """The settings of one pipeline, with all default names filled in."""
 
     version: Literal[1]
     """The version of this file's format."""
@@ -69,20 +69,20 @@ class PipelineSettings(Settings):
         return next((name, f) for name, f in self.followers.items() if isinstance(f, DeltaSettings))
 
     def holds(self, follower: str, table: TableName) -> bool:
-        """Is this table one of the follower's, as far as its name says?"""
+        """Does the follower hold this table, by its name?"""
         settings = self.followers[follower]
         return isinstance(settings, DeltaSettings) or settings.holds(table)
 
     def holds_table(self, follower: str, table: Table) -> bool:
-        """Is this table one of the follower's?
+        """Does the follower hold this table?
 
-        One that only a pattern names is not where this kind of follower cannot hold it, as if it were left out.
+        A table that only a pattern names counts as left out if this kind of follower cannot hold it.
         """
         fits = table.name in self.selection.names or refusal(self.followers[follower], table) is None
         return self.holds(follower, table.name) and fits
 
     def leave_out_of(self, follower: str) -> Sequence[str]:
-        """The tables that the follower is said not to hold."""
+        """The tables that the user has left out of the follower."""
         settings = self.followers[follower]
         return () if isinstance(settings, DeltaSettings) else settings.leave_out
 
@@ -137,7 +137,7 @@ def entry(text: str) -> str:
 
 
 def table_finding(text: str) -> str | None:
-    """Why `text` cannot be the name of a table, or of some, or None."""
+    """The reason why `text` is no name or pattern of tables; None if it is one."""
     name = TableName.parse(text.strip().removeprefix(BUT))
     if not name.schema.strip() or not name.table.strip():
         return f'"{text}" is not a table\'s name: schema.table'
@@ -147,7 +147,7 @@ def table_finding(text: str) -> str | None:
 
 
 def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
-    """What is wrong with the tables, where the `source` block was refused for other reasons before they were seen."""
+    """Find problems with the tables if the `source` block failed earlier, before they were validated."""
     source = values.get("source")
     tables = source.get("tables") if isinstance(source, Mapping) else None
     if not isinstance(source, Mapping) or not isinstance(tables, list):
@@ -210,7 +210,7 @@ def _leave_out_findings(followers: dict[str, FollowerSettings], selection: Selec
 
 
 def _clashes(followers: dict[str, FollowerSettings]) -> Iterable[tuple[str, str]]:
-    """Followers that would write the same topics or indexes as one before them."""
+    """Find followers that would write to the same topics or indexes as an earlier one."""
     first: dict[tuple[str, ...], str] = {}
     for name, follower in followers.items():
         other = first.setdefault(_target(follower, name), name)
@@ -219,7 +219,7 @@ def _clashes(followers: dict[str, FollowerSettings]) -> Iterable[tuple[str, str]
 
 
 def _target(follower: FollowerSettings, name: str) -> tuple[str, ...]:
-    """What a follower writes to, as far as two of them could write to the same."""
+    """The target of a follower's writes, to compare with others."""
     if isinstance(follower, SearchSettings):
         return ("search", follower.url.rstrip("/"), follower.prefix)
     # latest topics have the log's prefix and their table in their names, no follower: two always clash

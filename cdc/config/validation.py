@@ -1,4 +1,4 @@
-"""What pydantic refuses, said for people; the JSON Schema of the models is where bounds and choices come from."""
+"""Explains pydantic's errors to users; bounds and choices come from the JSON Schema of the models."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def plain_schema() -> dict[str, Any]:
 
 
 def findings(error: ValidationError, used: Mapping[SettingPath, str]) -> list[Finding]:
-    """Each refusal as its place in the file and half a sentence; `used` tells which values came from references."""
+    """Convert each error to its path and half a sentence; `used`: path → the reference that the value came from."""
     return [f for detail in error.errors(include_url=False) for f in _to_findings(detail, used)]
 
 
@@ -75,7 +75,7 @@ def _mismatch(value: object, node: Node, reference: str | None) -> str:
 
 
 def describe(node: Node) -> str:
-    """What a node of the schema asks for: `a whole number between 1 and 65535`."""
+    """Describe the values that a node of the schema allows: `a whole number between 1 and 65535`."""
     if "const" in node:
         return json.dumps(node["const"])
     match node.get("type"):
@@ -111,7 +111,7 @@ def _subject(value: object, node: Node, reference: str | None) -> str:
 
 
 def _format_value(value: object) -> str:
-    """The value in quotes; whatever stands before an @ in it is left out, since that may be a password."""
+    """Write the value in quotes, without text before an @, which may be a password."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     text = re.sub(r"[^\"/]*@", "…@", text)
     return text if len(text) <= LONGEST_VALUE else f'{text[:LONGEST_VALUE]}…"'
@@ -138,7 +138,7 @@ def _kinds(node: Node) -> list[str]:
 
 
 def _walk(loc: tuple[str | int, ...]) -> tuple[SettingPath, Node]:
-    """The place in the file and the schema's node for a `loc`, which has a union's tag as a step of its own."""
+    """Convert a `loc` to a path and a node of the schema; a `loc` has a union's tag as a step of its own."""
     place: SettingPath = ()
     node = _resolve(plain_schema())
     parent = node

@@ -1,4 +1,4 @@
-"""Where the parts answer: plain facts, to be handed to settings and clients."""
+"""The addresses of the services, as plain values for settings and clients."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SUPERUSER: Final = "postgres"
 
 
 class Service(StrEnum):
-    """A part that runs as a process of its own; listed in this order, stopped from the end: Connect before Kafka."""
+    """A service, which runs as a process; listed in this order, stopped in the reverse: Connect before Kafka."""
 
     POSTGRES = "postgres"
     KAFKA = "kafka"
@@ -24,7 +24,7 @@ class Service(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The addresses of all parts of one home, whether they run or not."""
+    """The addresses of all services of one home, whether they run or not."""
 
     postgres_host: str
     postgres_port: int
@@ -35,7 +35,7 @@ class Endpoints:
     search_url: str
 
     def postgres_dsn(self, database: str = "postgres") -> str:
-        """How libpq reaches `database` as the superuser; holds the password."""
+        """The libpq connection string of `database` for the superuser, with the password."""
         return (
             f"host={self.postgres_host} port={self.postgres_port} dbname={database} "
             f"user={self.postgres_user} password={self.postgres_password.read()}"
@@ -44,7 +44,7 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """What one part does at the moment; `pid` is None and `resident_bytes` 0 when it is stopped."""
+    """The status of one service; `pid` is None and `resident_bytes` 0 when it is stopped."""
 
     part: Service
     running: bool

@@ -1,4 +1,4 @@
-"""What every part is given to start from."""
+"""The context in which every service starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

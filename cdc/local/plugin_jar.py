@@ -17,7 +17,7 @@ from cdc.local.fetch.cache import open_folder
 PLUGIN: Final = Path(str(files("connect"))) / "plugin"
 SOURCES: Final = tuple(sorted(PLUGIN.glob("*.java")))
 SERVICES: Final = tuple(sorted(PLUGIN.glob("META-INF/services/*")))
-"""What is named in these files of a jar, Connect finds without looking through all classes (KIP-898)."""
+"""Service files of the jar: Connect finds the classes in them without a scan (KIP-898)."""
 RELEASE: Final = "17"
 JARS: Final = "connect"
 _MAIN: Final = "org.eclipse.jdt.internal.compiler.batch.Main"
@@ -52,9 +52,9 @@ def _compile(java: Path, compiler: Sequence[Path], class_path: Sequence[Path], c
     command = [str(java), "-cp", jars, _MAIN, *options, "-d", str(classes), *map(str, SOURCES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
-        told = (done.stderr or done.stdout).strip().splitlines()
+        lines = (done.stderr or done.stdout).strip().splitlines()
         raise PreconditionError(
-            f"our classes for Kafka Connect cannot be compiled by {java}: {told[-1] if told else 'it says nothing'}",
+            f"our classes for Kafka Connect cannot be compiled by {java}: {lines[-1] if lines else 'it says nothing'}",
             "put a Java 17 or newer on PATH, or set JAVA_HOME to it",
         )
 

@@ -1,26 +1,26 @@
-"""What a caller may want to show while parts are fetched and started."""
+"""The progress of fetching and starting services, for a caller to show."""
 
 from typing import Final, Protocol
 
 
 class Progress(Protocol):
-    """Told what happens; `received` is called from several threads at once."""
+    """Receives progress; `advance` is called from several threads at once."""
 
     def start_download(self, what: str, size: int) -> None:
-        """A download of `size` bytes in all begins; `what` is the part's name."""
+        """A download of `size` bytes begins; `what` is the service's name."""
 
     def advance(self, count: int) -> None:
-        """`count` more bytes are here; negative when a broken download begins again."""
+        """`count` more bytes have arrived; negative when a broken download restarts."""
 
     def finish_download(self) -> None:
-        """The download that began last is complete and checked."""
+        """The last download is complete and checked."""
 
     def step(self, part: str, what: str) -> None:
-        """`part` has come to `what`, for instance "ready after 2.1 s"."""
+        """`part` has reached the step `what`, for instance "ready after 2.1 s"."""
 
 
 class Silent:
-    """A progress that nobody watches."""
+    """Ignores progress."""
 
     def start_download(self, what: str, size: int) -> None:
         """Ignore it."""

@@ -1,4 +1,4 @@
-"""Start, stop and look at the real parts. The door to this package."""
+"""Starts and stops the local services, and reads their status: the API of this package."""
 
 import shutil
 import signal
@@ -28,7 +28,7 @@ __all__ = ["Endpoints", "Home", "Service", "ServiceStatus", "down", "endpoints",
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one part is made: the ports and files it needs, its process, and when it is ready."""
+    """The definition of one service: its ports and files, its process, and its readiness check."""
 
     ports: tuple[str, ...]
     files: tuple[str, ...]
@@ -59,9 +59,9 @@ _DYING: Final = 15.0
 
 
 def up(home: Home, only: Collection[Service] | None = None, progress: Progress = SILENT) -> Endpoints:
-    """Start the parts (all, or `only` these and what they need), wait until they answer, say where.
+    """Start the services (all, or `only` these and those they need), and wait until they answer.
 
-    What runs already is kept. Raises PreconditionError (no suitable Java, a port taken, a part that ends
+    Running services stay. Raises PreconditionError (no suitable Java, a port taken, a part that ends
     while it starts: with the telling line of its log), UnreachableError (an artifact cannot be fetched,
     a part does not answer in time). Parts that came up before the failure stay up.
     """
@@ -114,7 +114,7 @@ def endpoints(home: Home) -> Endpoints:
 
 
 def status(home: Home) -> list[ServiceStatus]:
-    """What each part does now, in the order of `Part`."""
+    """The status of each service, in the order of `Service`."""
     return [_status(home, part, ports.read_ports(home) or {}) for part in Service]
 
 

@@ -28,7 +28,7 @@ class Home:
 
     @property
     def local(self) -> Path:
-        """What the parts write: one folder a part, ports and process records."""
+        """The services' data: a folder for each service, ports and process records."""
         return self.path / "local"
 
     @property

@@ -34,13 +34,10 @@ Stops = Mapping[TableName, TableStoppedError]
 
 
 class LatestFollower:
-    """A `Follower` of `Copy`s and `FeedBatch`es.
+    """A `FedFollower` that writes one compacted topic for each table.
 
-    A batch and its position are one Kafka transaction: a consumer that reads committed records sees both or neither.
-    The transactional id is fixed, so that a follower that was replaced can write no more. Only a copy is written from
-    the executors, without a transaction: consumers see it grow, and its bookmark comes last.
-
-    The follower becomes the writer with the first call that writes; those that only ask disturb nobody.
+    A batch and its position are one Kafka transaction: a consumer of committed records sees both or neither. Executors
+    write a copy without a transaction: consumers see it grow, and its bookmark is written last.
     """
 
     def __init__(self, spark: SparkSession | None, log: LogSettings, pipeline: str, name: str) -> None:
@@ -50,26 +47,26 @@ class LatestFollower:
         self._topics_made_again = 0
 
     def close(self) -> None:
-        """Let go of the connections; the next write opens them again."""
+        """Close the connections; the next write opens them again."""
         self._states.close()
 
     def forget_position(self) -> None:
-        """Write that there is none; by the transactional id, a writer from before can write no more."""
+        """Store no position; an older writer is fenced, so it cannot store its own."""
         with self._states.transaction() as writer:
             self._states.write_position(writer, None)
         self._states.state = self._states.state.at(None)
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make the topics and register the tables; what is registered already stays as it is.
+        """Create the topics and register the tables; registered tables stay as they are.
 
-        A table whose topic cannot be made, or is not ours, is stopped.
+        Stops a table whose topic cannot be created, or is not ours.
         """
         stopped = self._states.known().stops
         going = [table for table in tables if table.name not in stopped]
         self._stop(going, self._prepare(going))
 
     def _prepare(self, tables: Sequence[Table], *, look: bool = False) -> dict[TableName, TableStoppedError]:
-        """As `prepare`; gives the stops. `look`: also for topics that were there a moment ago."""
+        """Prepare the tables; returns the stops. `look`: check the topics even if they are known."""
         state, stops = self._states.known(), dict[TableName, TableStoppedError]()
         check_distinct(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
         if (
@@ -96,7 +93,7 @@ class LatestFollower:
         return stops
 
     def _add_columns(self, tables: Sequence[Table]) -> None:
-        """Know of further columns, which are null in the rows from before."""
+        """Register new columns, which are null in older rows."""
         known = self._states.known().tables
         widened = [
             table for table in tables if table.name in known and has_more_columns(known[table.name].table, table)
@@ -105,8 +102,10 @@ class LatestFollower:
             self._states.register([TableRecord(table, known[table.name].bookmark) for table in widened])
 
     def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
-        """Write the copy; keys that the topic has besides get a tombstone, so that consumers go on. A table whose rows
-        are refused is stopped."""
+        """Write the copy, and tombstones for the topic's other keys, so that consumers can go on.
+
+        Stops the table if rows of it are refused.
+        """
         stops = self._prepare([table], look=True)
         if not stops:
             try:
@@ -116,13 +115,13 @@ class LatestFollower:
         self._stop([table], stops)
 
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
-        # what has stopped it is told until the copy is there
+        # keep the stop until the copy is complete
         self._states.register([TableRecord(table, stop=self._states.known().stops.get(table.name))])
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
-        # in no transaction: killed between the two registrations, it has no bookmark, and is made again
+        # without a transaction: after a kill between the two records there is no bookmark, and the copy is repeated
         try:
-            # Spark keeps its producers, and one that has known the topic that was there before writes to no other
+            # a new client id for a new topic: Spark caches producers, and a cached one would write to the deleted topic
             client = f"cdc-copy-{self._topics_made_again}"
             write.write(self._with_tombstones(records, table.name), self._log, self._topic(table.name), client)
         except write.RecordTooLargeError as refused:
@@ -132,9 +131,9 @@ class LatestFollower:
         self._states.register([TableRecord(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
-        """Write every table of the batch and the position in one transaction, which ends within 15 minutes or fails.
+        """Write every table of the batch and the position in one transaction, of at most 15 minutes.
 
-        Of a record that is refused, the transaction fails: it is written again without that record's table.
+        If a record is refused, the transaction fails, and is written again without that record's table.
         """
         self._states.open_writer()
         if self._has_applied(position):
@@ -144,13 +143,13 @@ class LatestFollower:
         stops: dict[TableName, TableStoppedError] = {**lost}
         while refused := self._try_write(batch, [name for name in going if name not in stops], stops, position):
             stops |= refused
-        # behind the commit: a batch that failed is not one that we have
+        # after the commit: a failed batch is not applied
         self._states.state = self._states.state.at(position)
 
     def _try_write(
         self, batch: FeedBatch, going: Sequence[TableName], stops: Stops, position: Position
     ) -> dict[TableName, TableStoppedError]:
-        """Write these tables of a batch, the stops and the position, unless something of a table is refused: that."""
+        """Write these tables, the stops and the position; if a record is refused, write nothing and return its stop."""
         stopped = self._stop_records(stops)
         try:
             with self._states.transaction() as writer:
@@ -162,7 +161,7 @@ class LatestFollower:
         except RecordRefusedError as refused:
             return self._explain_refusal(refused, going)
         except UnreachableError:
-            # records to a topic that is gone are never answered
+            # records to a deleted topic are never answered
             gone = topics.missing(self._log, going)
             if not gone:
                 raise
@@ -190,7 +189,7 @@ class LatestFollower:
         return self._states.known().stops
 
     def _stop(self, tables: Sequence[Table], stops: Stops) -> None:
-        """Write down that some of these tables are stopped; without a bookmark, they are copied before they go on."""
+        """Store the stops of these tables, without bookmarks: they need a new copy."""
         if stops:
             has_topic = self._states.known().has_topic
             self._states.register(
@@ -202,7 +201,7 @@ class LatestFollower:
             )
 
     def _stop_records(self, stops: Stops) -> list[TableRecord]:
-        """The registrations of tables that stop in a batch: only one that is registered is ever in one."""
+        """Make the records of tables that stop in a batch; every table of a batch is registered."""
         known = self._states.state.tables
         return [TableRecord(known[name].table, None, stop) for name, stop in stops.items() if name in known]
 
@@ -214,16 +213,16 @@ class LatestFollower:
         return self._states.known().position
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
-        """The keys that have a row; None unless `exact`, since nobody knows without reading the whole topic."""
+        """Count the keys with a row; None unless `exact`, since it takes reading the whole topic."""
         registered = exact and self._states.known().has_topic(table)
         return read.live_keys(self._log, self._topic(table)) if registered else None
 
     def write_count(self, table: TableName) -> int:
-        """The records that the table's topic has taken since it was made, compacted away or not."""
+        """The number of records written to the table's topic since its creation, compacted ones included."""
         return read.count_records(self._log, self._topic(table))
 
     def rows(self, table: Table) -> DataFrame:
-        """The table's rows as a consumer has them that reads committed records from the beginning until now."""
+        """The table's rows as a consumer sees them that reads all committed records until now."""
         newest = read.read_newest(require_spark(self._spark), self._log, self._own_topic(table))
         return rows_of(newest.select(F.col(KafkaColumn.VALUE).cast("string").alias(KafkaColumn.VALUE)), table)
 
@@ -232,7 +231,7 @@ class LatestFollower:
         return read.digest(require_spark(self._spark), self._log, self._own_topic(table))
 
     def _own_topic(self, table: Table) -> str:
-        """The topic of a table that this follower has."""
+        """The topic of a registered table; raises HistoryLostError for another one."""
         if not self._states.known().has_topic(table.name):
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
         return self._topic(table.name)

@@ -1,4 +1,4 @@
-"""The topics of a latest log as they should be."""
+"""Names and configuration of the latest topics."""
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
@@ -8,12 +8,12 @@ from cdc.log.settings import LogSettings
 
 
 def topic_of(log: LogSettings, name: TableName) -> Topic:
-    """The table's topic as it should be."""
+    """The table's topic with its configuration."""
     return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compaction_config(log))
 
 
 def check_table(table: Table) -> None:
-    """Raises PreconditionError for a table that no compacted topic can follow."""
+    """Raise PreconditionError for a table that no compacted topic can hold."""
     if not table.key:
         raise PreconditionError(
             f"{table.name} has no primary key, and a compacted topic needs one",
@@ -26,7 +26,7 @@ def topic_of_positions(log: LogSettings) -> Topic:
 
 
 def check_partitions(wanted: Topic, present: Topic) -> None:
-    """Raises PreconditionError when the topic has another partition count: keys would lie elsewhere than before."""
+    """Raise PreconditionError when the topic has another partition count: keys would move to other partitions."""
     if present.partitions != wanted.partitions:
         raise PreconditionError(
             f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",

@@ -1,4 +1,4 @@
-"""The topics of a latest log read back: what is committed in them, and the newest of each key."""
+"""Reads the latest topics: their committed records, and the newest value of each key."""
 
 import time
 from collections import deque
@@ -21,26 +21,26 @@ from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
 
 SETTLE_SECONDS: Final = 10.0
-"""How long a commit's markers may take to reach every partition; a longer transaction is one that still runs."""
+"""How long to wait for a commit's markers in every partition; after that the transaction counts as open."""
 POLL_SECONDS: Final = 0.02
 MOST_KEYS: Final = 2_000_000
-"""A task holds two hashes of so many keys, some 400 MB; a partition with more is read more than once."""
+"""Keys in memory of a task (two hashes each, about 400 MB); a partition with more keys is read several times."""
 
 
 def is_empty(log: LogSettings, topic: str) -> bool:
-    """Does the topic hold nothing at all, not even records that are not committed?"""
+    """Is the topic empty, even of uncommitted records?"""
     with Reader(log, committed=False) as reader:
         return reader.beginning([topic]) == reader.end([topic])
 
 
 def count_records(log: LogSettings, topic: str) -> int:
-    """How many records the topic has ever taken, committed or not; 0 where there is none."""
+    """Count all records ever written to the topic, committed or not; 0 if there is no topic."""
     with Reader(log, committed=False) as reader:
         return sum(reader.end([topic])[topic].values())
 
 
 def live_keys(log: LogSettings, topic: str) -> int:
-    """How many keys have a value, of what is committed now; reads the topic from its beginning."""
+    """Count the keys with a committed value; reads the topic from its beginning."""
     start, until = read_bounds(log, topic)
     live: set[bytes | None] = set()
     with Reader(log) as reader:
@@ -51,9 +51,9 @@ def live_keys(log: LogSettings, topic: str) -> int:
 
 
 def read_newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
-    """The newest record of every key that has a value: columns KEY and VALUE of `Message`, both binary.
+    """Read the newest value of every key, without tombstones: columns KEY and VALUE of `KafkaColumn`, both binary.
 
-    What is committed when this is called, and nothing later.
+    Reads the records that are committed at the call.
     """
     start, until = read_bounds(log, topic)
     records = spark.read.format("kafka").options(**spark_options.batch_options(log, start, until)).load()
@@ -64,8 +64,9 @@ def read_newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
 
 
 def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
-    """The digest of the newest values, committed when this is called: a key's are all in one partition, so that a task
-    a partition finds them without the others.
+    """Compute the digest of the newest values that are committed at the call.
+
+    One task for each partition is enough, since all values of a key are in one partition.
     """
     start, until = read_bounds(log, topic)
     places = [(number, first, until[topic][number]) for number, first in start[topic].items()]
@@ -86,8 +87,9 @@ def _digest_partitions(
 
 
 def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -> Digest:
-    """The digest of the newest values among records, which are read more than once where there are more than `most`
-    keys: a share of them each time, told apart by their hashes.
+    """Compute the digest of the newest values among records.
+
+    With more than `most` keys, the records are read several times, each time for a share of the keys by their hashes.
     """
     shares, found = deque([(0, 1)]), Digest()
     while shares:
@@ -102,7 +104,7 @@ def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -
             else:
                 newest[key] = digests.hash_document(record.value)
             while len(newest) > most:
-                # the other half of this share's keys: later
+                # split the share: the other half of its keys is read later
                 shares.append((number + count, 2 * count))
                 count *= 2
                 newest = {key: value for key, value in newest.items() if _share(key, count) == number}
@@ -115,9 +117,9 @@ def _share(key: bytes, count: int) -> int:
 
 
 def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
-    """The offsets between which a topic's committed records lie, commits under way included.
+    """Read the first offsets and the ends of a topic's committed records; waits for commits under way.
 
-    A commit is answered before its markers are in every partition: until then, what it wrote is not yet to be read.
+    A commit is answered before its markers are in every partition, and its records cannot be read before that.
     """
     with Reader(log) as reader, Reader(log, committed=False) as beyond:
         start, written = reader.beginning([topic]), beyond.end([topic])

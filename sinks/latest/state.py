@@ -1,4 +1,4 @@
-"""What a latest log remembers of itself, as records of its positions topic: the newest of each key counts."""
+"""The state of a latest log: records of its positions topic, of which the newest of each key counts."""
 
 import json
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ POSITION_KEY = b"position"
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """A table of the follower; without a bookmark its copy is not finished, and with a `stop` it is not tried now.
+    """A table of the follower; without a bookmark its copy is not finished.
 
-    `has_topic`: its topic was made by us. Where that could not be, one of its name is somebody else's.
+    `stop`: the reason why it is stopped. `has_topic`: we created its topic; if false, a topic of that name is not ours.
     """
 
     table: Table
@@ -36,7 +36,7 @@ class TableRecord:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         bookmark = Bookmark.from_json(value["bookmark"]) if value["bookmark"] else None
-        # records of older versions of ours have neither
+        # records of older versions have neither
         stop = TableStoppedError.from_json(value["stop"]) if value.get("stop") else None
         return cls(Table.from_json(value["table"]), bookmark, stop, value.get("has_topic", True))
 
@@ -50,11 +50,11 @@ class LatestState:
 
     @property
     def stops(self) -> dict[TableName, TableStoppedError]:
-        """The tables that are stopped, each with the reason."""
-        return {name: found.stop for name, found in self.tables.items() if found.stop}
+        """The stopped tables, each with the reason."""
+        return {name: record.stop for name, record in self.tables.items() if record.stop}
 
     def has_topic(self, name: TableName) -> bool:
-        """Is there a topic of this table that is ours?"""
+        """Has this table a topic of ours?"""
         return name in self.tables and self.tables[name].has_topic
 
     def at(self, position: Position | None) -> "LatestState":
@@ -65,20 +65,20 @@ class LatestState:
 
 
 def missing_copy_error(name: TableName, topic: str) -> CopyLostError:
-    """Why a table stops that has no copy."""
+    """Make the stop of a table without a copy."""
     return CopyLostError(
         f"{name} has no copy in the topic {topic}", "`cdc follow` copies it again from the lake by itself"
     )
 
 
 def to_stop_error(name: TableName, refused: PreconditionError) -> TableStoppedError:
-    """Why a table stops of which something is refused."""
+    """Make the stop of a table with a refused topic or record."""
     what = refused.what if refused.what.startswith(str(name)) else f"{name}: {refused.what}"
     return TableStoppedError(what, refused.remedy)
 
 
 def position_record(owner: Owner, position: Position | None) -> tuple[bytes, bytes]:
-    """The record of a position, or of there being none any more."""
+    """Make the record of a position, or of none."""
     return POSITION_KEY, _pack(owner, {"position": position.as_json() if position else None})
 
 
@@ -88,14 +88,14 @@ def registration_record(owner: Owner, registration: TableRecord) -> tuple[bytes,
 
 
 def read(log: LogSettings, topic: str, owner: Owner) -> LatestState:
-    """The state in a topic, nothing where there is no such topic.
+    """Read the state from a topic; empty if there is no such topic.
 
-    Raises PreconditionError when another follower's records are in it.
+    Raises PreconditionError when it has another follower's records.
     """
     start, until = read_bounds(log, topic)
     state = LatestState()
     with Reader(log) as reader:
-        # from the beginning, in order: of each key the newest record stays, as compaction would have it
+        # all records in order: the newest of each key wins, as in compaction
         for partition, first in start[topic].items():
             for record in reader.read(topic, partition, first, until[topic][partition]):
                 state = _after(state, record, owner)

@@ -1,4 +1,4 @@
-"""The topics of a latest log: made where they are missing, and missed."""
+"""Creates and checks the latest topics."""
 
 import time
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from sinks.latest.read import SETTLE_SECONDS
 
 
 def make_of(admin: Admin, log: LogSettings, table: Table, *, is_ours: bool) -> bool:
-    """Make the table's topic if it is not there; says whether the table is to be registered.
+    """Create the table's topic if it does not exist; returns whether the table must be registered.
 
-    `is_ours`: a topic of that name is this follower's. Raises PreconditionError for a table that no topic can follow,
-    and for a topic that cannot be made, differs, or is somebody else's.
+    `is_ours`: an existing topic is this follower's. Raises PreconditionError for a table that no topic can hold, and
+    for a topic that cannot be created, differs, or is not ours.
     """
     layout.check_table(table)
     wanted = layout.topic_of(log, table.name)
@@ -31,7 +31,7 @@ def make_of(admin: Admin, log: LogSettings, table: Table, *, is_ours: bool) -> b
 
 
 def ensure(admin: Admin, wanted: Topic) -> bool:
-    """Make the topic if it is not there; says whether it was made. Raises PreconditionError for one that differs."""
+    """Create the topic if it does not exist; returns whether it did. Raises PreconditionError for one that differs."""
     present = admin.topics([wanted.name]).get(wanted.name)
     if present is None:
         make(admin, wanted)
@@ -41,7 +41,7 @@ def ensure(admin: Admin, wanted: Topic) -> bool:
 
 
 def missing(log: LogSettings, names: Sequence[TableName]) -> list[TableName]:
-    """Those of these tables that have no topic."""
+    """Find the tables without a topic."""
     topics = {name: latest_topic(log.prefix, name) for name in names}
     with Admin(log) as admin:
         there = admin.topics([*topics.values()])

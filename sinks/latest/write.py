@@ -1,4 +1,4 @@
-"""What is written outside transactions: copies, from the executors."""
+"""Writes copies from the executors, outside of transactions."""
 
 import re
 from typing import Final
@@ -17,18 +17,17 @@ from cdc.log.settings import LogSettings
 _OF_TOPIC: Final = re.compile(
     r"(?:TopicAuthorization|InvalidTopic|InvalidRecord|UnknownTopicOrPartition)Exception: ([^\n]*)"
 )
-"""What Kafka's own client says that concerns one topic."""
+"""Errors of Kafka's Java client that are about one topic."""
 
 BUFFER_BYTES: Final = 32 * 1024 * 1024
-"""Kafka's own."""
+"""Kafka's default of buffer.memory."""
 
 
 def write(records: DataFrame, log: LogSettings, topic: str, client: str) -> None:
-    """Write records (columns KEY and VALUE of `Message`) from the executors, in no transaction; `client` names the
-    producer: one that has this name and was kept is used again.
+    """Write records (columns KEY and VALUE of `KafkaColumn`, binary) from the executors, without a transaction.
 
-    Raises TableStoppedError for records that are refused, RecordTooLargeError among them, UnreachableError when no
-    broker answers.
+    `client`: the client id; Spark reuses a cached producer with the same one. Raises TableStoppedError for refused
+    records (RecordTooLargeError for large ones), UnreachableError when no broker answers.
     """
     options = {
         **spark_options.cluster_options(log),
@@ -39,7 +38,7 @@ def write(records: DataFrame, log: LogSettings, topic: str, client: str) -> None
         "kafka.linger.ms": "20",
         "kafka.batch.size": str(256 * 1024),
         "kafka.max.request.size": str(log.latest.max_record_bytes),
-        # a record that is larger than all of it is refused
+        # a record larger than the buffer is refused
         "kafka.buffer.memory": str(max(BUFFER_BYTES, 2 * log.latest.max_record_bytes)),
     }
     try:
@@ -49,7 +48,7 @@ def write(records: DataFrame, log: LogSettings, topic: str, client: str) -> None
 
 
 def largest_key(records: DataFrame) -> bytes:
-    """The key of the record that takes most bytes; reads all of them."""
+    """Find the key of the largest record; reads all of them."""
     found = records.orderBy(F.length(F.col(KafkaColumn.VALUE)).desc_nulls_last()).select(KafkaColumn.KEY).first()
     return bytes(found[0]) if found else b"{}"
 

@@ -1,4 +1,4 @@
-"""The way to an OpenSearch cluster: plain values that can be sent to executors, and its failures as ours."""
+"""Clients of an OpenSearch cluster, from plain values that Spark can send to executors, and translated errors."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ from cdc.core.errors import CdcError, CopyLostError, PreconditionError, Unreacha
 
 TIMEOUT_SECONDS = 60
 CONNECTIONS = 4
-"""So many requests at once keep their connections."""
+"""The size of the connection pool."""
 BUSY = 429
 SERVER_FAULT = 500
 _VALUES = re.compile(
@@ -49,7 +49,7 @@ logging.getLogger("opensearch").addHandler(logging.NullHandler())
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a cluster is and how one signs in."""
+    """The address and credentials of a cluster."""
 
     url: str
     username: str | None = None
@@ -63,7 +63,7 @@ class Cluster:
 
 @contextmanager
 def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
-    """A client of the cluster; nothing is sent before its first request, and nothing is sent twice by itself."""
+    """Open a client of the cluster; it connects at its first request, and retries nothing."""
     if cluster.ca_file:
         options["ca_certs"] = cluster.ca_file
     if cluster.username is not None:
@@ -79,7 +79,7 @@ def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
 
 @contextmanager
 def open_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
-    """A client whose failures are raised as CdcError: unreachable where trying again later is sensible."""
+    """Open a client that raises CdcError; UnreachableError if a later attempt may succeed."""
     try:
         with open_raw_client(cluster, **options) as client:
             yield client
@@ -88,7 +88,7 @@ def open_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
 
 
 def to_cdc_error(cluster: Cluster, error: TransportError) -> CdcError:
-    """The failure of one request as one line with a remedy."""
+    """Translate the error of one request to one line with a remedy."""
     if isinstance(error, SSLError):
         return PreconditionError(
             f"OpenSearch {cluster} is not trusted: {describe_error(error)}", "check url and ca_file"
@@ -116,9 +116,9 @@ def _access_error(cluster: Cluster, reason: str) -> PreconditionError:
 
 
 def find_failure(cluster: Cluster, error: object) -> CdcError | None:
-    """What an answer's `error` says of the cluster or of an index as a whole; None where it speaks of the request.
+    """Translate an answer's `error` if it is about the cluster or a whole index; None if it is about the request.
 
-    All of it can be undone from outside: the same request may succeed then.
+    All of these states can be repaired from outside, and then the same request may succeed.
     """
     if not isinstance(error, dict):
         return None
@@ -177,12 +177,12 @@ def unreachable_error(cluster: Cluster, reason: str) -> UnreachableError:
 
 
 def is_transient(status: int | str) -> bool:
-    """Does this status mean that the same request may succeed later?"""
+    """May the same request succeed later, by this status?"""
     return isinstance(status, int) and (status == BUSY or status >= SERVER_FAULT)
 
 
 def describe_error(error: TransportError) -> str:
-    """What went wrong, in one line."""
+    """Describe the error in one line."""
     if isinstance(error, ConnectionError):
         cause = error.args[2] if len(error.args) > 2 else error
         return re.sub(r"^.*>: ", "", str(cause)).splitlines()[0]
@@ -191,7 +191,7 @@ def describe_error(error: TransportError) -> str:
 
 
 def describe_refusal(error: object) -> str:
-    """Why a document is refused, in an answer's `error`; of its causes the kinds only: their reasons quote values."""
+    """Describe why a document is refused; only the types of the causes, since their reasons quote values."""
     if not isinstance(error, dict):
         return str(error or "")
     told = [_VALUES.sub("", str(error.get("reason") or error.get("type"))).strip()]
@@ -201,11 +201,11 @@ def describe_refusal(error: object) -> str:
 
 
 def read_reason(error: object) -> str:
-    """The reason in an answer's `error`, innermost cause last."""
+    """Read the reason of an answer's `error`, with the innermost cause last."""
     if not isinstance(error, dict):
         return str(error or "")
     reasons = [str(error.get("reason") or error.get("type"))]
     while isinstance(error := error.get("caused_by"), dict):
         reasons.append(str(error.get("reason") or error.get("type")))
-    # a cause that says the same once more: OpenSearch names the exception around it by it
+    # without duplicates: OpenSearch repeats the reason of a cause in the exception around it
     return ": ".join(dict.fromkeys(_VALUES.sub("", reason).strip() for reason in reasons))

@@ -30,14 +30,13 @@ from sinks.search.state import SearchState, StateDocument, Stops
 
 
 class SearchFollower:
-    """A `Follower` of `Copy`s and `FeedBatch`es.
+    """A `FedFollower` that writes one index for each table.
 
-    There are no transactions over several documents. Every write carries the version of its place in the log and loses
-    against a newer one, so that a batch can come again from anywhere; the position is written when all of a batch is
-    acknowledged, and an index shows a batch as a whole, when it is refreshed at the end.
+    OpenSearch has no transactions over several documents. Every write has the version of its position and loses against
+    a newer one, so a batch may be repeated. The position is written after a whole batch is acknowledged. An index is
+    refreshed at the end of a batch, so searches see whole batches.
 
-    The rows of a copy carry the lowest version of the generation: where they stand in the log is the caller's matter,
-    and everything that comes after them is newer.
+    The rows of a copy have the lowest version: all later changes are newer.
     """
 
     def __init__(
@@ -52,16 +51,16 @@ class SearchFollower:
         self._indexes = Indexes(self._cluster, self._owner, self._prefix, settings)
         self._generation = generation
         self._document = StateDocument.of(self._prefix, self._owner)
-        # known to whoever writes, who alone changes them
+        # cached by the only writer; None before the first read
         self._stops: Stops | None = None
 
     def prepare(self, tables: Sequence[Table]) -> None:
-        """Make the indexes of our own, and give a table's its further columns; the index itself comes with its copy.
+        """Create the follower's own indexes, and add new columns to a table's index; `load` creates a table's index.
 
-        A table that cannot be followed is stopped, and so is one whose index is not ours.
+        Stops a table that OpenSearch cannot hold, and one whose index is not ours.
         """
         with open_client(self._cluster) as client:
-            # once a process: an older version of ours may have made them, with fewer fields
+            # once per process: an older version of the toolkit may have created them with fewer fields
             self._indexes.prepare_own(client, renew=self._stops is None)
             stops = self._read(client).stops if self._stops is None else self._stops
             going = [table for table in tables if table.name not in stops]
@@ -74,8 +73,10 @@ class SearchFollower:
             self._indexes.add_fields(client, IndexNote(self._owner, table, note.bookmark))
 
     def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
-        """Fill a new index of the table, which then takes the old one's place at once; until the last row is in, it has
-        no bookmark. A table whose rows are refused is stopped."""
+        """Fill a new index of the table, which then replaces the old one at once; until then it has no bookmark.
+
+        Stops the table if rows of it are refused.
+        """
         with open_client(self._cluster) as client:
             failed = _collect_stops(lambda each: self._load(client, each, copy, bookmark), [table])
             self._stop(client, failed)
@@ -85,32 +86,33 @@ class SearchFollower:
     def _load(self, client: OpenSearch, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         _check(table)
         self._indexes.note(client, table.name)
-        # a new one, since delete_by_query would raise versions, and rows of the copy would lose against those
+        # a new index, since delete_by_query raises versions, and the copy's rows would lose against those
         old, index = self._indexes.begin_copy(client, table)
         target = self._target(index, table, layout.version_of_copy(self._generation))
         refused = write.fill(copy, table, target)
         if refused:
             self._refuse(client, table.name, target.version, refused)
         client.indices.refresh(index=index)
-        # last: whoever is killed before leaves an index that counts as not loaded
+        # last: without the note, a half filled index counts as not loaded
         self._indexes.put_note(client, index, IndexNote(self._owner, table, bookmark))
         self._indexes.put_in_place(client, table.name, index, old)
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
-        """Write every table of the batch, make it visible, then the position, and the tables that had to be stopped."""
+        """Write every table of the batch, refresh the indexes, then write the position and the stops."""
         with open_client(self._cluster) as client:
             state = self._read(client)
             if _has_applied(state.position, position):
                 return
             there, version = self._indexes.of_tables(client), layout.version_at(position)
             going = [name for name in batch.tables if name not in state.stops]
-            # rows, refresh, position: killed in between, the batch comes again, under the same versions
+            # in the order rows, refresh, position: after a kill in between, the batch is repeated with the same
+            # versions
             write_table = partial(self._write, client, there, batch, version)
             stops = _collect_stops(write_table, going)
             written = [self._indexes.name_of(name) for name in going if name not in stops]
             if written:
                 client.indices.refresh(index=",".join(written))
-            # before the position passes what they lack: the reason, which is kept beside it, may be lost
+            # before the position, which stores the reasons: a stopped table must lose its bookmark first
             whole = [there[name] for name, stop in stops.items() if name in there and not stop.is_lost]
             self._indexes.forget_copies(client, whole)
             self._store(client, SearchState(position, {**state.stops, **stops}, max(version, state.version)))
@@ -122,7 +124,7 @@ class SearchFollower:
         return {name: at.note.bookmark for name, at in there.items() if at.note.bookmark and name not in stops}
 
     def stops(self) -> Stops:
-        """The tables that are stopped; who writes knows them, others are told what is stored."""
+        """The stopped tables, each with the reason: cached by the writer, read by others."""
         if self._stops is not None:
             return self._stops
         with open_client(self._cluster) as client:
@@ -133,7 +135,7 @@ class SearchFollower:
             return self._document.read(client).position
 
     def forget_position(self) -> None:
-        """Store that there is none, above the version of the last one: a write that is still on its way loses."""
+        """Store no position, with a version above the last one's: a late write of the old position loses."""
         with open_client(self._cluster) as client:
             state = self._read(client)
             if state.position:
@@ -143,13 +145,13 @@ class SearchFollower:
         """Nothing is held open between calls."""
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
-        """How many documents the table's index shows; None when there is none."""
+        """Count the visible documents of the table's index; None if there is no index."""
         with open_client(self._cluster) as client:
             index = self._indexes.name_of(table)
             return int(client.count(index=index)["count"]) if client.indices.exists(index=index) else None
 
     def write_count(self, table: TableName) -> int:
-        """The operations that the table's indexes have taken since they were made, also one that is being filled."""
+        """The number of operations on the table's indexes since their creation, also on one that is being filled."""
         alias, only = self._indexes.name_of(table), {"ignore_unavailable": "true"}
         with open_client(self._cluster) as client:
             found = client.indices.stats(index=f"{alias},{layout.copies(alias)}", metric="indexing", params=only)
@@ -183,7 +185,7 @@ class SearchFollower:
         self._stops = state.stops
 
     def _stop(self, client: OpenSearch, stops: Stops) -> None:
-        """Write down that these tables are stopped, where the follower stands."""
+        """Store these stops at the current position."""
         if stops:
             there, state = self._indexes.of_tables(client), self._read(client)
             self._indexes.forget_copies(client, [there[name] for name in stops if name in there])
@@ -191,7 +193,7 @@ class SearchFollower:
             self._store(client, replace(state, stops={**state.stops, **stops}, version=version))
 
     def _resume(self, client: OpenSearch, name: TableName) -> None:
-        """Let a table take part again, if it was stopped."""
+        """Remove the stop of a table, if there is one."""
         state = self._read(client)
         if name in state.stops:
             others = {each: stop for each, stop in state.stops.items() if each != name}
@@ -210,7 +212,7 @@ class SearchFollower:
         version: int,
         name: TableName,
     ) -> None:
-        """Write a batch's changes of one table; raises TableStoppedError where it has no copy, or refuses some."""
+        """Write a batch's changes of one table; raises TableStoppedError if it has no copy or refuses documents."""
         if name not in there or there[name].note.bookmark is None:
             lost = f"{name} has no copy in the index {self._indexes.name_of(name)}"
             raise CopyLostError(lost, "`cdc follow` copies it again from the lake by itself")
@@ -226,7 +228,7 @@ class SearchFollower:
     def _refuse(
         self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.RefusedDocument]
     ) -> None:
-        """Keep the refusals, each once however often its batch is tried; raises what stops the table."""
+        """Store the refusals, once however often the batch is repeated; raises TableStoppedError."""
         index = layout.refusals_index(self._prefix)
         for refusal in refusals:
             kept = {"table": str(table), "document": refusal.id, "version": version, "reason": refusal.reason}
@@ -261,7 +263,7 @@ Item = TypeVar("Item", Table, TableName)
 
 
 def _collect_stops(work: Callable[[Item], None], items: Iterable[Item]) -> dict[TableName, TableStoppedError]:
-    """Do some work for each table; the tables that it stopped at."""
+    """Do some work for each table; returns the tables for which it raised TableStoppedError."""
     stops: dict[TableName, TableStoppedError] = {}
     for item in items:
         try:

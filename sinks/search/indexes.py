@@ -1,4 +1,4 @@
-"""The indexes of one follower: made, named, and what each says of itself."""
+"""The indexes of one follower: their names, their creation, and the note in each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from sinks.search.settings import SearchSettings
 
 @dataclass(frozen=True, slots=True)
 class TableIndex:
-    """The index behind a table's name, or of that name, and what it says of itself."""
+    """A table's index (behind the alias, or with that name itself) and its note."""
 
     index: str
     note: IndexNote
@@ -27,7 +27,7 @@ class TableIndex:
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """The indexes of one follower; those of tables are searched by an alias."""
+    """The indexes of one follower; a table's index is searched by an alias."""
 
     cluster: Cluster
     owner: Owner
@@ -35,11 +35,11 @@ class Indexes:
     settings: SearchSettings
 
     def name_of(self, table: TableName) -> str:
-        """The name under which the table is searched: an alias."""
+        """The alias under which the table is searched."""
         return layout.index_name(self.prefix, table)
 
     def prepare_own(self, client: OpenSearch, *, renew: bool) -> None:
-        """Make those that are no table's; `renew`: give those that are there the fields of this version of ours."""
+        """Create the follower's own indexes; `renew`: update the fields of existing ones to this version."""
         settings = {"index": {"number_of_shards": 1, "number_of_replicas": self.settings.replicas}}
         own = {
             layout.positions_index(self.prefix): layout.POSITION_MAPPING,
@@ -52,7 +52,7 @@ class Indexes:
                 client.indices.put_mapping(index=name, body=mapping)
 
     def note(self, client: OpenSearch, name: TableName) -> IndexNote | None:
-        """What the table's index says of itself, None when there is none; raises TableStoppedError if not ours."""
+        """Read the note of the table's index; None if there is none. Raises TableStoppedError if it is not ours."""
         index = self.name_of(name)
         found = client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
         if not found:
@@ -66,7 +66,7 @@ class Indexes:
         return note
 
     def of_tables(self, client: OpenSearch) -> Mapping[TableName, TableIndex]:
-        """The index of every table that has one under its name, closed or not."""
+        """Find the index of every table that has one under its alias, closed ones included."""
         only = {"filter_path": "*.mappings._meta,*.aliases", "expand_wildcards": "all"}
         found = client.indices.get(index=f"{self.prefix}-*", params=only)
         named = [
@@ -80,7 +80,7 @@ class Indexes:
         }
 
     def add_fields(self, client: OpenSearch, note: IndexNote) -> None:
-        """Give an index the fields of further columns; documents from before have none of them, which means null."""
+        """Add fields for new columns; older documents do not have them, which means null."""
         with self._fields_of(note.table.name):
             client.indices.put_mapping(index=self.name_of(note.table.name), body=layout.table_mapping(note))
 
@@ -88,25 +88,25 @@ class Indexes:
         client.indices.put_mapping(index=index, body={"_meta": note.as_meta()})
 
     def forget_copies(self, client: OpenSearch, found: Sequence[TableIndex]) -> None:
-        """Mark these indexes as ones without a copy."""
+        """Remove the bookmarks of these indexes: they count as not copied."""
         for each in found:
             if each.note.bookmark:
                 self.put_note(client, each.index, replace(each.note, bookmark=None))
 
     def begin_copy(self, client: OpenSearch, table: Table) -> tuple[list[str], str]:
-        """Make the index that a copy goes to; gives those that are behind the table's name now, too."""
+        """Create the index for a copy; returns the indexes that are behind the alias now, and the new one."""
         alias, s = self.name_of(table.name), self.settings
         behind = list(client.indices.get_alias(index=alias, params={"ignore_unavailable": "true"}))
-        # closed ones as well: their names are taken
+        # closed ones included: their names are in use
         only = {"filter_path": "*.mappings._meta", "expand_wildcards": "all"}
         there = client.indices.get(index=layout.copies(alias), params=only)
-        # left by one that was killed
-        for left in there.keys() - set(behind):
-            client.indices.delete(index=left)
+        # from a copy that was killed
+        for unfinished in there.keys() - set(behind):
+            client.indices.delete(index=unfinished)
         fresh = layout.copy_name(alias, max(map(layout.copy_number, [*there, alias])) + 1)
         settings = layout.table_settings(s.shards, s.replicas, s.deletes_remembered_hours)
         mapping = layout.table_mapping(IndexNote(self.owner, table))
-        # where there is no old one to be searched meanwhile, the new one can be seen to grow
+        # without an old index, searches may see the new one grow
         aliases: dict[str, Any] = {} if behind else {alias: {}}
         body = {"mappings": mapping, "settings": {"index": settings}, "aliases": aliases}
         with self._fields_of(table.name):
@@ -114,19 +114,19 @@ class Indexes:
         return behind, fresh
 
     def put_in_place(self, client: OpenSearch, name: TableName, index: str, old: Sequence[str]) -> None:
-        """Let searches see the new index instead of the old ones, between two requests."""
-        gone = [{"remove_index": {"index": each}} for each in old]
-        came = {"add": {"index": index, "alias": self.name_of(name)}}
-        client.indices.update_aliases(body={"actions": [*gone, came]})
+        """Switch the alias from the old indexes to the new one, in one request."""
+        removals = [{"remove_index": {"index": each}} for each in old]
+        addition = {"add": {"index": index, "alias": self.name_of(name)}}
+        client.indices.update_aliases(body={"actions": [*removals, addition]})
 
     @contextmanager
     def _fields_of(self, name: TableName) -> Iterator[None]:
-        """A request that describes a table's index: what is refused of it is the table's matter."""
+        """Translate the refusal of a request that defines a table's index to TableStoppedError."""
         try:
             yield
         except RequestError as error:
             body = error.info if isinstance(error.info, dict) else {}
-            # a closed index is said by the same status, and is a matter of the index
+            # a closed index has the same status, and is no problem of the table's definition
             if find_failure(self.cluster, body.get("error")):
                 raise
             raise TableStoppedError(

@@ -1,4 +1,4 @@
-"""What a follower's indexes are called, what they look like, and whose they are."""
+"""Names, mappings and settings of a follower's indexes, and the versions of documents."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ _FOREIGN = re.compile(r"[^a-z0-9_]")
 _HASH_LENGTH, _LONGEST_PART = 16, 60
 _COPY = ".copy"
 _END_BITS = 48
-"""Offsets of ENDs have so many bits of a version, which is a signed number of 64; generations have the rest."""
+"""Bits of an END offset in a version (a signed 64-bit number); the generation has the rest."""
 EXACT_CHARACTERS = 1024
 """Texts up to this length can be found by their exact value; the limit of Lucene is 32,766 bytes."""
 
@@ -25,7 +25,7 @@ _RESERVED = frozenset(
     | {"_primary_term", "_doc_count", "_feature", "_data_stream_timestamp"}
 )
 DEEPEST = 20
-"""Objects within objects, OpenSearch's own bound (index.mapping.depth.limit)."""
+"""The depth of nested objects: OpenSearch's default limit (index.mapping.depth.limit)."""
 MOST_FIELDS = 5000
 """Of an index: Postgres has at most 1600 columns, each is a field or two, and a dot in a name makes one more."""
 
@@ -48,17 +48,17 @@ _MAPPINGS: Mapping[Kind, Mapping[str, Any]] = {
     Kind.TIMESTAMPTZ: {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True},
     Kind.OID: {"type": "long"},
 }
-"""How each kind can be searched; the document itself always holds the value as `cdc.columns.rows.documents` wrote it.
+"""The mapping of each kind; the document itself always has the value as written by `cdc.columns.rows.documents`.
 
-Numerics are strings in the document. They are ordered as doubles (a scaled_float ends at 18 digits) and found exactly
-under `.exact`. NaN, infinities and years beyond four digits are kept but not found (`ignore_malformed`): a value that
-Postgres has is no reason to stop. JSON stays the text that it is: flat_object takes neither arrays nor scalars.
+Numerics are strings in the document. They sort as doubles (a scaled_float has at most 18 digits), and their exact value
+is under `.exact`. NaN, infinities and years beyond four digits are stored but not indexed (`ignore_malformed`), so that
+they do not stop the table. JSON is indexed as text, since flat_object takes neither arrays nor scalars.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class IndexNote:
-    """What an index remembers in its mapping's `_meta`; without a bookmark its copy is not finished."""
+    """The note in the `_meta` of an index's mapping; without a bookmark its copy is not finished."""
 
     owner: Owner
     table: Table
@@ -70,7 +70,7 @@ class IndexNote:
 
     @classmethod
     def from_meta(cls, meta: dict[str, Any] | None) -> Self | None:
-        """Read a `_meta` back, None when the toolkit did not write it."""
+        """Read a `_meta`; None if the toolkit did not write it."""
         found = (meta or {}).get("cdc")
         if not found:
             return None
@@ -79,13 +79,13 @@ class IndexNote:
 
 
 def version_at(position: Position) -> int:
-    """The external version of whatever is written at a position: generations apart, then by END."""
-    # BEFORE_LOG is -1: the first END, at offset 0, is above the copy already
+    """The external version of writes at a position: the generation, then the END offset."""
+    # BEFORE_LOG is -1: so the first END, at offset 0, is above the copy
     return (position.generation << _END_BITS) + position.end_offset - BEFORE_LOG
 
 
 def version_of_copy(generation: int) -> int:
-    """The version of copied rows: every change of the generation is newer."""
+    """The version of copied rows, below that of every change."""
     return generation << _END_BITS
 
 
@@ -94,10 +94,10 @@ def generation_of(version: int) -> int:
 
 
 def index_name(prefix: str, table: TableName) -> str:
-    """The table's index; no two tables share one.
+    """The unique name of a table's index.
 
-    Parts of lower-case letters, digits and `_` stay as they are; of other names only those characters stay, and a hash
-    of the whole name follows after a dot.
+    Names of lower-case letters, digits and `_` stay as they are. In others the other characters become `_`, and a dot
+    and a hash of the whole name follow.
     """
     parts = (table.schema, table.table)
     if all(_PLAIN.fullmatch(part) for part in parts):
@@ -108,36 +108,36 @@ def index_name(prefix: str, table: TableName) -> str:
 
 
 def copy_name(alias: str, number: int) -> str:
-    """The index behind the name that is searched: a table that is copied again gets a new one, beside the old.
+    """The index behind the alias: another copy of the table gets a new number.
 
-    No table's name ends so: a dot precedes sixteen hex digits there.
+    No table's name ends like this: there, 16 hex digits follow a dot.
     """
     return f"{alias}{_COPY}{number}"
 
 
 def copies(alias: str) -> str:
-    """All indexes that such names were given to, as a pattern."""
+    """The pattern of all copies of an index."""
     return f"{alias}{_COPY}*"
 
 
 def copy_number(index: str) -> int:
-    """Which copy of its table the index is; 0 for one from before there were several."""
+    """The number of a copy; 0 for an index of an older version, without a number."""
     number = index.rpartition(_COPY)[2]
     return int(number) if _COPY in index and number.isdecimal() else 0
 
 
 def positions_index(prefix: str) -> str:
-    """Where followers keep their positions; no table's index has such a name, since its dot precedes no hash."""
+    """The index of followers' positions; no table's index has this name, since no hash follows the dot."""
     return f"{prefix}-cdc.positions"
 
 
 def refusals_index(prefix: str) -> str:
-    """Where documents are listed that an index refused."""
+    """The index of refused documents."""
     return f"{prefix}-cdc.refusals"
 
 
 def check_table(table: Table) -> None:
-    """Raises PreconditionError for a table that no index can follow."""
+    """Raise PreconditionError for a table that no index can hold."""
     if not table.key:
         raise PreconditionError(
             f"{table.name} has no primary key, and a search index needs one",
@@ -150,7 +150,7 @@ def check_table(table: Table) -> None:
 
 
 def _unfit_name(names: Sequence[str]) -> str | None:
-    """Why an index cannot have fields of these names, if it cannot: dots in a name are a path to it (2.19)."""
+    """The reason why an index cannot have these fields, or None; OpenSearch (2.19) reads dots as paths."""
     paths: dict[tuple[str, ...], str] = {}
     for name in names:
         parts = name.rstrip(".").split(".")
@@ -171,18 +171,18 @@ def _unfit_name(names: Sequence[str]) -> str | None:
 
 
 def table_mapping(note: IndexNote) -> dict[str, Any]:
-    """A strict mapping: a field that the table did not have is refused, never guessed."""
+    """Make a strict mapping: OpenSearch refuses unknown fields instead of guessing their types."""
     properties = {column.name: field_mapping(column) for column in note.table.columns}
     return {"dynamic": "strict", "_meta": note.as_meta(), "properties": properties}
 
 
 def field_mapping(column: Column) -> dict[str, Any]:
-    """How the column is searched; kinds that are short texts by their nature, by their exact value."""
+    """The mapping of a column; kinds of short texts are keywords."""
     return dict(_MAPPINGS.get(column.kind, _KEYWORD))
 
 
 def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[str, Any]:
-    """Searches see whole batches: an index is refreshed at the end of each, and only then."""
+    """Settings of a table's index, without automatic refresh: searches see whole batches."""
     return {
         "number_of_shards": shards,
         "number_of_replicas": replicas,

@@ -1,4 +1,4 @@
-"""An index read back, whole: one Spark partition a slice, each scrolling through it page by page."""
+"""Reads a whole index: one Spark task for each slice, which scrolls through it page by page."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,15 +23,14 @@ KEEP_ALIVE: Final = "5m"
 _SCHEMA = pa.schema([(KafkaColumn.VALUE.value, pa.string())])
 
 Pages = Iterable[Sequence[bytes]]
-"""Documents as they were sent, some at a time."""
+"""Documents as bytes, page by page."""
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """An index of about so many documents, to be read in so many slices; a slice a shard costs nothing (OpenSearch,
-    "Sliced scroll").
-    """
+    """An index of about `count` documents, to be read in `slices`; one for each shard is free (OpenSearch, "Sliced
+    scroll")."""
 
     cluster: Cluster
     index: str
@@ -40,12 +39,12 @@ class IndexSource:
 
 
 def documents(spark: SparkSession, source: IndexSource) -> DataFrame:
-    """Every document that a search sees now, as JSON text in a column VALUE."""
+    """Read every visible document, as JSON text in a column VALUE."""
     return _run_on_slices(spark, source, _texts, f"{KafkaColumn.VALUE.value} string")
 
 
 def digest(spark: SparkSession, source: IndexSource) -> Digest:
-    """The digest of every document that a search sees now."""
+    """Compute the digest of all visible documents."""
     if source.count <= digests.SMALL_ROWS:
         return sum(_pages(range(source.slices), source, partial(map, digest_of)), Digest())
     return digests.sum_answers(_run_on_slices(spark, source, _digest_pages, digests.COLUMNS))
@@ -67,7 +66,7 @@ def _digest_pages(pages: Pages) -> Iterator[pa.RecordBatch]:
 
 
 def _pages(numbers: Iterable[int], source: IndexSource, task: Callable[[Pages], Iterator[Made]]) -> Iterator[Made]:
-    """What the task makes of the slices with these numbers, where it runs."""
+    """Run `task` on the slices with these numbers, in this process."""
     with open_client(source.cluster, serializer=_PageSerializer()) as client:
         yield from task(page for number in numbers for page in _slice(client, source, number))
 
@@ -85,7 +84,7 @@ class _Shards(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    """A search's answer: of a hit, only the bytes of its document are looked at."""
+    """A search's answer; a hit's document stays undecoded."""
 
     scroll_id: str = msgspec.field(name="_scroll_id", default="")
     hits: _Hits = msgspec.field(default_factory=_Hits)
@@ -102,7 +101,7 @@ class _PageSerializer(JSONSerializer):
 
 
 def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Sequence[bytes]]:
-    # nobody needs an order, and by `_doc` a scroll takes none
+    # `_doc`: no sorting, since no order is needed
     query: dict[str, Any] = {"size": PAGE, "sort": ["_doc"]}
     if source.slices > 1:
         query["slice"] = {"id": number, "max": source.slices}
@@ -110,7 +109,7 @@ def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Seq
     try:
         with ThreadPoolExecutor(1) as ahead:
             while _whole(page, source).hits.hits:
-                # asked for before this page is worked on: the node gathers one while we take in the other
+                # ask for the next page before processing this one, so that the node works meanwhile
                 following = ahead.submit(client.scroll, body={"scroll": KEEP_ALIVE, "scroll_id": page.scroll_id})
                 yield [bytes(hit.source) for hit in page.hits.hits]
                 page = following.result()
@@ -119,7 +118,7 @@ def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Seq
 
 
 def _whole(page: _Page, source: IndexSource) -> _Page:
-    """A page of all shards: an answer without some of them is a success to OpenSearch."""
+    """Check that the page has all shards: OpenSearch reports success even if some are missing."""
     if page.shards.failed:
         raise unreachable_error(source.cluster, f"{page.shards.failed} shards of index {source.index} do not answer")
     return page

@@ -1,4 +1,4 @@
-"""What a search follower remembers of itself: one document in its positions index."""
+"""The state of a search follower: one document in its positions index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,10 @@ Stops = Mapping[TableName, TableStoppedError]
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """The position, the tables that are stopped, and the version that both were stored under: above the position's own
-    once one was forgotten."""
+    """The position, the stopped tables, and the document's version.
+
+    The version is above the position's own after `forget_position`.
+    """
 
     position: Position | None = None
     stops: Stops = field(default_factory=dict)
@@ -28,7 +30,7 @@ class SearchState:
 
 @dataclass(frozen=True, slots=True)
 class StateDocument:
-    """Where the state of one follower is kept."""
+    """The document with the state of one follower."""
 
     index: str
     owner: Owner
@@ -42,7 +44,7 @@ class StateDocument:
         return f"{self.owner.pipeline}/{self.owner.follower}"
 
     def read(self, client: OpenSearch) -> SearchState:
-        """The state that was stored last; the empty one where there is none."""
+        """Read the state; an empty one if none is stored."""
         found = client.get(index=self.index, id=self._id, params={"ignore": 404})
         if not found.get("found"):
             return SearchState()
@@ -51,8 +53,8 @@ class StateDocument:
         return SearchState(Position.from_json(position) if position else None, stops, int(found["_version"]))
 
     def store(self, client: OpenSearch, state: SearchState) -> None:
-        """Store it; raises RefusedError when another writer has stored a later one."""
-        # gte: a batch that comes again stores its position again
+        """Store the state; raises RefusedError when another writer has stored a later one."""
+        # gte: a repeated batch stores its position again
         params = {"version": state.version, "version_type": "external_gte"}
         position = state.position.as_json() if state.position else None
         body = {**self.owner.as_json(), "position": position, "stopped": _as_json(state.stops)}

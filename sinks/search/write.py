@@ -1,6 +1,6 @@
-"""Documents into one index by the bulk interface, each Spark partition on its own.
+"""Writes documents into one index by bulk requests, from Spark's executors or from the driver.
 
-Executors get plain values only, and answer with plain rows: what they met becomes an error of ours on the driver.
+Executors get plain values and answer with plain rows; the driver makes CdcErrors of them.
 """
 
 import json
@@ -37,10 +37,10 @@ from sinks.search.client import (
 from sinks.search.layout import generation_of
 
 MOST_REFUSALS: Final = 100
-"""Refusals that one partition tells of; the table stops at the first anyway."""
+"""The most refusals that one task reports; the first one stops the table anyway."""
 
 REQUESTS_AT_ONCE: Final = 2
-"""Of one task: while the cluster works on some, the next is made ready, and its cores wait for nobody."""
+"""Concurrent requests of one task: while the cluster works on one, the task builds the next."""
 
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 10.0
 
@@ -57,10 +57,9 @@ _TOLD = ", ".join(f"{name} string" for name in _TOLD_SCHEMA.names)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An index of a table with this key, the version that everything written now carries, how much goes into one
-    request, and for how long what the cluster is too busy for is tried again.
+    """The index of a table with this key, the version of all writes, and the limits of requests and retries.
 
-    `is_alias`: the index is the name of another one; where that is gone, none is made by itself.
+    `is_alias`: `index` is an alias; without its index, the cluster must not create one.
     """
 
     cluster: Cluster
@@ -75,7 +74,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class RefusedDocument:
-    """A document that the index does not take: its id, where its row is, and why."""
+    """A refused document: its id, its row's key (`where`), and the reason."""
 
     id: str
     where: str
@@ -83,11 +82,11 @@ class RefusedDocument:
 
 
 Again = tuple[Sequence[int], UnreachableError | None]
-"""The places of the operations to try again, and why."""
+"""The places of the operations to repeat, and the reason."""
 
 
 class _StopError(Exception):
-    """This partition cannot go on, for this reason."""
+    """A task cannot go on; `failure` is the reason."""
 
     def __init__(self, failure: CdcError) -> None:
         super().__init__(str(failure))
@@ -96,35 +95,35 @@ class _StopError(Exception):
 
 @dataclass(slots=True)
 class _Sender:
-    """One partition's way to the index."""
+    """Sends the operations of one task."""
 
     client: OpenSearch
     target: Target
     refusals: list[RefusedDocument] = field(default_factory=list)
 
     def send(self, chunk: Operations) -> None:
-        """Write a chunk until every operation is acknowledged or refused; raises _Stop when that cannot be."""
+        """Write a chunk until every operation is acknowledged or refused; raises _StopError if that is not possible."""
         deadline, wait = time.monotonic() + self.target.retry_seconds, FIRST_WAIT_SECONDS
         while len(chunk):
-            # sent again, an operation that had arrived meets its own version, and that is allowed
+            # repeating an operation that had arrived is fine: it meets its own version
             again, failure = self._once(chunk)
             chunk = chunk.take(again)
             if failure and time.monotonic() > deadline:
                 told = f"{failure.what}, for {self.target.retry_seconds:.0f} s"
                 raise _StopError(UnreachableError(told, failure.remedy))
             if failure:
-                # not all at one moment: executors are turned away together
+                # jitter: the cluster rejects all executors at the same moment
                 time.sleep(random.uniform(wait / 2, wait))  # noqa: S311
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 
     def _once(self, chunk: Operations) -> Again:
-        """Write a chunk; gives the places of the operations to try again, and why."""
+        """Write a chunk once; returns the places of the operations to repeat, and the reason."""
         body = chunk.body
         try:
-            # the node takes a tenth longer when it is to tell of each operation, and nearly always there is nothing
+            # without details, which take the node a tenth longer and are almost always empty
             if not self._bulk(body, _BRIEFLY)["errors"]:
                 return [], None
-            # what it took it takes again, at the same version
+            # again with details: accepted operations are accepted again, at the same version
             answer = self._bulk(body, _IN_DETAIL)
         except TransportError as error:
             return self._handle_failure(chunk, error)
@@ -162,7 +161,7 @@ class _Sender:
         return again, failure
 
     def _is_to_repeat(self, chunk: Operations, place: int, status: int, error: object) -> bool:
-        # a delete of what is not there is answered 404 without an error; with one, the index is missing
+        # 404 without an error: the deleted document does not exist; with one: the index does not exist
         if status < 300 or (status == MISSING and error is None):
             return False
         if failure := find_failure(self.target.cluster, error):
@@ -177,9 +176,9 @@ class _Sender:
         return False
 
     def _check_conflict(self, reason: str) -> None:
-        """What is there is newer: applied already if this generation wrote it, else somebody else's."""
+        """Check a version conflict: a newer version of this generation is ours, another one is a foreign writer's."""
         current = _CURRENT_VERSION.search(reason)
-        # external_gte: an equal version would have been taken, so the one that is there is above ours
+        # external_gte accepts equal versions, so the existing one is above ours
         if current is None or generation_of(int(current[1])) != generation_of(self.target.version):
             told = f"another writer has written to index {self.target.index}: {reason}"
             raise _StopError(RefusedError(told, "stop the other `cdc follow`"))
@@ -188,23 +187,23 @@ class _Sender:
         if len(self.refusals) < MOST_REFUSALS:
             id = chunk.ids[place].as_py()
             _, _, document = chunk.lines[place].as_py().partition(b"\n")
-            # a delete has no document, and no value that could be refused
+            # a delete has no document
             where = describe_key(document, self.target.key) if document else id
             self.refusals.append(RefusedDocument(id, where, reason))
 
 
 def fill(copy: TableCopy, table: Table, target: Target) -> list[RefusedDocument]:
-    """Write the rows of a copy from the executors; gives those that were refused.
+    """Write the rows of a copy from the executors; returns the refused documents, all others are acknowledged.
 
-    All others are acknowledged. Raises what `as_ours` makes of a cluster that takes nothing, UnreachableError when it
-    does not take them in time, RefusedError when another generation has written to the index.
+    Raises UnreachableError when the cluster does not take them in time, RefusedError when another generation has
+    written to the index, and the errors of `to_cdc_error`.
     """
     rows = copy.map_parts(partial(_fill_part, table=table, target=target), _TOLD).collect()
     return _raise_or_list([tuple(row) for row in rows])
 
 
 def send(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[RefusedDocument]:
-    """Write operations from here; gives those that were refused. Raises as `fill` does."""
+    """Write operations from this process; returns the refused documents. Raises like `fill`."""
     return _raise_or_list(_outcomes(client, parts, target))
 
 
@@ -217,7 +216,7 @@ def _raise_or_list(outcomes: Sequence[tuple[str, str, str, str]]) -> list[Refuse
 
 
 def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -> list[tuple[str, str, str, str]]:
-    """Send everything; what was not a success: the kind of its error, an id, what, and what to do."""
+    """Send everything; returns the failures as (error type, id, event, remedy)."""
     sent, stopped = _Sender(client, target), list[tuple[str, str, str, str]]()
     try:
         _send_concurrently(sent.send, (each for part in parts for each in chunks(part, target.documents, target.bytes)))
@@ -227,7 +226,7 @@ def _outcomes(client: OpenSearch, parts: Iterable[Operations], target: Target) -
 
 
 def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Operations]) -> None:
-    """Send chunks, some beside each other: no two have a key in common. Raises what the first that failed has met."""
+    """Send chunks, some concurrently: no two share a key. Raises the first error."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         under_way = deque[Future[None]]()
         for chunk in chunks:
@@ -239,7 +238,7 @@ def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Oper
 
 
 def _fill_part(parts: Iterator[pa.Table], table: Table, target: Target) -> Iterator[pa.RecordBatch]:
-    """On an executor: send the rows of one task, answer with one row an outcome that is not success."""
+    """On an executor: send the rows of one task; returns one row for each failure."""
     with open_raw_client(target.cluster) as client:
         outcomes = _outcomes(client, (part for rows in parts for part in put_rows(rows, table, target.version)), target)
     columns = list(zip(*outcomes, strict=True)) or [()] * len(_TOLD_SCHEMA)

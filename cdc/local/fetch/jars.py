@@ -43,7 +43,7 @@ def spark_jars(cache: Path | None = None, progress: Progress = SILENT) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What a cluster resolves by coordinates, `excluded` (group:name) of what those ask for, and jars to ship instead.
+    """Coordinates for a cluster to resolve, `excluded` dependencies of theirs (group:name), and jars to ship instead.
 
     `spark-submit` follows the POMs. The Kafka source's asks for a version of its token provider that not every
     registry has, and Spark fails at one that it does not find.
@@ -76,7 +76,7 @@ def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: 
         return
     progress.start_download(part, sum(artifact.size for artifact in artifacts))
     with open_registry(folder, progress) as registry:
-        # not as a context: that would fetch all the others before it raised what one of them failed on
+        # no context manager: it would fetch all the others before raising the first error
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
             for done in [pool.submit(download, artifact, registry) for artifact in artifacts]:

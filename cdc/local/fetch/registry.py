@@ -25,7 +25,7 @@ _BUSY: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
 
 
 class DamagedError(OSError):
-    """What arrived is not what was locked."""
+    """The downloaded file does not match its locked checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Registry:
         return httpx.URL(self.url).netloc.decode()
 
     def report_retry(self) -> None:
-        """Tell that it is asked again, once for all downloads together."""
+        """Report a retry, once for all downloads together."""
         if self._untold.acquire(blocking=False):
             self.progress.step("registry", f"{self.host} does not answer as it should, trying again")
 
 
 @contextmanager
 def open_registry(cache: Path, progress: Progress) -> Iterator[Registry]:
-    """The registry as a source of downloads, for as long as the context lasts."""
+    """Open the registry for downloads."""
     with httpx.Client(verify=tls_context(), timeout=_TIMEOUT, follow_redirects=True) as http:
         yield Registry(address().rstrip("/"), http, cache, progress)
 

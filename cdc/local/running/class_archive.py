@@ -16,7 +16,7 @@ import psutil
 
 FOLDER: Final = "classes"
 """In the folder of downloads."""
-# what the machine has to say of archives goes to stdout, which is the user's
+# without this, Java writes messages about archives to stdout, which is the user's
 _QUIET: Final = ("-Xlog:disable", "-XX:+IgnoreUnrecognizedVMOptions")
 
 

@@ -1,4 +1,4 @@
-"""Why a part did not start, in one line drawn from what it wrote."""
+"""Explains in one line of its log why a service did not start."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _LONGEST: Final = 300
 
 
 def telling_line(text: str) -> str:
-    """The line of `text` that most likely says what went wrong: the last cause, error or, failing those, line."""
+    """The line of `text` that most likely has the reason: the last cause, else the last error, else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.search(line)]
     causes = [line for line in lines if line.startswith("Caused by")]
     errors = [line for line in lines if _TELLING.search(line)]
@@ -52,7 +52,7 @@ def size(log: Path) -> int:
 
 
 def read_from(log: Path, offset: int) -> str:
-    """What stands in `log` from `offset`; from its beginning if it has been replaced by a shorter one."""
+    """Read `log` from `offset`; from its beginning if a shorter file has replaced it."""
     with log.open("rb") as file:
         file.seek(offset if offset <= size(log) else 0)
         return file.read().decode(errors="replace")

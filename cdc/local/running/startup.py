@@ -1,4 +1,4 @@
-"""Several parts started side by side, each watched until it answers."""
+"""Starts several services in parallel, and waits until each answers."""
 
 import errno
 import signal
@@ -22,7 +22,7 @@ _POLL: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A part that is to run: what must answer before it starts, how it starts, and how it is known to answer."""
+    """A service to start: the services it needs, its process, and its readiness check."""
 
     part: Service
     needs: tuple[Service, ...]

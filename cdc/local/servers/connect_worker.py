@@ -75,7 +75,7 @@ def worker_settings(site: LaunchContext) -> dict[str, object]:
         "rest.advertised.host.name": LOOPBACK,
         "rest.advertised.port": port,
         "plugin.path": site.home.folder(Service.CONNECT) / "plugins",
-        # only what names itself as a service is looked at: no scan of every class on the path (KIP-898)
+        # loads plugins from service files only: no scan of every class on the path (KIP-898)
         "plugin.discovery": "service_load",
         # KIP-618; our connectors require it
         "exactly.once.source.support": "enabled",

@@ -19,7 +19,7 @@ LATE_COMPILER: Final = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""The second compiler takes what has run ten times as often as usual: the rest of a start is not worth its time."""
+"""The second compiler starts ten times later than usual: during a start, compiling takes longer than it saves."""
 BRIEF: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """The first compiler only; that alone would leave 48 MB for compiled code, which Spark fills (VirtualMachineError)."""
 _REMEDY: Final = f"install a full JDK {OLDEST} or newer and put it on PATH, or set JAVA_HOME to it"

@@ -1,4 +1,4 @@
-"""What the Java parts have in common on their command lines."""
+"""The common command-line options of the Java services."""
 
 from collections.abc import Sequence
 from pathlib import Path

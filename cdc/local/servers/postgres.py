@@ -157,7 +157,7 @@ def remove(home: Home) -> None:
 
 
 def _make_cluster(home: Home, programs: Path, folder: Path, user: User | None) -> None:
-    # `data` is there only once initdb is through; what one that was killed has left is thrown away
+    # `data` exists only after a complete initdb; the rest of a killed one is deleted
     unfinished, secret = folder / "unfinished", folder / "password"
     shutil.rmtree(unfinished, ignore_errors=True)
     write(secret, password(home, SUPERUSER).read())

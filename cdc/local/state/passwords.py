@@ -10,14 +10,14 @@ from cdc.local.state_dir import Home
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A generated password: where it lies, never what it is."""
+    """The files of a generated password, without the password itself."""
 
     file: Path
     properties: Path
 
     @property
     def reference(self) -> str:
-        """What a connector's configuration says in place of the password."""
+        """The reference that a connector's configuration has in place of the password."""
         return f"${{file:{self.properties}:password}}"
 
     def read(self) -> str:
