@@ -44,7 +44,7 @@ def decoded(*messages: dict[str, object]) -> Decoded:
     return Decoder(TABLE, UNSENT).decode(as_messages(messages))
 
 
-def test_a_row_of_the_tables_columns() -> None:
+def test_insert_is_decoded_to_the_tables_columns() -> None:
     found = decoded(message(envelope(ROW)))
     assert found.refused == ()
     assert found.changes.rows.to_pylist() == [{**ROW, "d": Decimal("1.50"), "raw": b"\x00\xff"}]
@@ -52,21 +52,21 @@ def test_a_row_of_the_tables_columns() -> None:
     assert found.changes.keys.pairs() == key_bits(TABLE.key_columns, [pa.array([1], pa.int32())]).pairs()
 
 
-def test_nulls_and_unsent_values() -> None:
+def test_nulls_and_unsent_values_differ() -> None:
     sent = {**ROW, "a b": UNSENT, "j": None, "raw": UNSENT_BYTES}
     found = decoded(message(envelope(sent, "u")), message(envelope(ROW, "u"))).changes
     assert {name: mask.tolist() for name, mask in found.unsent.items()} == {"a b": [True, False], "raw": [True, False]}
     assert found.rows.to_pylist()[0] == {**ROW, "a b": None, "j": None, "d": Decimal("1.50"), "raw": None}
 
 
-def test_a_delete_and_a_truncate_have_no_row() -> None:
+def test_delete_and_truncate_have_no_row() -> None:
     found = decoded(message(envelope(None, "d")), message(envelope(None, "t"), key=None)).changes
     assert found.op.tolist() == [Op.DELETE, Op.TRUNCATE]
     assert found.rows.to_pylist() == [dict.fromkeys(ROW)] * 2
     assert found.key_columns.to_pylist() == [{"id": 1}, {"id": None}]
 
 
-def test_a_changed_key_names_the_former_one() -> None:
+def test_key_update_names_the_old_key() -> None:
     found = decoded(message(envelope({**ROW, "id": 2}), b'{"id":2}', b'{"id":1}'), message(envelope(ROW))).changes
     assert found.has_former.tolist() == [True, False]
     assert found.former.take(found.has_former).pairs() == found.keys.pairs()[1:]
@@ -94,7 +94,7 @@ def test_a_changed_key_names_the_former_one() -> None:
         (message(envelope({**ROW, "raw": "!"})), "no change event: Invalid base64 encoded string - at `$.after.raw`"),
     ],
 )
-def test_a_message_that_is_no_change_is_refused_with_its_reason(bad: dict[str, object], told: str) -> None:
+def test_undecodable_message_is_refused_with_its_reason(bad: dict[str, object], told: str) -> None:
     found = decoded(message(envelope(ROW)), bad, message(envelope(ROW)))
     assert found.at.tolist() == [0, 2]
     [refused] = found.refused
@@ -102,13 +102,13 @@ def test_a_message_that_is_no_change_is_refused_with_its_reason(bad: dict[str, o
 
 
 @given(st.binary() | st.text().map(str.encode) | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
-def test_any_bytes_are_a_refusal(value: bytes | str) -> None:
+def test_any_bytes_are_refused(value: bytes | str) -> None:
     found = decoded(message(value.encode() if isinstance(value, str) else value))
     assert (len(found.changes), len(found.refused)) == (0, 1)
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
-def test_no_damaged_byte_gets_past_unseen(place: int, byte: int) -> None:
+def test_damaged_message_does_not_affect_others(place: int, byte: int) -> None:
     """Whatever a changed byte makes of a message, the others come through."""
     whole = json.dumps(envelope(ROW)).encode()
     damaged = whole[: place % len(whole)] + bytes([byte]) + whole[place % len(whole) + 1 :]

@@ -11,7 +11,7 @@ ROWS = st.lists(st.binary(max_size=6), max_size=30)
 
 
 @given(ROWS, st.integers(), st.integers(1, 5))
-def test_order_and_tasks_do_not_matter(rows: list[bytes], seed: int, tasks: int) -> None:
+def test_digest_does_not_depend_on_order_or_tasks(rows: list[bytes], seed: int, tasks: int) -> None:
     shuffled = random.Random(seed).sample(rows, len(rows))
     parts = [digest_of(shuffled[task::tasks]) for task in range(tasks)]
     assert sum(parts, Digest()) == digest_of(rows)
@@ -23,12 +23,12 @@ def test_only_equal_tables_have_equal_digests(ours: list[bytes], theirs: list[by
 
 
 @given(ROWS.filter(bool), st.data())
-def test_a_row_that_is_there_twice_counts_twice(rows: list[bytes], data: st.DataObject) -> None:
+def test_duplicate_row_counts_twice(rows: list[bytes], data: st.DataObject) -> None:
     twice = data.draw(st.sampled_from(rows))
     found = digest_of([*rows, twice])
     assert found.rows == len(rows) + 1
     assert found.total != digest_of(rows).total
 
 
-def test_a_table_without_rows_is_nothing() -> None:
+def test_empty_table_has_the_empty_digest() -> None:
     assert digest_of([]) == Digest()

@@ -22,7 +22,7 @@ def folded(rows: dict[Key, Row], changes: list[Change]) -> dict[Key, Row]:
 
 @settings(max_examples=2000)
 @given(histories(BEFORE), st.lists(st.integers(0, 20)), st.randoms(use_true_random=False))
-def test_any_runs_in_any_order_end_as_one_by_one(history: list[Sent], cuts: list[int], random: object) -> None:
+def test_fold_equals_the_model_in_any_order(history: list[Sent], cuts: list[int], random: object) -> None:
     rows = dict(BEFORE)
     bounds = sorted({0, len(history), *(c for c in cuts if c < len(history))})
     for start, end in itertools.pairwise(bounds):
@@ -34,11 +34,11 @@ def test_any_runs_in_any_order_end_as_one_by_one(history: list[Sent], cuts: list
 
 
 @given(histories(BEFORE))
-def test_the_changes_sent_carry_the_rows_that_the_source_has(history: list[Sent]) -> None:
+def test_generated_changes_match_the_sources_rows(history: list[Sent]) -> None:
     changes = [change for sent in history for change in sent.changes]
     assert apply(BEFORE, changes) == (history[-1].rows if history else BEFORE)
 
 
-def test_no_changes() -> None:
+def test_fold_of_no_changes_is_empty() -> None:
     columns = as_columns(THINGS, [])
     assert fold(columns, np.empty(0, np.int64)).is_empty

@@ -67,7 +67,7 @@ def counted(table: Any) -> Counter[Row]:
 
 @settings(max_examples=500)
 @given(st.lists(rows, max_size=5), steps, st.randoms(use_true_random=False))
-def test_rows_are_counted(copied: list[Row], history: list[tuple[str, Row, int]], shuffle: Random) -> None:
+def test_keyless_rows_are_counted(copied: list[Row], history: list[tuple[str, Row, int]], shuffle: Random) -> None:
     before = Counter(copied)
     events, expected = played(history, before)
     changes = decoded(messages(events))
@@ -86,7 +86,7 @@ def test_rows_are_counted(copied: list[Row], history: list[tuple[str, Row, int]]
     )
 
 
-def test_what_is_no_change_is_refused() -> None:
+def test_keyless_message_without_a_change_is_refused() -> None:
     whole = named((1, "x"))
     events: list[dict[str, Any]] = [
         {"op": "u", "before": None, "after": whole},

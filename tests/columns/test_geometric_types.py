@@ -20,10 +20,10 @@ from cdc.columns.values.geometric_types import as_postgres, double
         ("(1.0E14,123456.789)", "(100000000000000,123456.789)"),
     ],
 )
-def test_as_postgres_writes_them(sent: str, expected: str) -> None:
+def test_geometric_types_have_postgres_text(sent: str, expected: str) -> None:
     assert as_postgres(sent) == expected
 
 
 @given(st.floats(allow_nan=False))
-def test_the_same_doubles(number: float) -> None:
+def test_text_names_the_same_double(number: float) -> None:
     assert float(double(number)) == number

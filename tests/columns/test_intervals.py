@@ -28,12 +28,12 @@ from cdc.columns.values.intervals import to_iso
         ("01:00:00", "1 hours", "PT1H"),
     ],
 )
-def test_both_forms(postgres: str, driver: str, expected: str) -> None:
+def test_intervals_of_postgres_and_its_driver_have_one_form(postgres: str, driver: str, expected: str) -> None:
     assert to_iso(postgres) == to_iso(driver) == expected
 
 
 @pytest.mark.parametrize("text", ["infinity", "-infinity", "", "P1D"])
-def test_what_is_no_finite_interval(text: str) -> None:
+def test_infinite_or_invalid_interval_raises(text: str) -> None:
     with pytest.raises(ValueError, match=r"infinity|no interval"):
         to_iso(text)
 

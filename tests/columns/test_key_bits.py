@@ -39,7 +39,7 @@ def arrays(columns: list[Column], rows: list[tuple[Any, ...]]) -> list[pa.Array]
 
 
 @given(key_columns())
-def test_bits_are_equal_where_keys_are(keys: tuple[list[Column], list[tuple[Any, ...]]]) -> None:
+def test_bits_are_equal_if_and_only_if_keys_are(keys: tuple[list[Column], list[tuple[Any, ...]]]) -> None:
     columns, rows = keys
     pairs = key_bits(columns, arrays(columns, rows)).pairs()
     assert len(set(pairs)) == len(set(rows))
@@ -47,7 +47,7 @@ def test_bits_are_equal_where_keys_are(keys: tuple[list[Column], list[tuple[Any,
 
 
 @given(key_columns(), st.integers(0, 5))
-def test_a_slice_has_the_same_bits(keys: tuple[list[Column], list[tuple[Any, ...]]], start: int) -> None:
+def test_slice_has_the_same_bits(keys: tuple[list[Column], list[tuple[Any, ...]]], start: int) -> None:
     columns, rows = keys
     whole = arrays(columns, rows)
     assert key_bits(columns, [a.slice(start) for a in whole]).pairs() == key_bits(columns, whole).pairs()[start:]

@@ -79,7 +79,7 @@ def rows_of(number: int, rows: dict[Key, Row]) -> Iterator[tuple[Key, Row]]:
 
 
 @pytest.mark.timeout(3600)
-def test_many_histories_end_as_postgres_has_them() -> None:
+def test_many_histories_end_as_in_postgres() -> None:
     random, kinds = Random(20261122), Counter[str]()
     for first in range(0, HISTORIES, TOGETHER):
         numbers = range(first, min(first + TOGETHER, HISTORIES))

@@ -26,12 +26,12 @@ def written(element: str | None) -> str:
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**300), max_value=10**300))
-def test_the_nearest_double(value: Decimal) -> None:
+def test_numeric_becomes_its_nearest_double(value: Decimal) -> None:
     (found,) = nearest_doubles(pa.array([f"{value:f}"])).to_pylist()
     assert repr(found) == repr(float(value))
 
 
-def test_a_number_that_is_near_to_no_double() -> None:
+def test_number_beyond_all_doubles_raises() -> None:
     assert (
         str(nearest_doubles(pa.array(["NaN", "Infinity", "-Infinity", None])).to_pylist()) == "[nan, inf, -inf, None]"
     )
@@ -40,18 +40,18 @@ def test_a_number_that_is_near_to_no_double() -> None:
 
 
 @given(st.lists(texts))
-def test_arrays(values: list[str | None]) -> None:
+def test_arrays_are_parsed(values: list[str | None]) -> None:
     text = "{" + ",".join(map(written, values)) + "}"
     assert elements(text) == values
 
 
 @pytest.mark.parametrize("text", ["[2:3]={1,2}", "{{1,2},{3,4}}", "[0:0]={{1}}"])
-def test_arrays_of_another_form_are_refused(text: str) -> None:
+def test_array_with_other_dimensions_or_bounds_raises(text: str) -> None:
     with pytest.raises(ValueError, match="array"):
         elements(text)
 
 
-def test_boxes_have_a_separator_of_their_own() -> None:
+def test_boxes_are_separated_by_semicolons() -> None:
     assert elements("{(1,1),(0,0);(2,2),(1,1)}", ";") == ["(1,1),(0,0)", "(2,2),(1,1)"]
 
 
@@ -73,7 +73,7 @@ def test_boxes_have_a_separator_of_their_own() -> None:
         (Kind.TEXT, "{}", "[]"),
     ],
 )
-def test_elements_are_of_their_kind(kind: Kind, written: str, document: str) -> None:
+def test_elements_have_the_columns_kind(kind: Kind, written: str, document: str) -> None:
     column = Column("c", kind, 9 if kind is Kind.DECIMAL else 0, 2 if kind is Kind.DECIMAL else 0, array=True)
     assert read(column, [written, None]) == [f'{{"c":{document}}}', '{"c":null}']
 

@@ -20,13 +20,13 @@ def arrow(kind: Kind, *values: object, precision: int = 0, scale: int = 0) -> pa
 
 
 @given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)))
-def test_timestamps_with_a_zone(moment: datetime) -> None:
+def test_timestamps_with_a_zone_are_in_utc(moment: datetime) -> None:
     text = moment.isoformat(timespec="microseconds") + "Z"
     assert arrow(Kind.TIMESTAMPTZ, text, "+10000-01-01T00:00:00Z")[0].as_py() == moment.replace(tzinfo=UTC)
     assert arrow(Kind.TIMESTAMPTZ, text, None).to_pylist() == [moment.replace(tzinfo=UTC), None]
 
 
-def test_years_that_python_does_not_know() -> None:
+def test_years_beyond_pythons_are_converted() -> None:
     texts = ("+12024-02-29T12:34:56Z", "-0043-03-15T00:00:00.000001Z", "0000-12-31T23:59:59.5+00:00")
     found = arrow(Kind.TIMESTAMPTZ, *texts).cast(pa.int64()).to_pylist()
     assert found == [317_278_730_096_000_000, -63_517_823_999_999_999, -62_135_596_800_500_000]
@@ -38,7 +38,7 @@ def test_decimals_keep_every_digit() -> None:
     assert arrow(Kind.NUMERIC, "1.10", "NAN", None).to_pylist() == ["1.10", "NaN", None]
 
 
-def test_floats_that_json_does_not_have() -> None:
+def test_nan_and_infinity_come_as_text() -> None:
     assert [str(value) for value in arrow(Kind.DOUBLE, 0.1, "NaN", "-Infinity", 3).to_pylist()] == [
         "0.1",
         "nan",
@@ -65,7 +65,7 @@ def test_floats_that_json_does_not_have() -> None:
         (Kind.TEXT, "\ud800", 0),
     ],
 )
-def test_what_a_column_cannot_hold_raises(kind: Kind, value: object, digits: int) -> None:
+def test_value_that_a_column_cannot_hold_raises(kind: Kind, value: object, digits: int) -> None:
     with pytest.raises((ValueError, OverflowError)):
         arrow(kind, value, precision=digits, scale=2 if digits else 0)
 
@@ -79,12 +79,12 @@ def test_what_a_column_cannot_hold_raises(kind: Kind, value: object, digits: int
         (Kind.TIMESTAMP, 9_223_371_244_800_000_000),
     ],
 )
-def test_what_is_infinite_or_too_late(kind: Kind, value: object) -> None:
+def test_infinite_or_late_timestamp_raises(kind: Kind, value: object) -> None:
     with pytest.raises(UnsupportedValueError, match="infinity"):
         arrow(kind, value)
 
 
-def test_times_of_day() -> None:
+def test_times_of_day_have_six_digits() -> None:
     assert [time_of_day(micros) for micros in (0, 86_399_999_999, 86_400_000_000)] == [
         "00:00:00.000000",
         "23:59:59.999999",

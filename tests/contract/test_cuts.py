@@ -18,7 +18,7 @@ def cut(offset: int) -> Cut:
     return Cut(Position(1, offset, Lsn(10 * offset), offset, {"topic": {0: offset}}), offset, {"public.t": offset})
 
 
-def test_a_stream_sees_every_cut_once_while_they_are_put_together(
+def test_stream_sees_every_cut_once_during_compaction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(own_table, "COMPACT_AT_FILES", 5)
@@ -48,7 +48,7 @@ def test_a_stream_sees_every_cut_once_while_they_are_put_together(
     assert sorted(seen) == list(range(1, 31))
 
 
-def test_cuts_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuts_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_table, "COMPACT_AT_FILES", 10)
     table = Cuts(Lake(str(tmp_path), "p", 1))
     table.prepare()

@@ -120,17 +120,17 @@ UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 
 @settings(max_examples=300, **quiet)
 @given(play=plays())
-def test_memory_ends_equal_to_the_model(play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
+def test_memory_follower_equals_the_model(play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
     check(MemoryHarness, play)
 
 
 @settings(max_examples=8, phases=UNSHRUNK, **quiet)
 @given(play=plays())
-def test_ends_equal_to_the_model(start: Start, play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
+def test_follower_equals_the_model(start: Start, play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
     check(start, play)
 
 
-def test_loading_again_replaces(start: Start) -> None:
+def test_second_load_replaces_the_first(start: Start) -> None:
     follower = start()
     follower.load(THINGS, COPY, bookmark(5))
     less = {key: row for key, row in COPY.items() if key != (1,)}

@@ -60,7 +60,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
     return place_lake(request, tmp_path)
 
 
-def test_two_writers_end_as_one(spark: SparkSession, lake: PlacedLake) -> None:
+def test_two_concurrent_writers_equal_one(spark: SparkSession, lake: PlacedLake) -> None:
     writers = [DeltaHarness(spark, lake), DeltaHarness(spark, lake)]
     for table in TABLES:
         writers[0].load(table, COPY, bookmark(0))

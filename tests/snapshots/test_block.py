@@ -122,7 +122,7 @@ def _column(draw: st.DrawFn, name: str, kind: Kind) -> Column:
 
 
 @given(tables(), st.integers(0, 12))
-def test_rows_come_back(drawn: tuple[Table, list[dict[str, Any]]], cut: int) -> None:
+def test_rows_are_parsed(drawn: tuple[Table, list[dict[str, Any]]], cut: int) -> None:
     table, rows = drawn
     # block by block: a value that is NULL in the first one is looked for in the second, too
     reader = BlockReader(table)
@@ -145,7 +145,7 @@ ONE = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), Column("v", Ki
         (Kind.BYTES, b"\xff", r"where k = b'\\xff' →"),
     ],
 )
-def test_a_row_is_named_by_any_key(key: Kind, value: bytes, told: str) -> None:
+def test_error_names_the_row_by_any_key(key: Kind, value: bytes, told: str) -> None:
     table = Table(TableName("public", "t"), (Column("v", Kind.DATE), Column("k", key)), ("k",))
     endless = struct.pack(">i", 2**31 - 1)
     row = struct.pack(">h", 2) + struct.pack(">i", 4) + endless + struct.pack(">i", len(value)) + value
@@ -153,7 +153,7 @@ def test_a_row_is_named_by_any_key(key: Kind, value: bytes, told: str) -> None:
         decoded(table, row)
 
 
-def test_a_value_that_looks_like_rows_is_none() -> None:
+def test_value_that_looks_like_rows_is_no_row() -> None:
     inner = encoded(ONE, [{"id": 7, "v": b"inner"}, {"id": 8, "v": None}])
     rows: list[dict[str, Any]] = [
         {"id": 1, "v": inner},
@@ -165,7 +165,7 @@ def test_a_value_that_looks_like_rows_is_none() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(2, -1), (8, -5), (-5, -1), (8, 2**31 - 1), (2**31 - 1, -1)])
-def test_what_is_damaged_is_no_row(lengths: tuple[int, int]) -> None:
+def test_damaged_bytes_raise(lengths: tuple[int, int]) -> None:
     # behind a row with NULL in a column of one length, which is looked for value by value from then on
     content = encoded(ONE, [{"id": None, "v": None}, {"id": 1, "v": None}])
     key, value = lengths
@@ -175,7 +175,7 @@ def test_what_is_damaged_is_no_row(lengths: tuple[int, int]) -> None:
             decoded(ONE, before + damaged)
 
 
-def test_a_numeric_that_is_shorter_than_it_says_is_none() -> None:
+def test_numeric_shorter_than_its_header_raises() -> None:
     table = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), Column("v", Kind.DECIMAL, 9, 2)), ("id",))
     short = struct.pack(">hiqi", 2, 8, 1, 8) + struct.pack(">hhHh", 3000, 0, 0, 2)
     with pytest.raises(ValueError, match="no numerics"):
@@ -183,7 +183,7 @@ def test_a_numeric_that_is_shorter_than_it_says_is_none() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 11, 20])
-def test_what_is_cut_off_is_no_row(cut: int) -> None:
+def test_truncated_rows_raise(cut: int) -> None:
     content = encoded(ONE, [{"id": 1, "v": b"first"}, {"id": 2, "v": b"second"}])
     for part in (content[:-cut], content[cut:]):
         with pytest.raises(ValueError, match="no rows of 2 columns"):
@@ -201,7 +201,7 @@ def test_what_is_cut_off_is_no_row(cut: int) -> None:
         (Column("v", Kind.DECIMAL, 38, 2), b"NaN"),
     ],
 )
-def test_what_followers_cannot_hold_is_told(column: Column, value: bytes) -> None:
+def test_error_describes_the_unsupported_value(column: Column, value: bytes) -> None:
     table = Table(TableName("public", "t"), (Column("id", Kind.BIGINT), column), ("id",))
     head = ">hiqi"
     fine = [struct.pack(head, 2, 8, row, -1) for row in range(6)]

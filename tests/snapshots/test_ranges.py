@@ -14,7 +14,7 @@ parts = st.dictionaries(
 
 
 @given(parts, st.integers(1, 8))
-def test_shares_tile_all_parts(pages: dict[TableName, int], parallel: int) -> None:
+def test_shares_tile_all_partitions(pages: dict[TableName, int], parallel: int) -> None:
     shares = page_ranges(pages, parallel)
     for part, count in pages.items():
         read = [each for share in shares for each in share if each.part == part]
@@ -28,7 +28,7 @@ def test_shares_tile_all_parts(pages: dict[TableName, int], parallel: int) -> No
 
 
 @given(parts, st.integers(1, 8))
-def test_every_place_has_as_many_shares_and_as_large_ones(pages: dict[TableName, int], parallel: int) -> None:
+def test_shares_are_equal_and_a_multiple_of_the_tasks(pages: dict[TableName, int], parallel: int) -> None:
     total = sum(pages.values())
     sizes = [sum(_size(each, pages) for each in share) for share in page_ranges(pages, parallel)]
     assert sum(sizes) == total

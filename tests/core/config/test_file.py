@@ -54,7 +54,7 @@ def problems(file: Path, old: str, new: str) -> list[str]:
     return str(refused.value).splitlines()
 
 
-def test_a_good_file(file: Path) -> None:
+def test_valid_file_is_read(file: Path) -> None:
     file.write_text(GOOD)
     settings = load(file, ENVIRON)
     assert settings.source.password.get_secret_value() == "canary-hunter2"
@@ -225,7 +225,7 @@ NAME_RULE = "a name: up to 40 of a-z, 0-9 and _, a letter first"
         ("${env:PW}", '"${env:PW"', "cdc.yaml:9: source.password: ${env:…} is not a reference"),
     ],
 )
-def test_one_problem(file: Path, old: str, new: str, message: str) -> None:
+def test_problem_is_reported_with_its_line(file: Path, old: str, new: str, message: str) -> None:
     (line,) = problems(file, old, new)
     assert message in line
 
@@ -240,12 +240,12 @@ def test_one_problem(file: Path, old: str, new: str, message: str) -> None:
         ("version: 1", "a: &a [*a]\nversion: 1", "cdc.yaml:1: an alias refers to itself"),
     ],
 )
-def test_no_yaml(file: Path, old: str, new: str, message: str) -> None:
+def test_invalid_yaml_is_reported_with_its_line(file: Path, old: str, new: str, message: str) -> None:
     (line,) = problems(file, old, new)
     assert line.startswith(message)
 
 
-def test_all_problems_at_once_in_the_order_of_lines(file: Path) -> None:
+def test_all_problems_are_reported_in_the_order_of_lines(file: Path) -> None:
     file.write_text(
         GOOD.replace("port: 5432", "portt: 1")
         .replace("${env:PW}", "${env:NOPE}")
@@ -267,7 +267,7 @@ def test_all_problems_at_once_in_the_order_of_lines(file: Path) -> None:
         (b"- a\n", "cdc.yaml:1: not a block of keys"),
     ],
 )
-def test_no_configuration(file: Path, text: bytes | None, message: str) -> None:
+def test_missing_file_is_reported(file: Path, text: bytes | None, message: str) -> None:
     if text is not None:
         file.write_bytes(text)
     with pytest.raises(ConfigurationError) as refused:
@@ -275,13 +275,13 @@ def test_no_configuration(file: Path, text: bytes | None, message: str) -> None:
     assert str(refused.value) == message
 
 
-def test_a_folder_is_no_configuration(file: Path) -> None:
+def test_folder_is_no_configuration(file: Path) -> None:
     file.mkdir()
     with pytest.raises(ConfigurationError, match="cannot be read: is a directory"):
         load(file, ENVIRON)
 
 
-def test_references(file: Path) -> None:
+def test_references_are_resolved(file: Path) -> None:
     Path("secret").write_text("from file \n")
     Path("secret").chmod(0o600)
     file.write_text(
@@ -299,7 +299,7 @@ def test_references(file: Path) -> None:
     assert loaded.warnings == ()
 
 
-def test_a_secret_that_others_can_read(file: Path) -> None:
+def test_secret_that_others_can_read_warns(file: Path) -> None:
     Path("secret").write_text("x")
     Path("secret").chmod(0o640)
     file.write_text(GOOD.replace("${env:PW}", "${file:secret}"))
@@ -307,12 +307,12 @@ def test_a_secret_that_others_can_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "why"), [(b"\n", "is empty"), (b"\xff", "is not UTF-8 text")])
-def test_a_secret_that_is_none(file: Path, content: bytes, why: str) -> None:
+def test_secret_file_without_a_secret_is_refused(file: Path, content: bytes, why: str) -> None:
     Path("secret").write_bytes(content)
     assert problems(file, "${env:PW}", "${file:secret}") == [f"cdc.yaml:9: source.password: file secret {why}"]
 
 
-def test_a_secret_is_found_beside_the_file(file: Path, tmp_path: Path) -> None:
+def test_secret_path_starts_at_the_configuration(file: Path, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "secret").write_text("beside")
     (tmp_path / "conf" / "cdc.yaml").write_text(GOOD.replace("${env:PW}", "${file:secret}"))
@@ -334,7 +334,7 @@ def test_render_shows_no_secret(file: Path) -> None:
     assert "slot: cdc_shop" in text
 
 
-def test_an_object_store(file: Path) -> None:
+def test_object_store_settings_are_read(file: Path) -> None:
     block = (
         "path: s3://bucket/lake\n    s3:\n      endpoint: https://store:9000/\n      access_key_id: ${env:PW}\n"
         "      secret_access_key: ${env:PW}\n      session_token: ${env:NONE:-}"
@@ -347,7 +347,7 @@ def test_an_object_store(file: Path) -> None:
     assert "canary" not in repr(lake) + repr(access) + render(load(file, ENVIRON))
 
 
-def test_what_is_left_out_is_the_environments() -> None:
+def test_missing_object_store_settings_come_from_the_environment() -> None:
     environ = {"AWS_ENDPOINT_URL": "https://a", "AWS_ENDPOINT_URL_S3": "https://b/", "AWS_DEFAULT_REGION": "r"}
     complete = S3Settings().complete(environ)
     assert (complete.endpoint, complete.region) == ("https://b", "r")
@@ -362,7 +362,7 @@ def test_schema_leaves_room_for_references() -> None:
     assert [option["type"] for option in port["anyOf"]] == ["integer", "string"]
 
 
-def test_the_environment_is_read_when_the_file_is(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_read_with_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "PW", "x")
     file.write_text(GOOD)
     assert load(file).source.password.get_secret_value() == "x"

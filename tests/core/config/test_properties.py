@@ -93,7 +93,7 @@ def blocks(values: dict[str, Any], place: tuple[str, ...] = ()) -> list[tuple[st
 
 @once_a_test
 @given(configurations, st.data())
-def test_an_unknown_key_is_named_with_its_line(tmp_path: Path, values: dict[str, Any], data: st.DataObject) -> None:
+def test_unknown_key_is_named_with_its_line(tmp_path: Path, values: dict[str, Any], data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(blocks(values)))
     inner = values
     for key in place:
@@ -127,7 +127,7 @@ def test_escaped_text_resolves_to_itself(text: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_characters="$")))
-def test_a_variable_may_stand_anywhere(value: str, around: str) -> None:
+def test_any_value_may_be_a_variable(value: str, around: str) -> None:
     resolver = Resolver(Path(), {"X": value})
     assert resolver.resolve([{"a": f"{around}${{env:X}}{around}"}]) == [{"a": around + value + around}]
 
@@ -151,7 +151,7 @@ template_values = st.builds(
 
 @once_a_test
 @given(template_values)
-def test_the_template_holds_any_values(tmp_path: Path, values: TemplateValues) -> None:
+def test_template_accepts_any_values(tmp_path: Path, values: TemplateValues) -> None:
     path = tmp_path / "cdc.yaml"
     path.write_text(template(values), encoding="utf-8")
     loaded = load(path, {"PW": "x"})

@@ -40,7 +40,7 @@ def with_tables(*tables: str, **source: Any) -> PipelineSettings:
 SEARCH = {"kind": "search", "url": "http://search:9200"}
 
 
-def test_names_come_from_the_pipeline() -> None:
+def test_default_names_come_from_the_pipeline() -> None:
     settings = with_followers(search=SEARCH)
     assert (settings.source.slot, settings.source.publication) == ("cdc_shop", "cdc_shop")
     assert (settings.log.prefix, settings.connect.connector) == ("shop", "cdc-shop")
@@ -49,7 +49,7 @@ def test_names_come_from_the_pipeline() -> None:
     assert search.prefix == "shop"
 
 
-def test_names_that_are_given_stay() -> None:
+def test_given_names_stay() -> None:
     settings = made(
         source={**values()["source"], "slot": "s", "publication": "p"},
         log={"bootstrap": "k", "prefix": "t"},
@@ -61,7 +61,7 @@ def test_names_that_are_given_stay() -> None:
     assert settings.followers["search"].model_dump()["prefix"] == "i"
 
 
-def test_tables_that_a_follower_leaves_out_are_named() -> None:
+def test_left_out_tables_must_be_source_tables() -> None:
     settings = with_followers(search={**SEARCH, "leave_out": ["orders"]})
     assert not settings.holds("search", TableName("public", "orders"))
     for wrong in ("order", "public.*", "!orders"):
@@ -87,13 +87,13 @@ def test_tables_are_parsed_and_trimmed() -> None:
         (["public." + "é" * 32], "a name in Postgres has at most 63 bytes"),
     ],
 )
-def test_tables_that_are_refused(tables: list[str], sentence: str) -> None:
+def test_invalid_tables_are_refused(tables: list[str], sentence: str) -> None:
     with pytest.raises(ValidationError) as refused:
         with_tables(*tables)
     assert sentence in str(refused.value)
 
 
-def test_another_heartbeat_schema() -> None:
+def test_heartbeat_schema_can_be_another() -> None:
     assert with_tables("cdc.orders", heartbeat_schema="beat").selection.names == (TableName("cdc", "orders"),)
 
 
@@ -107,13 +107,13 @@ def test_another_heartbeat_schema() -> None:
         ({}, "at least 1 item"),
     ],
 )
-def test_followers_that_are_refused(followers: dict[str, Any], sentence: str) -> None:
+def test_invalid_followers_are_refused(followers: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError) as refused:
         made(followers=followers)
     assert sentence in str(refused.value)
 
 
-def test_two_search_followers_with_prefixes_of_their_own() -> None:
+def test_two_search_followers_may_have_different_prefixes() -> None:
     assert len(with_followers(one=SEARCH, two={**SEARCH, "prefix": "two"}).followers) == 3
 
 

@@ -43,7 +43,7 @@ def archive(tmp_path: Path) -> ClassArchive:
     return ClassArchive.of(find_java().program, [str(CODEC)], tmp_path)
 
 
-def test_what_one_session_has_loaded_the_next_one_has(archive: ClassArchive) -> None:
+def test_archive_of_one_session_is_used_by_the_next(archive: ClassArchive) -> None:
     assert not archive.is_there
     kept(archive)
     assert archive.is_there
@@ -52,18 +52,18 @@ def test_what_one_session_has_loaded_the_next_one_has(archive: ClassArchive) -> 
     assert said("-Xshare:on", *archive.options()) == said() == (0, DIGEST)
 
 
-def test_another_class_path_has_another_archive(archive: ClassArchive, tmp_path: Path) -> None:
+def test_other_class_path_has_another_archive(archive: ClassArchive, tmp_path: Path) -> None:
     other = tmp_path / "other.jar"
     other.write_bytes(CODEC.read_bytes())
     assert ClassArchive.of(find_java().program, [str(other)], tmp_path).path != archive.path
 
 
-def test_a_broken_archive_is_done_without(archive: ClassArchive) -> None:
+def test_broken_archive_is_ignored(archive: ClassArchive) -> None:
     archive.path.write_bytes(b"not an archive" * 1000)
     assert said(*archive.options()) == said()
 
 
-def test_what_was_left_half_written_goes(archive: ClassArchive, tmp_path: Path) -> None:
+def test_half_written_archives_are_deleted(archive: ClassArchive, tmp_path: Path) -> None:
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
     left = tmp_path / f"x.{ended.pid}.new"

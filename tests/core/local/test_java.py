@@ -14,11 +14,11 @@ FULL = "java.base@{0}\njava.management@{0}\njdk.localedata@{0}\njdk.unsupported@
     ("said", "version"),
     [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("11.0.2", 11)],
 )
-def test_the_major_version_is_read(said: str, version: int) -> None:
+def test_major_version_is_read(said: str, version: int) -> None:
     assert java.major_version(FULL.format(said)) == version
 
 
-def test_a_java_without_modules_has_no_version() -> None:
+def test_java_without_modules_has_no_version() -> None:
     assert java.major_version("Unrecognized option: --list-modules") is None
 
 
@@ -30,7 +30,7 @@ def _program(folder: Path, says: str) -> Path:
     return program
 
 
-def test_a_good_java_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suitable_java_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = _program(tmp_path, FULL.format("17.0.1"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java.find_java() == java.Java(program, 17)
@@ -44,21 +44,21 @@ def test_a_good_java_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("java.base@17.0.1\njava.management@17.0.1\n", "trimmed Java without jdk.localedata"),
     ],
 )
-def test_another_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, complaint: str) -> None:
+def test_unsuitable_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, complaint: str) -> None:
     _program(tmp_path, says)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PreconditionError, match=complaint):
         java.find_java()
 
 
-def test_a_missing_java_is_said_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_has_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PreconditionError, match=r"no java on PATH.*install a full JDK 17"):
         java.find_java()
 
 
-def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PreconditionError, match="JAVA_HOME is "):
         java.find_java()

@@ -59,7 +59,7 @@ def left_behind(folder: Path) -> list[Path]:
     return [path for path in (folder / "jars").rglob("*") if path.is_file()]
 
 
-def test_what_comes_whole_lies_where_maven_puts_it(https: Answers, fetch: Fetch, heard: Heard, tmp_path: Path) -> None:
+def test_whole_download_has_mavens_path(https: Answers, fetch: Fetch, heard: Heard, tmp_path: Path) -> None:
     https.put(WHERE, (200, JAR))
     assert fetch() == tmp_path / "jars" / THING.path
     assert left_behind(tmp_path) == [tmp_path / "jars" / THING.path]
@@ -67,7 +67,7 @@ def test_what_comes_whole_lies_where_maven_puts_it(https: Answers, fetch: Fetch,
     assert (heard.came, heard.steps) == (2 * len(JAR), [])
 
 
-def test_a_registry_that_stumbles_is_asked_again_and_told_of_once(https: Answers, fetch: Fetch, heard: Heard) -> None:
+def test_failing_registry_is_retried_and_reported_once(https: Answers, fetch: Fetch, heard: Heard) -> None:
     https.put(WHERE, (503, b""), (200, JAR[:-1]), (200, JAR))
     assert fetch().read_bytes() == JAR
     host = https.url.removeprefix("https://")
@@ -75,20 +75,20 @@ def test_a_registry_that_stumbles_is_asked_again_and_told_of_once(https: Answers
     assert heard.came == len(JAR)
 
 
-def test_what_the_registry_does_not_have_is_asked_for_once(https: Answers, fetch: Fetch, tmp_path: Path) -> None:
+def test_missing_artifact_is_not_retried(https: Answers, fetch: Fetch, tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"cannot fetch org.example:thing:1.0 from localhost:\d+ \(HTTP 404\)"):
         fetch()
     assert (https.asked, left_behind(tmp_path)) == ([WHERE], [])
 
 
-def test_what_stays_damaged_is_no_file(https: Answers, fetch: Fetch, heard: Heard, tmp_path: Path) -> None:
+def test_damaged_download_leaves_no_file(https: Answers, fetch: Fetch, heard: Heard, tmp_path: Path) -> None:
     https.put(WHERE, (200, JAR[::-1]))
     with pytest.raises(UnreachableError, match="another checksum"):
         fetch()
     assert (heard.came, left_behind(tmp_path)) == (0, [])
 
 
-def test_a_certificate_that_is_not_trusted_is_asked_for_once(
+def test_untrusted_certificate_is_not_retried(
     fetch: Fetch, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     known_by_nobody(monkeypatch, tmp_path)
@@ -97,14 +97,14 @@ def test_a_certificate_that_is_not_trusted_is_asked_for_once(
     assert heard.steps == []
 
 
-def test_a_password_in_the_address_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heard: Heard) -> None:
+def test_password_in_the_address_is_not_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heard: Heard) -> None:
     monkeypatch.setenv(REGISTRY_VARIABLE, "http://me:canary@127.0.0.1:9/repository")
     with open_registry(tmp_path, heard) as registry, pytest.raises(UnreachableError) as failed:
         download(THING, registry)
     assert "canary" not in f"{failed.value} {heard.steps}"
 
 
-def test_a_registry_that_does_not_answer_is_two_lines_and_the_error(tmp_path: Path) -> None:
+def test_silent_registry_prints_two_lines_and_the_error(tmp_path: Path) -> None:
     """Eight downloads at once, four attempts each: what is repeated is told once."""
     environment = {**os.environ, "CDC_CACHE": str(tmp_path / "cache"), REGISTRY_VARIABLE: "http://127.0.0.1:9"}
     ran = subprocess.run(

@@ -23,16 +23,16 @@ def home(tmp_path: Path) -> Home:
     return found
 
 
-def test_a_home_is_absolute() -> None:
+def test_home_is_absolute() -> None:
     assert Home(Path("here")).path == Path.cwd() / "here"
 
 
-def test_a_path_that_kafka_cannot_take_is_refused(tmp_path: Path) -> None:
+def test_path_that_kafka_cannot_use_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="choose another folder"):
         Home(tmp_path / "a,b")
 
 
-def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
+def test_home_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PreconditionError, match="cannot make the state folder"):
         Home(tmp_path / "file" / "state").make()
@@ -46,7 +46,7 @@ def test_ports_are_chosen_once(home: Home) -> None:
     ports.require_free(home, chosen, chosen)
 
 
-def test_a_taken_port_is_passed_over_and_named(home: Home) -> None:
+def test_taken_port_is_skipped_and_named(home: Home) -> None:
     taken = ports.choose(home)["kafka"]
     with socket.create_server((ports.LOOPBACK, taken)):
         with pytest.raises(PreconditionError, match=f"port {taken} of kafka is taken by .*ports.json"):
@@ -55,7 +55,7 @@ def test_a_taken_port_is_passed_over_and_named(home: Home) -> None:
         assert ports.choose(home)["kafka"] != taken
 
 
-def test_the_ports_of_a_home_whose_parts_are_stopped_are_no_others(tmp_path: Path) -> None:
+def test_ports_of_a_stopped_home_stay_reserved(tmp_path: Path) -> None:
     register, first, second = tmp_path / "homes", Home(tmp_path / "first"), Home(tmp_path / "second")
     register.mkdir()
     for each in (first, second):
@@ -74,9 +74,7 @@ def test_the_ports_of_a_home_whose_parts_are_stopped_are_no_others(tmp_path: Pat
     assert not [*register.iterdir()]
 
 
-def test_homes_that_come_up_at_one_moment_have_ports_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_homes_choose_different_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register, homes = tmp_path / "homes", [Home(tmp_path / name) for name in ("first", "second")]
     register.mkdir()
     for each in homes:
@@ -98,7 +96,7 @@ def test_homes_that_come_up_at_one_moment_have_ports_of_their_own(
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"~nobody-of-this-name/x", b"a\0b", b"x" * 9000])
-def test_a_damaged_note_keeps_no_other_home_from_its_ports(tmp_path: Path, content: bytes) -> None:
+def test_damaged_note_does_not_block_other_homes(tmp_path: Path, content: bytes) -> None:
     register, first, second = tmp_path / "homes", Home(tmp_path / "first"), Home(tmp_path / "second")
     register.mkdir()
     first.make()
@@ -110,14 +108,14 @@ def test_a_damaged_note_keeps_no_other_home_from_its_ports(tmp_path: Path, conte
     assert neighbours.ports_of_others(register, second) == set()
 
 
-def test_a_register_that_cannot_be_made_has_nobody(tmp_path: Path) -> None:
+def test_unwritable_register_is_empty(tmp_path: Path) -> None:
     register, home = tmp_path / "homes", Home(tmp_path / "home")
     neighbours.note(register, home)
     assert neighbours.ports_of_others(register, home) == set()
     assert not register.exists()
 
 
-def test_a_port_is_free_again_after_its_connections_were_closed() -> None:
+def test_port_is_free_after_its_connections_close() -> None:
     with socket.create_server((ports.LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection((ports.LOOPBACK, port)):
@@ -132,7 +130,7 @@ def test_damaged_ports_are_named(home: Home, content: str) -> None:
         ports.read_ports(home)
 
 
-def test_a_password_is_made_once_and_private(home: Home) -> None:
+def test_password_is_generated_once_and_private(home: Home) -> None:
     made = passwords.password(home, "writer")
     assert passwords.password(home, "writer").read() == made.read()
     assert passwords.password(home, "reader").read() != made.read()
@@ -143,7 +141,7 @@ def test_a_password_is_made_once_and_private(home: Home) -> None:
     assert made.read() not in repr(made)
 
 
-def test_forgotten_passwords_are_gone_and_nothing_else(home: Home) -> None:
+def test_forget_deletes_only_passwords(home: Home) -> None:
     passwords.password(home, "writer")
     (home.secrets / "mine.properties").touch()
     passwords.forget(home)
@@ -162,11 +160,11 @@ def test_forgotten_passwords_are_gone_and_nothing_else(home: Home) -> None:
         ),
     ],
 )
-def test_the_telling_line_is_the_cause(log: str, line: str) -> None:
+def test_telling_line_is_the_cause(log: str, line: str) -> None:
     assert failures.telling_line(log) == line
 
 
-def test_only_what_this_start_wrote_counts(tmp_path: Path) -> None:
+def test_only_lines_of_this_start_count(tmp_path: Path) -> None:
     log = tmp_path / "kafka.log"
     log.write_text("ERROR old\n")
     offset = failures.size(log)
@@ -174,7 +172,7 @@ def test_only_what_this_start_wrote_counts(tmp_path: Path) -> None:
     assert "kafka did not start: ERROR new → see" in str(failures.startup_error("kafka", log, offset))
 
 
-def test_a_full_disk_is_said(tmp_path: Path) -> None:
+def test_full_disk_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "kafka.log"
     log.write_text("Caused by: java.io.IOException: No space left on device\nERROR later\n")
     assert "the disk is full" in str(failures.startup_error("kafka", log, 0))
