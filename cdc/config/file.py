@@ -46,6 +46,7 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
     """
     text = _text(path)
     values, lines = _parse(text, str(path))
+    # references first: the models check the resolved values
     resolver = Resolver(path.parent, environ)
     checked = _validate(resolver, values)
     if isinstance(checked, PipelineSettings):
@@ -145,7 +146,7 @@ def line_of(lines: CommentedMap, place: SettingPath) -> int:
     line, node = 1, lines
     for step in place:
         if isinstance(node, CommentedMap) and step in node:
-            # a key that came by a merge (`<<`) has no line of its own
+            # a merged key (`<<`) has no line of its own: use the block's
             line = node.lc.key(step)[0] + 1 if step in (node.lc.data or {}) else line
         elif isinstance(node, CommentedSeq) and isinstance(step, int):
             line = node.lc.item(step)[0] + 1
@@ -162,6 +163,7 @@ def _redact(value: Any, key: str = "") -> Any:
         return [_redact(item, key) for item in value]
     if not isinstance(value, str):
         return value
+    # Connect resolves this reference, so it is no secret: shown as it is
     is_reference = key == "password_reference" and "${" in value
     if SECRET_KEY.search(key) and not is_reference:
         return REDACTED
@@ -169,7 +171,7 @@ def _redact(value: Any, key: str = "") -> Any:
 
 
 def _or_reference(node: Any) -> Any:
-    """The schema with every number, truth value and patterned text open to a reference."""
+    """Extend the schema: every number, boolean and text with a pattern may also be a reference."""
     if isinstance(node, list):
         return [_or_reference(item) for item in node]
     if not isinstance(node, dict):

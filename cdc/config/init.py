@@ -44,7 +44,7 @@ class TemplateValues:
 
 
 def local_values(path: Path) -> TemplateValues:
-    """The values of the parts that `cdc up` started beside `path`; raises PreconditionError if it never did."""
+    """The values of the services that `cdc up` started beside `path`; raises PreconditionError if it never did."""
     from cdc.local.services import endpoints
     from cdc.local.state_dir import Home
 
@@ -63,7 +63,7 @@ def local_values(path: Path) -> TemplateValues:
 
 
 def _beside(path: Path, file: Path) -> str:
-    """The file as seen from the configuration's folder, where it lies below it."""
+    """The path relative to the configuration's folder, if the file is below it: so the folder can be moved."""
     folder = path.parent.absolute()
     return str(file.relative_to(folder) if file.is_relative_to(folder) else file)
 
@@ -71,8 +71,8 @@ def _beside(path: Path, file: Path) -> str:
 def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
     """Write the configuration file, and its JSON Schema beside it for editors.
 
-    Raises ConfigurationError for a name or a table that cannot be one, RefusedError where the file is there and
-    `force` is not set, PreconditionError where it cannot be written.
+    Raises ConfigurationError for an invalid name or table, RefusedError if the file exists and `force` is not set,
+    PreconditionError if it cannot be written.
     """
     text = f"# yaml-language-server: $schema={SCHEMA_FILE.as_posix()}\n{template(values)}"
     if path.exists() and not force:
@@ -85,7 +85,7 @@ def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
 
 
 def template(values: TemplateValues) -> str:
-    """The text of a configuration file with these values; raises ConfigurationError as `write` does."""
+    """Make the text of a configuration file with these values; raises ConfigurationError like `write`."""
     _check(values)
     text = files("cdc.config").joinpath("template.yaml").read_text(encoding="utf-8")
     parts = _parts(values)
@@ -106,12 +106,12 @@ def _parts(values: TemplateValues) -> dict[str, str]:
 
 
 def table_lines(entries: Iterable[str], indent: int = 4) -> str:
-    """The items of `source.tables`, or of another list of tables, as they stand in the file."""
+    """Write the items of `source.tables`, or of another list of tables, as YAML."""
     return "\n".join(f"{indent * ' '}- {_scalar(escape(entry))}" for entry in entries)
 
 
 def _capture(values: TemplateValues) -> str:
-    """The keys of `connect` that only some need."""
+    """Write the optional keys of `connect`."""
     keys = {
         "password_reference": values.password_reference and _scalar(values.password_reference),
         "source_host": values.source_host and _scalar(escape(values.source_host)),

@@ -64,7 +64,7 @@ class Resolver:
     def _variable(self, name: str, default: str | None) -> "str | _Nowhere":
         value = self.environ.get(name)
         if default is not None:
-            # as a shell has it: an empty variable takes the default, too
+            # like a shell's `:-`: an empty variable takes the default, too
             return value or default
         return _Nowhere(f"environment variable {name} is not set") if value is None else value
 
@@ -77,7 +77,7 @@ class Resolver:
             return _Nowhere(f"file {name} cannot be read: {(error.strerror or 'error').lower()}")
         except ValueError:
             return _Nowhere(f"file {name} is not UTF-8 text")
-        # one line's end, which editors add; other blanks may belong to a password
+        # strip one line break only, which editors add: other blanks may belong to a password
         return text.removesuffix("\n").removesuffix("\r") or _Nowhere(f"file {name} is empty")
 
     def _check_mode(self, path: Path, name: str) -> None:
@@ -88,7 +88,7 @@ class Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Nowhere:
-    """A reference that leads nowhere, and why."""
+    """An unresolved reference, and the reason."""
 
     why: str
 
@@ -97,5 +97,5 @@ class _Nowhere:
 
 
 def escape(text: str) -> str:
-    """The text written so that `resolve` gives it back."""
+    """Escape a text so that `resolve` returns it unchanged."""
     return text.replace("${", "$${")

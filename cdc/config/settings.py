@@ -222,7 +222,7 @@ def _target(follower: FollowerSettings, name: str) -> tuple[str, ...]:
     """The target of a follower's writes, to compare with others."""
     if isinstance(follower, SearchSettings):
         return ("search", follower.url.rstrip("/"), follower.prefix)
-    # latest topics have the log's prefix and their table in their names, no follower: two always clash
+    # latest topics are named by the log's prefix and the table, without the follower: two always clash
     return ("latest",) if isinstance(follower, LatestSettings) else ("alone", name)
 
 
@@ -233,12 +233,13 @@ def _with_prefix(follower: FollowerSettings, name: str) -> FollowerSettings:
 
 
 def _pipeline_name(info: ValidationInfo) -> str:
-    """The pipeline's name, or a stand-in where its block was refused and the whole will be too."""
+    """The pipeline's name; empty if its block is not valid, which makes the whole file invalid."""
     pipeline = info.data.get("pipeline")
     return pipeline.name if isinstance(pipeline, PipelineBlock) else ""
 
 
 def _anchor(folder: Path, path: str) -> str:
+    # a URL of an object store stays
     return path if re.match("[a-z][a-z0-9+.-]+:", path) else str(folder.resolve() / path)
 
 

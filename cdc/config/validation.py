@@ -56,8 +56,9 @@ def _to_findings(detail: ErrorDetails, used: Mapping[SettingPath, str]) -> list[
         case "extra_forbidden":
             known = _walk(detail["loc"][:-1])[1].get("properties", {})
             return [(place, f"unknown key{_suggest(place[-1], known)}")]
-    told = FIXED.get(kind) or _mismatch(detail["input"], node, used.get(place))
-    return [(place, told or detail["msg"].lower())]
+    # FIXED first: the schema has no word for a missing key
+    sentence = FIXED.get(kind) or _mismatch(detail["input"], node, used.get(place))
+    return [(place, sentence or detail["msg"].lower())]
 
 
 def _mismatch(value: object, node: Node, reference: str | None) -> str:
@@ -106,8 +107,9 @@ def _bounds(node: Node) -> str:
 def _subject(value: object, node: Node, reference: str | None) -> str:
     if reference:
         return f"the value of {reference}"
-    told = not node.get("writeOnly") and (node.get("type") in SHOWN or "pattern" in node or "const" in node)
-    return _format_value(value) if told and not isinstance(value, dict | list) else "the value"
+    # free text is not shown: a secret may be at the wrong key
+    is_shown = not node.get("writeOnly") and (node.get("type") in SHOWN or "pattern" in node or "const" in node)
+    return _format_value(value) if is_shown and not isinstance(value, dict | list) else "the value"
 
 
 def _format_value(value: object) -> str:

@@ -26,6 +26,7 @@ class History:
         """Is the bookmark's LSN, on its timeline and cluster, in this history?"""
         if mark.system_identifier != self.system_identifier:
             return False
+        # above the end: the source was restored to an older state without a new timeline
         if mark.timeline == self.timeline:
             return mark.lsn <= self.end
         return mark.timeline in self.timeline_ends and mark.lsn <= self.timeline_ends[mark.timeline]

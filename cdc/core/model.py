@@ -10,6 +10,7 @@ Rows = Mapping[Key, Row]
 def apply(rows: Rows, changes: Iterable[Change]) -> dict[Key, Row]:
     """Apply the changes of whole transactions to one table's rows, in order."""
     after: dict[Key, Row] = dict(rows)
+    # the old rows of key updates, by new key: an update of a key is a Delete and an Insert, in this order
     moving: dict[Key, Row] = {}
     for change in changes:
         match change:

@@ -18,6 +18,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 def parse_lsn(text: str) -> Lsn:
     """Read Postgres's `16/B374D848` form; raises ValueError on anything else."""
     high, slash, low = text.partition("/")
+    # int() below raises ValueError for other wrong texts
     if not slash:
         raise ValueError(f"not an LSN: {text!r}")
     return Lsn((int(high, 16) << 32) | int(low, 16))
@@ -72,6 +73,7 @@ class Position:
     next_offsets: Offsets = field(default_factory=dict)
     log_start: LogStart = FIRST_LOG
     beat: str | None = None
+    # not compared: the same END may be in two cuts, after a restore of the lake
     cut: str | None = field(default=None, compare=False)
 
     @property

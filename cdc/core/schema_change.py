@@ -48,13 +48,16 @@ def diff_tables(followed: Table, now: Table, *, filled: Collection[str] = (), re
 
     `filled`: columns whose default fills existing rows. `rewritten`: the command itself changed values of rows.
     """
+    # Postgres appends new columns, so they are the last ones
     new_columns = now.columns[len(followed.columns) :]
+    # first: a rewrite changes values even if the columns look the same (ALTER TYPE … USING and back)
     if rewritten:
         return Altered(", ".join(describe_differences(followed, now)) or REWRITTEN)
     if not describe_differences(followed, now):
         return SameShape()
     if describe_differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):
         return Altered(", ".join(describe_differences(followed, now)))
+    # ADD COLUMN … DEFAULT fills existing rows without change events
     if any(column.name in filled for column in new_columns):
         return Altered(f"{', '.join(describe_differences(followed, now))}, with a default")
     added = tuple(replace(column, added=True) for column in new_columns)
@@ -79,6 +82,7 @@ def describe_differences(followed: Table, now: Table) -> Sequence[str]:
             if name in was and was[name] != has[name]
         ),
         *(
+            # same name and type under another attnum: dropped and added again, so its values are gone
             f"column {name} went and came again"
             for name in has
             if name in was and was[name] == has[name] and 0 < was[name].number != has[name].number

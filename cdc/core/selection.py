@@ -35,6 +35,7 @@ class Selection:
         return any(is_pattern(entry) and not is_exclusion(entry) for entry in self.entries)
 
     def __contains__(self, table: TableName) -> bool:
+        # a table named without a pattern wins over exclusions
         return table in self.names or (_any(self._inclusions, table) and not _any(self._exclusions, table))
 
     def select_from(self, tables: Iterable[TableName]) -> tuple[TableName, ...]:
@@ -74,6 +75,7 @@ class _Pattern:
 
 
 def _to_regex(text: str) -> re.Pattern[str]:
+    # DOTALL: a quoted identifier may have a line break
     return re.compile(".*".join(map(re.escape, text.split(ANY))), re.DOTALL)
 
 

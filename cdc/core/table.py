@@ -76,6 +76,7 @@ class Column:
     scale: int = 0
     array: bool = False
     type: str = ""
+    # not compared: a table of an older lake has no numbers, and is the same table
     number: int = field(default=0, compare=False)
     added: bool = field(default=False, compare=False)
     separator: str = ","

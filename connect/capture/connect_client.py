@@ -101,10 +101,10 @@ class ConnectClient:
         except _RebalancingError as error:
             raise UnreachableError(f"Kafka Connect {self._url} keeps rebalancing", "try again") from error
         except httpx.HTTPError as error:
-            raise self._unanswered(error) from error
+            raise self._to_cdc_error(error) from error
         raise AssertionError("unreachable")
 
-    def _unanswered(self, error: httpx.HTTPError) -> CdcError:
+    def _to_cdc_error(self, error: httpx.HTTPError) -> CdcError:
         if why := distrust(error):
             return PreconditionError(f"the certificate of Kafka Connect {self._url} is not trusted ({why})", REMEDY)
         return UnreachableError(

@@ -61,13 +61,13 @@ class LatestFollower:
 
         Stops a table whose topic cannot be created, or is not ours.
         """
-        stopped = self._states.known().stops
+        stopped = self._states.read_state().stops
         going = [table for table in tables if table.name not in stopped]
         self._stop(going, self._prepare(going))
 
     def _prepare(self, tables: Sequence[Table], *, look: bool = False) -> dict[TableName, TableStoppedError]:
         """Prepare the tables; returns the stops. `look`: check the topics even if they are known."""
-        state, stops = self._states.known(), dict[TableName, TableStoppedError]()
+        state, stops = self._states.read_state(), dict[TableName, TableStoppedError]()
         check_distinct(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
         if (
             look
@@ -94,7 +94,7 @@ class LatestFollower:
 
     def _add_columns(self, tables: Sequence[Table]) -> None:
         """Register new columns, which are null in older rows."""
-        known = self._states.known().tables
+        known = self._states.read_state().tables
         widened = [
             table for table in tables if table.name in known and has_more_columns(known[table.name].table, table)
         ]
@@ -116,7 +116,7 @@ class LatestFollower:
 
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # keep the stop until the copy is complete
-        self._states.register([TableRecord(table, stop=self._states.known().stops.get(table.name))])
+        self._states.register([TableRecord(table, stop=self._states.read_state().stops.get(table.name))])
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
         # without a transaction: after a kill between the two records there is no bookmark, and the copy is repeated
@@ -186,12 +186,12 @@ class LatestFollower:
         return found is not None and found.bookmark is not None
 
     def stops(self) -> Stops:
-        return self._states.known().stops
+        return self._states.read_state().stops
 
     def _stop(self, tables: Sequence[Table], stops: Stops) -> None:
         """Store the stops of these tables, without bookmarks: they need a new copy."""
         if stops:
-            has_topic = self._states.known().has_topic
+            has_topic = self._states.read_state().has_topic
             self._states.register(
                 [
                     TableRecord(table, None, stops[table.name], has_topic(table.name))
@@ -206,15 +206,15 @@ class LatestFollower:
         return [TableRecord(known[name].table, None, stop) for name, stop in stops.items() if name in known]
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
-        tables = self._states.known().tables
+        tables = self._states.read_state().tables
         return {name: found.bookmark for name, found in tables.items() if found.bookmark}
 
     def position(self) -> Position | None:
-        return self._states.known().position
+        return self._states.read_state().position
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """Count the keys with a row; None unless `exact`, since it takes reading the whole topic."""
-        registered = exact and self._states.known().has_topic(table)
+        registered = exact and self._states.read_state().has_topic(table)
         return read.live_keys(self._log, self._topic(table)) if registered else None
 
     def write_count(self, table: TableName) -> int:
@@ -232,7 +232,7 @@ class LatestFollower:
 
     def _own_topic(self, table: Table) -> str:
         """The topic of a registered table; raises HistoryLostError for another one."""
-        if not self._states.known().has_topic(table.name):
+        if not self._states.read_state().has_topic(table.name):
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
         return self._topic(table.name)
 

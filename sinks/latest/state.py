@@ -104,6 +104,7 @@ def read(log: LogSettings, topic: str, owner: Owner) -> LatestState:
 
 def _after(state: LatestState, record: Record, owner: Owner) -> LatestState:
     value = json.loads(record.value or b"{}")
+    # the topic's name has the log's prefix, but not the follower: two pipelines may share it by mistake
     if {name: value.get(name) for name in owner.as_json()} != owner.as_json():
         raise PreconditionError(
             f"topic {record.topic} is another follower's: {value.get('pipeline')}/{value.get('follower')}",

@@ -37,7 +37,7 @@ class StateWriter:
         if writer:
             writer.close()
 
-    def known(self) -> LatestState:
+    def read_state(self) -> LatestState:
         """The state: the writer's own, or read from the topic."""
         return self.state if self._writer else states.read(self._log, self._positions, self._owner)
 

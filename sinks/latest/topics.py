@@ -22,6 +22,7 @@ def make_of(admin: Admin, log: LogSettings, table: Table, *, is_ours: bool) -> b
     wanted = layout.topic_of(log, table.name)
     if ensure(admin, wanted):
         return True
+    # an empty topic may be ours: `cdc follow` may have been killed between creating and registering it
     if not is_ours and not read.is_empty(log, wanted.name):
         raise PreconditionError(
             f"topic {wanted.name} is there already and is not this follower's",

@@ -231,14 +231,15 @@ class SearchFollower:
         """Store the refusals, once however often the batch is repeated; raises TableStoppedError."""
         index = layout.refusals_index(self._prefix)
         for refusal in refusals:
-            kept = {"table": str(table), "document": refusal.id, "version": version, "reason": refusal.reason}
+            # the id is made of the write: a repeated batch replaces its own entries
+            entry = {"table": str(table), "document": refusal.id, "version": version, "reason": refusal.reason}
             client.index(
-                index=index, id=_digest(f"{table} {refusal.id} {version}"), body={**self._owner.as_json(), **kept}
+                index=index, id=_digest(f"{table} {refusal.id} {version}"), body={**self._owner.as_json(), **entry}
             )
         first = refusals[0]
-        told = "a document" if len(refusals) == 1 else f"{format_count(len(refusals), 'document')}, first the one"
+        documents = "a document" if len(refusals) == 1 else f"{format_count(len(refusals), 'document')}, first the one"
         raise TableStoppedError(
-            f"{table}: the index refused {told} where {first.where}: {first.reason}",
+            f"{table}: the index refused {documents} where {first.where}: {first.reason}",
             f"change the row, or what refuses it, or name the table under leave_out; index {index} has all of them",
         )
 
@@ -255,8 +256,8 @@ def _has_applied(stands: Position | None, position: Position) -> bool:
 def _check(table: Table) -> None:
     try:
         layout.check_table(table)
-    except PreconditionError as unfit:
-        raise TableStoppedError(unfit.what, unfit.remedy) from unfit
+    except PreconditionError as error:
+        raise TableStoppedError(error.what, error.remedy) from error
 
 
 Item = TypeVar("Item", Table, TableName)

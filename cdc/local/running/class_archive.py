@@ -1,7 +1,7 @@
-"""What classes a Java program has loaded, kept for its next start: to load and check them is half of what that takes.
+"""Archives of the classes that a Java program has loaded: reading them again takes half of the time of a start.
 
-A dynamic archive of the Java machine (JEP 350), written once, when a program ends or is asked for it. The machine
-itself checks that its version and the class path are those of the archive, and starts without it where they are not.
+They are dynamic archives (JEP 350), written once, when a program ends or on demand. Java itself checks its version and
+the class path, and starts without the archive if they differ.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ class ClassArchive:
 
     @classmethod
     def of(cls, java: Path, class_path: Iterable[str], folder: Path) -> "ClassArchive":
-        """The archive, kept in `folder`, of a `java` program and the files of a class path: others have other names."""
+        """The archive in `folder` for a `java` program and a class path; its name is a fingerprint of both."""
         name = _fingerprint(java, class_path)
         return cls(folder / f"{name}.jsa", folder / f"{name}.{os.getpid()}.new")
 
@@ -38,11 +38,11 @@ class ClassArchive:
         return self.path.exists()
 
     def options(self) -> list[str]:
-        """Java's options: read the archive, or write it at the end (JEP 350); a Java that knows neither starts, too."""
+        """Java's options: read the archive, or write it at the end (JEP 350); an older Java ignores them."""
         return [*(self._read() or [f"-XX:ArchiveClassesAtExit={self.own}"]), *_QUIET]
 
     def options_on_demand(self) -> list[str]:
-        """Java's options: read the archive, or be ready to write it where somebody asks for that."""
+        """Java's options: read the archive, or be ready to write it on demand."""
         return [*(self._read() or ["-XX:+RecordDynamicDumpInfo"]), *_QUIET]
 
     def _read(self) -> list[str]:
