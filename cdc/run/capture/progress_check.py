@@ -17,7 +17,7 @@ LOOK_SECONDS: Final = 3.0
 
 
 class CaptureCheck:
-    """Raises CaptureTrouble as soon as the capture will not bring data by itself. `connection` is to the source."""
+    """Raises CaptureTroubleError as soon as the capture will not bring data by itself. `connection` is to the source."""
 
     def __init__(self, settings: PipelineSettings, connection: Connection) -> None:
         self._settings = settings
@@ -26,7 +26,7 @@ class CaptureCheck:
         self._next_look = time.monotonic() + LOOK_SECONDS
 
     def check_connector(self) -> None:
-        """Raise CaptureTrouble for a connector that failed, or that somebody paused, stopped or deleted.
+        """Raise CaptureTroubleError for a connector that failed, or that somebody paused, stopped or deleted.
 
         Not for a Kafka Connect that does not answer: the connector may run all the same.
         """

@@ -20,7 +20,7 @@ from cdc.local.services import Endpoints, Home, Service, ServiceStatus, down, en
 from cdc.local.state import ports
 
 POSTGRES = {Service.POSTGRES}
-UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Part.POSTGRES})"
+UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Service.POSTGRES})"
 
 
 def _removed(home: Home) -> None:
