@@ -16,7 +16,7 @@ from sinks.lake.apply.apply import ApplyReport, BatchApplier
 from sinks.lake.apply.replay import ReplayPlan
 from sinks.lake.apply.spark_batch import MissingChanges
 from sinks.lake.apply.tables import FollowedTable, FollowedTables
-from sinks.lake.delta.price import WriteRate
+from sinks.lake.delta.write_rate import WriteRate
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.layout import Lake
 from sinks.lake.maintenance import LakeMaintenance

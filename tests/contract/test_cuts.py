@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.core.position import Lsn, Position
 from sinks.lake.layout import Lake
-from sinks.lake.metadata import table as own_table
+from sinks.lake.metadata import table as metadata_table
 from sinks.lake.metadata.cuts import Cut, Cuts
 from tests.waiting import until
 
@@ -21,7 +21,7 @@ def cut(offset: int) -> Cut:
 def test_stream_sees_every_cut_once_during_compaction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_table, "COMPACT_AT_FILES", 5)
+    monkeypatch.setattr(metadata_table, "COMPACT_AT_FILES", 5)
     table = Cuts(Lake(str(tmp_path / "lake"), "p", 1))
     table.prepare()
     seen: list[int] = []
@@ -49,7 +49,7 @@ def test_stream_sees_every_cut_once_during_compaction(
 
 
 def test_cuts_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_table, "COMPACT_AT_FILES", 10)
+    monkeypatch.setattr(metadata_table, "COMPACT_AT_FILES", 10)
     table = Cuts(Lake(str(tmp_path), "p", 1))
     table.prepare()
     before = None

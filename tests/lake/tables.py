@@ -16,7 +16,7 @@ from cdc.core.table import Table
 from sinks.lake import layout
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.layout import Lake
-from sinks.lake.table import commit as write
+from sinks.lake.table.commit import apply_effect
 from sinks.lake.table.load import CopyWriter, load_copy
 from sinks.lake.table.writer import TableWriter
 from tests.columns.model_changes import as_columns
@@ -36,9 +36,9 @@ def copy_rows(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> 
 
 def write_copy(lake: Lake, table: Table, rows: Iterable[Row]) -> CopiedFile:
     """Write a copied file of these rows without loading it."""
-    write = CopyWriter(table, lake.table_storage(table.name))
-    write.storage.make_root()
-    return write(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(table)).to_batches())
+    writer = CopyWriter(table, lake.table_storage(table.name))
+    writer.storage.make_root()
+    return writer(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(table)).to_batches())
 
 
 def open_writer(lake: PlacedLake, table: Table = THINGS, index: str = "index") -> TableWriter:
@@ -50,7 +50,7 @@ def open_writer(lake: PlacedLake, table: Table = THINGS, index: str = "index") -
 
 def apply(writer: TableWriter, changes: Sequence[Change], version: int) -> None:
     columns, before = as_columns(writer.table, changes), writer.snapshot.transactions.get(APP)
-    write.apply_effect(writer, TableEffect(fold(columns, columns.tx_id)), TxnUpdate(APP, before, version))
+    apply_effect(writer, TableEffect(fold(columns, columns.tx_id)), TxnUpdate(APP, before, version))
 
 
 def row(key: int, text: str | None) -> Row:

@@ -21,9 +21,9 @@ from tests.core.histories import THINGS
 from tests.lake.damage import Damage, back_up, damages
 from tests.lake.places import PlacedLake, in_folder
 from tests.lake.tables import apply, by_id, copy_rows, open_writer, read_by_delta_rs, row, update
+from tests.lake.test_commit import mix_changes
 from tests.lake.test_key_index import NOW, all_live, bits, find_entries
 from tests.lake.test_key_index import open_index as open_saved_index
-from tests.lake.test_write import mix_changes
 
 KEYS = range(150)
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in KEYS}

@@ -11,7 +11,7 @@ from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.retention import Retention, vacuum
 from sinks.lake.storage.object_store import ObjectStore
-from sinks.lake.table import maintenance as upkeep
+from sinks.lake.table import maintenance
 from sinks.lake.table.load import prepare_folder
 from tests.core.histories import THINGS
 from tests.lake.damage import Damage
@@ -179,8 +179,8 @@ def test_a_log_with_only_a_damaged_checkpoint_is_replaced_by_a_copy(folder_lake:
 def test_maintenance_of_other_tables_goes_on(folder_lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, follower = folder_lake, bootstrap_follower(folder_lake)
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 1)
-    monkeypatch.setattr(upkeep, "MAX_DEAD_SHARE", 0.01)
-    monkeypatch.setattr(upkeep, "TINY_BYTES", 0)
+    monkeypatch.setattr(maintenance, "MAX_DEAD_SHARE", 0.01)
+    monkeypatch.setattr(maintenance, "TINY_BYTES", 0)
     transact(follower, 10, only=KEYS[:5])
     follower = follower_of(lake)
     transact(follower, 20, only=KEYS[:5])

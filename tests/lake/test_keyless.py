@@ -18,7 +18,7 @@ from cdc.core.errors import DivergenceError
 from sinks.lake.delta.retention import Retention
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.layout import Lake
-from sinks.lake.table import commit as write
+from sinks.lake.table.commit import apply_effect
 from sinks.lake.table.maintenance import maintain
 from sinks.lake.table.writer import TableWriter
 from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
@@ -35,7 +35,7 @@ def count_rows(lake: Lake) -> Counter[Row]:
 def apply(writer: TableWriter, events: list[dict[str, object]], version: int) -> None:
     changes, before = decoded(messages(events)), writer.snapshot.transactions.get(APP)
     effect = TableEffect(fold_keyless(changes, changes.tx_id))
-    write.apply_effect(writer, effect, TxnUpdate(APP, before, version))
+    apply_effect(writer, effect, TxnUpdate(APP, before, version))
 
 
 @settings(max_examples=40, deadline=None)

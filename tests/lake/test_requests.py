@@ -14,7 +14,7 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.transaction import TransactionEnd
 from sinks.lake.delta import checkpoint
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata import table as own_table
+from sinks.lake.metadata import table as metadata_table
 from sinks.lake.metadata.table import MetadataTable
 from sinks.lake.metadata.table_list import SCHEMA
 from sinks.lake.settings import DeltaSettings
@@ -103,7 +103,7 @@ def test_another_writers_table_is_seen_after_the_refresh_interval(
     assert follower.tables() == [THINGS]
     late = follower_of(lake)
     late.prepare([])
-    monkeypatch.setattr(own_table, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(metadata_table, "REFRESH_SECONDS", 0.0)
     assert late.tables() == [THINGS]
 
 
@@ -117,7 +117,7 @@ def test_a_log_whose_next_commit_was_vacuumed_is_reopened(lake: PlacedLake, monk
         other.maintain(0)
     last = other.snapshot()
     assert last is not None
-    monkeypatch.setattr(own_table, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(metadata_table, "CHECK_SECONDS", 0.0)
     found = slept.snapshot()
     assert found is not None
     assert (found.version, found.files) == (last.version, last.files)

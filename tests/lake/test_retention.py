@@ -24,7 +24,7 @@ from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
-from tests.lake.test_write import mix_changes
+from tests.lake.test_commit import mix_changes
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 ALL = Retention(1000, 0)

@@ -24,7 +24,7 @@ from sinks.lake.metadata.stopped_tables import StoppedTable, recopy_remedy
 from sinks.lake.metadata.table import REFRESH_SECONDS
 from sinks.lake.pace import CommitCost
 from sinks.lake.settings import DeltaSettings
-from sinks.lake.table import commit as write
+from sinks.lake.table.commit import apply_effect
 from sinks.lake.table.writer import TableWriter
 
 StopTables = Callable[[Mapping[TableName, str], Collection[TableName]], Sequence[StoppedTable]]
@@ -175,7 +175,7 @@ class BatchApplier:
             )
         writer = table.writer
         before = None if table.offset == BEFORE_LOG else table.offset
-        applied = write.apply_effect(writer, effect, TxnUpdate(self._lake.app_id, before, version))
+        applied = apply_effect(writer, effect, TxnUpdate(self._lake.app_id, before, version))
         if applied.changes is not None:
             self._recent.put(writer.snapshot.table_id, applied.version, applied.changes)
         return applied.cost
@@ -209,7 +209,7 @@ class BatchApplier:
         plan = plan_replay(table.table, own, reached, decoder, given_up)
         if plan.effect is not None and not plan.effect.is_empty:
             before = None if table.offset == BEFORE_LOG else table.offset
-            write.apply_effect(table.writer, plan.effect, TxnUpdate(self._lake.app_id, before, reached))
+            apply_effect(table.writer, plan.effect, TxnUpdate(self._lake.app_id, before, reached))
         # after the commit: a kill in between replays them again, onto the same rows
         self._dead_letters.remove(plan.letters)
         return plan

@@ -30,9 +30,9 @@ from sinks.lake.delta.other_writers import (
     find_write_blocker,
     is_copy,
 )
-from sinks.lake.delta.price import RateMeter
 from sinks.lake.delta.snapshot import Snapshot, now_ms
 from sinks.lake.delta.tombstones import Tombstones
+from sinks.lake.delta.write_rate import RateMeter
 from sinks.lake.storage.base import Storage, map_concurrently
 
 if TYPE_CHECKING:

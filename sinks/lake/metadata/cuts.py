@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.lake.delta.price import WriteRate
 from sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, txn_action
+from sinks.lake.delta.write_rate import WriteRate
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.table import MetadataTable
 

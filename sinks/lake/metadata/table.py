@@ -16,10 +16,10 @@ from sinks.lake.delta.actions import Action
 from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
 from sinks.lake.delta.damage import describe_damage
 from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
-from sinks.lake.delta.price import WriteRate
 from sinks.lake.delta.retention import Retention, vacuum
 from sinks.lake.delta.schema import create_actions, metadata_action
 from sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, now_ms
+from sinks.lake.delta.write_rate import WriteRate
 from sinks.lake.storage.base import Storage, map_concurrently
 
 COMPACT_AT_FILES = 200

@@ -13,7 +13,7 @@ from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind
 from sinks.lake import layout
 from sinks.lake.delta.scan import LakeCopy
-from sinks.lake.feed import digest as read
+from sinks.lake.feed.digest import compute_digest
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.settings import DeltaSettings
@@ -46,7 +46,7 @@ def test_the_chosen_reader_digests_the_live_rows(lake: PlacedLake, spark: SparkS
         LakeCopy(spark, THINGS, lake.table_storage(THINGS.name), [*log.snapshot.files.values()]), THINGS
     )
     assert own.rows == 501
-    assert read.compute_digest(lake, LakeFeed(lake.for_spark(spark), lake), THINGS) == own
+    assert compute_digest(lake, LakeFeed(lake.for_spark(spark), lake), THINGS) == own
 
 
 def test_both_readers_give_the_same_digest(
@@ -55,9 +55,9 @@ def test_both_readers_give_the_same_digest(
     lake = in_folder(tmp_path)
     fill_table(lake, 500)
     # without Spark: it is not asked
-    small = read.compute_digest(lake, LakeFeed(None, lake), THINGS)
+    small = compute_digest(lake, LakeFeed(None, lake), THINGS)
     monkeypatch.setattr(digests, "SMALL_BYTES", 0)
-    assert read.compute_digest(lake, LakeFeed(spark, lake), THINGS) == small
+    assert compute_digest(lake, LakeFeed(spark, lake), THINGS) == small
     assert small.rows == 501
 
 
@@ -66,4 +66,4 @@ def test_a_missing_column_is_an_error(tmp_path: Path) -> None:
     fill_table(lake, 10)
     wider = replace(THINGS, columns=(*THINGS.columns, Column("later", Kind.TEXT)))
     with pytest.raises(PreconditionError, match=r"has no column later in the lake"):
-        read.compute_digest(lake, LakeFeed(None, lake), wider)
+        compute_digest(lake, LakeFeed(None, lake), wider)

@@ -17,7 +17,7 @@ from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch
 from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, process_partition
 from sinks.lake.delta.snapshot import TxnUpdate
-from sinks.lake.table import commit as write
+from sinks.lake.table.commit import apply_effect
 from sinks.lake.table.writer import TableWriter
 from tests.columns.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.core.histories import THINGS, Sent, histories
@@ -72,7 +72,7 @@ def test_two_overlapping_runs_end_as_the_model_says(history: list[Sent], cut: in
                 found = effect(writer, changes, ends(run), done, rows)
                 done = max(done, run[-1].changes[0].place.rank)
                 if not found.is_empty:
-                    write.apply_effect(writer, found, TxnUpdate(APP, before, done))
+                    apply_effect(writer, found, TxnUpdate(APP, before, done))
                     before = done
         everything = [change for sent in history for change in sent.changes]
         assert read_by_delta_rs(lake) == by_id(model.apply(COPY, everything))

@@ -16,14 +16,14 @@ from sinks.lake.delta.checkpoint import build_checkpoint, take_due_checkpoint, w
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.retention import Retention, delete_orphans, vacuum
 from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.table import compact as rewrite
+from sinks.lake.table import compact
 from sinks.lake.table.compact import compact_files
 from sinks.lake.table.maintenance import LARGEST_BYTES, MAX_COMPACTED_BYTES, MAX_SMALL_FILES, maintain, plan_compaction
 from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
-from tests.lake.test_write import mix_changes
+from tests.lake.test_commit import mix_changes
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 
@@ -134,7 +134,7 @@ def test_a_compaction_yields_to_another_writer(lake: PlacedLake) -> None:
 
 def test_a_batch_may_commit_beside_a_compaction(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = open_writer(lake)
-    written, batches = rewrite._write_live_rows, [update(1, row(5, "new"), row(250, "new"))]
+    written, batches = compact._write_live_rows, [update(1, row(5, "new"), row(250, "new"))]
 
     def beside_a_batch(*arguments: object) -> object:
         found = written(*arguments)  # type: ignore[arg-type]
@@ -142,7 +142,7 @@ def test_a_batch_may_commit_beside_a_compaction(lake: PlacedLake, monkeypatch: p
             apply(writer, batches.pop(), 1)
         return found
 
-    monkeypatch.setattr(rewrite, "_write_live_rows", beside_a_batch)
+    monkeypatch.setattr(compact, "_write_live_rows", beside_a_batch)
     assert compact_files(writer, list(writer.snapshot.files))
     assert read_by_delta_rs(lake) == by_id({**COPY, (5,): row(5, "new"), (250,): row(250, "new")})
     apply(writer, update(2, row(5, "newer")), 2)

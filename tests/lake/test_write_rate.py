@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cdc.core.change import Delete, Place
-from sinks.lake.delta import price
+from sinks.lake.delta import write_rate
 from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.price import WriteRate
 from sinks.lake.delta.snapshot import now_ms
+from sinks.lake.delta.write_rate import WriteRate
 from tests.core.histories import THINGS
 from tests.lake.places import in_folder
 from tests.lake.tables import apply, copy_rows, open_writer, row, update
@@ -27,7 +27,7 @@ def test_the_write_rate_counts_files_and_bytes_of_commits(tmp_path: Path, monkey
         )
     made = [path for path in folder.rglob("*") if path.is_file() and path not in before]
     # of eleven commits, the copy's among them, all within a minute
-    monkeypatch.setattr(price, "HOUR_MS", price.MIN_SPAN_MS)
+    monkeypatch.setattr(write_rate, "HOUR_MS", write_rate.MIN_SPAN_MS)
     log = DeltaLog.open(lake.table_storage(THINGS.name))
     assert log is not None
     found = log.rate_meter.rate()
@@ -44,7 +44,7 @@ def test_the_write_rate_of_an_idle_table_falls(tmp_path: Path, monkeypatch: pyte
     writer = open_writer(lake)
     busy = writer.log.rate_meter.rate()
     now = now_ms()
-    monkeypatch.setattr(price, "now_ms", lambda: now + 10 * price.HOUR_MS)
+    monkeypatch.setattr(write_rate, "now_ms", lambda: now + 10 * write_rate.HOUR_MS)
     assert writer.log.rate_meter.rate().commits < busy.commits / 100
 
 
