@@ -28,27 +28,27 @@ class Damage:
         if self.kind == "lose":
             file.unlink()
             return
-        foreign = sorted(path for each in (folder, *others) for path in each.glob("*") if path.is_file())
+        foreign = sorted(path for source in (folder, *others) for path in source.glob("*") if path.is_file())
         content = file.read_bytes() if self.kind != "swap" else foreign[self.other % len(foreign)].read_bytes()
         with file.open("r+b") as opened:
             opened.truncate(opened.write(self.apply_to(content)))
 
     def apply_to(self, content: bytes) -> bytes:
         """The damaged bytes."""
-        at, found = self.at % max(len(content), 1), bytearray(content)
+        at, damaged = self.at % max(len(content), 1), bytearray(content)
         match self.kind:
             case "flip":
-                found[at : at + 1] = bytes(each ^ (1 << self.other % 8) for each in found[at : at + 1])
+                damaged[at : at + 1] = bytes(byte ^ (1 << self.other % 8) for byte in damaged[at : at + 1])
             case "flip many":
-                for place in range(at % 97, len(found), 97):
-                    found[place] ^= 1 << (place + self.other) % 8
+                for place in range(at % 97, len(damaged), 97):
+                    damaged[place] ^= 1 << (place + self.other) % 8
             case "zeros":
-                found[at : at + 512] = bytes(len(found[at : at + 512]))
+                damaged[at : at + 512] = bytes(len(damaged[at : at + 512]))
             case "cut off":
-                del found[at:]
+                del damaged[at:]
             case "longer":
-                found += bytes(self.other % 100 + 1)
-        return bytes(found)
+                damaged += bytes(self.other % 100 + 1)
+        return bytes(damaged)
 
 
 damages = st.builds(

@@ -59,13 +59,13 @@ def row(key: int, text: str | None) -> Row:
 
 def update(rank: int, *rows: Row) -> list[Change]:
     """One transaction that updates these rows."""
-    return [Update(THINGS.name, Place(rank, n), (each["id"],), each) for n, each in enumerate(rows, 1)]
+    return [Update(THINGS.name, Place(rank, n), (values["id"],), values) for n, values in enumerate(rows, 1)]
 
 
 def by_key(rows: Sequence[Mapping[str, object]]) -> dict[object, Mapping[str, object]]:
-    found = {each["id"]: each for each in rows}
-    assert len(found) == len(rows), "a key is there twice"
-    return found
+    by_key_values = {values["id"]: values for values in rows}
+    assert len(by_key_values) == len(rows), "a key is there twice"
+    return by_key_values
 
 
 def read_by_delta_rs(
@@ -76,4 +76,4 @@ def read_by_delta_rs(
 
 
 def by_id(rows: Mapping[Key, Row]) -> dict[object, Mapping[str, object]]:
-    return {key[0]: dict(each) for key, each in rows.items()}
+    return {key[0]: dict(values) for key, values in rows.items()}

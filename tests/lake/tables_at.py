@@ -27,9 +27,9 @@ KEYS = range(40)
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
     """Open the follower as a new process does."""
-    found = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
-    found.prepare(TABLES)
-    return found
+    follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
+    follower.prepare(TABLES)
+    return follower
 
 
 def bootstrap_follower(lake: PlacedLake) -> DeltaFollower:
@@ -78,9 +78,9 @@ def rows_in(lake: PlacedLake, table: Table) -> Mapping[Key, Row]:
     parts = [
         part for file in state.files.values() for part in live_rows(lake.table_storage(table.name), Share(file), table)
     ]
-    found = pa.concat_tables(parts).to_pylist()
-    by_key: dict[Key, Row] = {(each["id"],): each for each in found}
-    assert len(by_key) == len(found), "a key is there twice"
+    rows = pa.concat_tables(parts).to_pylist()
+    by_key: dict[Key, Row] = {(values["id"],): values for values in rows}
+    assert len(by_key) == len(rows), "a key is there twice"
     return by_key
 
 

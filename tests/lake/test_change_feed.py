@@ -33,12 +33,12 @@ def lake(tmp_path: Path) -> PlacedLake:
 @pytest.fixture
 def writer(lake: PlacedLake) -> TableWriter:
     """A writer that deleted every third row."""
-    found = open_writer(lake)
-    apply(found, [Delete(T, Place(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
-    [file] = found.snapshot.files.values()
+    table_writer = open_writer(lake)
+    apply(table_writer, [Delete(T, Place(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
+    [file] = table_writer.snapshot.files.values()
     assert file.vector is not None
     assert file.vector.size > 64 * 1024
-    return found
+    return table_writer
 
 
 def feed(spark: SparkSession, lake: PlacedLake, version: int) -> dict[str, tuple[int, int]]:
@@ -46,7 +46,7 @@ def feed(spark: SparkSession, lake: PlacedLake, version: int) -> dict[str, tuple
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     frame = reader.option("startingVersion", version).option("endingVersion", version).load(lake.folder(T))
     rows = frame.groupBy("_change_type").agg(f.count("id").alias("rows"), f.sum("id").alias("ids")).collect()
-    return {each["_change_type"]: (each["rows"], each["ids"]) for each in rows}
+    return {change["_change_type"]: (change["rows"], change["ids"]) for change in rows}
 
 
 def test_spark_reads_the_feed_over_a_vector_above_64_kb(
@@ -62,8 +62,11 @@ def test_spark_reads_the_feed_over_a_truncate_and_later_inserts(
 ) -> None:
     behind: Row = row(MANY, "behind")
     apply(writer, [*update(2, row(1, "x")), Truncate(T, Place(3, 1)), Insert(T, Place(3, 2), (MANY,), behind)], 2)
-    left = [n for n in range(MANY) if n % 3]
-    assert feed(spark, lake, writer.snapshot.version) == {"delete": (len(left), sum(left)), "insert": (1, MANY)}
+    remaining = [n for n in range(MANY) if n % 3]
+    assert feed(spark, lake, writer.snapshot.version) == {
+        "delete": (len(remaining), sum(remaining)),
+        "insert": (1, MANY),
+    }
 
 
 def test_spark_reads_the_feed_over_another_writers_delete(

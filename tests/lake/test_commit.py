@@ -82,7 +82,7 @@ def test_every_reader_sees_the_rows(lake: PlacedLake, spark: SparkSession) -> No
     assert read_by_delta_rs(lake) == rows
     assert by_key(polars.scan_delta(folder, storage_options=dict(lake.options)).collect().to_dicts()) == rows
     frame = lake.for_spark(spark).read.format("delta").load(folder)
-    assert by_key([found.asDict() for found in frame.collect()]) == rows
+    assert by_key([record.asDict() for record in frame.collect()]) == rows
     assert frame.where("small = 12").count() == len([r for r in rows.values() if r["small"] == 12])
 
 
@@ -93,8 +93,8 @@ def test_duckdb_sees_the_rows(folder_lake: PlacedLake) -> None:
         connection.execute("LOAD delta")
     except duckdb.Error:
         pytest.skip("DuckDB's delta extension is not installed, and is to be had from its own server only")
-    found = connection.execute(f"SELECT id, small, big FROM delta_scan('{folder_lake.folder(T)}')").fetchall()
-    assert by_key([dict(zip(("id", "small", "big"), each, strict=True)) for each in found]) == rows
+    records = connection.execute(f"SELECT id, small, big FROM delta_scan('{folder_lake.folder(T)}')").fetchall()
+    assert by_key([dict(zip(("id", "small", "big"), record, strict=True)) for record in records]) == rows
 
 
 @pytest.mark.parametrize("hand", ["optimize", "vacuum", "checkpoint", "spark rewrites"])
@@ -117,7 +117,7 @@ def test_other_writers_that_change_no_row_do_no_harm(folder_lake: PlacedLake, sp
     spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     rows = by_id(play(folder_lake, 5, do))
     assert read_by_delta_rs(folder_lake) == rows
-    assert by_key([found.asDict() for found in spark.read.format("delta").load(folder).collect()]) == rows
+    assert by_key([record.asDict() for record in spark.read.format("delta").load(folder).collect()]) == rows
 
 
 def test_an_unsent_value_without_a_previous_row_is_refused(folder_lake: PlacedLake) -> None:

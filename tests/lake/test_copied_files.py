@@ -58,10 +58,10 @@ def test_merged_statistics_equal_those_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[dict[str, Any]]]
 ) -> None:
     storage = LocalFolder(str(tmp_path_factory.mktemp("copy")))
-    found = CopyWriter(KINDS, storage)(batches(parts))
+    copied_file = CopyWriter(KINDS, storage)(batches(parts))
     whole = pa.Table.from_batches(batches(parts), arrow_schema(KINDS))
-    assert json.loads(found.statistics) == statistics.of_rows(whole, KINDS.column_names)
-    assert (found.rows, found.bytes) == (len(whole), len(storage.read(found.path)))
+    assert json.loads(copied_file.statistics) == statistics.of_rows(whole, KINDS.column_names)
+    assert (copied_file.rows, copied_file.bytes) == (len(whole), len(storage.read(copied_file.path)))
 
 
 @pytest.fixture(params=PLACES)
@@ -126,12 +126,12 @@ def test_all_readers_decode_delta_binary_packed(tmp_path: Path, spark: "SparkSes
     [path] = [name for name in lake.table_storage(NUMBERS.name).list_names("") if name.endswith(".parquet")]
     group = pq.ParquetFile(lake.table_storage(NUMBERS.name).open(path)).metadata.row_group(0)
     encodings = {NUMBERS.column_names[n]: group.column(n).encodings for n in range(group.num_columns)}
-    assert {name for name, found in encodings.items() if "DELTA_BINARY_PACKED" in found} == {*encodings} - {"wide"}
+    assert {name for name, used in encodings.items() if "DELTA_BINARY_PACKED" in used} == {*encodings} - {"wide"}
     folder = lake.folder(NUMBERS.name)
     by_spark = spark.read.format("delta").load(folder).toArrow()
     by_delta_rs = pa.table(QueryBuilder().register("t", DeltaTable(folder)).execute("SELECT * FROM t").read_all())
-    for found in (by_spark, by_delta_rs):
-        assert found.sort_by("id").cast(expected.schema) == expected
+    for read in (by_spark, by_delta_rs):
+        assert read.sort_by("id").cast(expected.schema) == expected
 
 
 @pytest.mark.parametrize("rows", [1, 100, 131_072, 131_073, 400_000])
@@ -141,8 +141,8 @@ def test_no_row_group_is_left_with_a_few_rows(tmp_path: Path, rows: int) -> None
     table = pa.table([range(rows), ["x" * 70] * rows], schema=schema)
     parts = table.to_batches(max_chunksize=9_000)
     made = data_files.write_in_parts(LocalFolder(str(tmp_path)), "f.parquet", parts, schema, ["id"])
-    found = pq.ParquetFile(tmp_path / made.path)
-    assert found.read() == table
-    sizes = [found.metadata.row_group(n).num_rows for n in range(found.num_row_groups)]
+    file = pq.ParquetFile(tmp_path / made.path)
+    assert file.read() == table
+    sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
     # the last group has the rest
     assert min(sizes[:-1], default=max(sizes)) > max(sizes) / 2

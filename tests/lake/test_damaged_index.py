@@ -53,12 +53,12 @@ def test_a_damaged_index_finds_right_rows_or_raises(runs: list[int], done: list[
         for damage in done:
             damage.do(folder, [other])
         # mapped before the damage, and opened after it
-        for each in (index, open_saved_index(folder, "t")):
+        for opened in (index, open_saved_index(folder, "t")):
             try:
-                result = find_entries(each, *asked)
+                result = find_entries(opened, *asked)
             except DamagedRunError:
                 continue
-            assert result == right or not each.files
+            assert result == right or not opened.files
 
 
 def test_every_flipped_bit_is_detected(tmp_path: Path) -> None:

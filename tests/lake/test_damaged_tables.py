@@ -71,7 +71,7 @@ def check_recopied(lake: PlacedLake) -> None:
     copy(lake, follower, THINGS, 30, "at 30")
     transact(follower, 40)
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
-    assert {each["big"] for each in read_by_delta_rs(lake).values()} == {"at 40"}
+    assert {values["big"] for values in read_by_delta_rs(lake).values()} == {"at 40"}
     assert not follower_of(lake).check_tables()
 
 
@@ -87,9 +87,9 @@ def test_a_damaged_file_stops_its_table_alone(
     file = newest(lake.disk(THINGS.name), pattern)
     harm(file)
     # without an index, all files are read
-    [told] = transact(follower_of(lake), 30)
-    assert told.startswith("public.things is followed no further than 0/A: ")
-    assert f"file {file.name} of the lake is " in told
+    [stop] = transact(follower_of(lake), 30)
+    assert stop.startswith("public.things is followed no further than 0/A: ")
+    assert f"file {file.name} of the lake is " in stop
     check_recopied(lake)
 
 
@@ -115,8 +115,8 @@ def test_a_commit_damaged_while_followed_stops_its_table(folder_lake: PlacedLake
     transact(follower, 10)
     path = folder_lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"
     path.write_text("{")
-    [told] = transact(follower, 30)
-    assert f"{path} is damaged" in told
+    [stop] = transact(follower, 30)
+    assert f"{path} is damaged" in stop
     check_recopied(folder_lake)
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_checkpoint_is_skipped_and_rewritten(folder_lake: PlacedLake, 
     write_checkpoint(log, due)
     assert not newest_one.exists()
     vacuum(log, Retention(0, log.snapshot.version))
-    assert {each["big"] for each in read_by_delta_rs(lake).values()} == {"at 20"}
+    assert {values["big"] for values in read_by_delta_rs(lake).values()} == {"at 20"}
     again = DeltaLog.open(lake.table_storage(THINGS.name))
     assert again is not None
     assert not again.damaged

@@ -27,7 +27,7 @@ def test_letters_of_a_hot_key_are_compacted(tmp_path: Path) -> None:
     letters.maintain(0, lambda: ["now"])
     assert len([*Path(lake.metadata_folder(FOLDER)).glob("*.parquet")]) == 1
     again = DeadLetters(lake)
-    assert [each.message.refusal.offset for each in again.all()] == [*range(1, COMPACT_AT_FILES)]
+    assert [letter.message.refusal.offset for letter in again.all()] == [*range(1, COMPACT_AT_FILES)]
     assert again.blocked_keys("now") == {b"key": 1}
     assert not again.blocked_keys("former")
     letters.add([letter("now", COMPACT_AT_FILES)])

@@ -28,8 +28,8 @@ from tests.lake.tables import APP, copy_rows, open_writer
 
 def count_rows(lake: Lake) -> Counter[Row]:
     query = QueryBuilder().register("t", DeltaTable(lake.folder(LOGS.name)))
-    found = pa.table(query.execute("SELECT a, b FROM t").read_all()).to_pylist()
-    return Counter((row["a"], row["b"]) for row in found)
+    records = pa.table(query.execute("SELECT a, b FROM t").read_all()).to_pylist()
+    return Counter((row["a"], row["b"]) for row in records)
 
 
 def apply(writer: TableWriter, events: list[dict[str, object]], version: int) -> None:

@@ -101,17 +101,17 @@ def test_orphans_of_a_killed_process_are_deleted(lake: PlacedLake, monkeypatch: 
     writer, rows = open_writer(lake), dict(COPY)
     changes = mix_changes(5, 1, rows)
     apply(writer, changes, 1)
-    left = ["part-left.parquet", "copy-left.parquet", "_change_data/cdc-left.parquet", "deletion_vector_left.bin"]
-    kept = ["of another hand.parquet"]
-    for path in (*left, *kept):
+    orphans = ["part-left.parquet", "copy-left.parquet", "_change_data/cdc-left.parquet", "deletion_vector_left.bin"]
+    foreign = ["of another hand.parquet"]
+    for path in (*orphans, *foreign):
         writer.storage.write(path, b"left")
     kept_past = Retention(0, 0)
     assert delete_orphans(writer.log, kept_past) == 0
     # a day later
     monkeypatch.setattr(retention, "ORPHAN_HOURS", -1)
-    assert delete_orphans(writer.log, kept_past) == len(left)
+    assert delete_orphans(writer.log, kept_past) == len(orphans)
     assert delete_orphans(writer.log, kept_past) == 0
-    assert writer.storage.read(kept[0]) == b"left"
+    assert writer.storage.read(foreign[0]) == b"left"
     assert read_by_delta_rs(lake) == by_id(model.apply(rows, changes))
 
 
@@ -137,10 +137,10 @@ def test_a_batch_may_commit_beside_a_compaction(lake: PlacedLake, monkeypatch: p
     written, batches = compact._write_live_rows, [update(1, row(5, "new"), row(250, "new"))]
 
     def beside_a_batch(*arguments: object) -> object:
-        found = written(*arguments)  # type: ignore[arg-type]
+        result = written(*arguments)  # type: ignore[arg-type]
         if batches:
             apply(writer, batches.pop(), 1)
-        return found
+        return result
 
     monkeypatch.setattr(compact, "_write_live_rows", beside_a_batch)
     assert compact_files(writer, list(writer.snapshot.files))

@@ -24,8 +24,8 @@ NOBODY = "http://127.0.0.1:9"
 
 @pytest.fixture
 def way(s3_server: S3Server) -> Iterator[tuple[str, Disturbance]]:
-    with run_disturbance(s3_server.endpoint) as found:
-        yield found
+    with run_disturbance(s3_server.endpoint) as disturbed:
+        yield disturbed
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_commit_with_a_lost_answer_is_there_once(
         apply(writer, update(rank, row(rank, "new")), rank)
         assert way[1].times == 0
     assert writer.snapshot.version == version + 5
-    assert {key for key, found in read_by_delta_rs(direct).items() if found["big"] == "new"} == set(range(1, 6))
+    assert {key for key, values in read_by_delta_rs(direct).items() if values["big"] == "new"} == set(range(1, 6))
 
 
 def test_equal_commits_have_different_bytes(s3_server: S3Server, tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ def test_equal_commits_have_different_bytes(s3_server: S3Server, tmp_path: Path)
     copy_rows(lake, THINGS, [row(1, "old")])
     mine, theirs = open_writer(lake), open_writer(lake, index="theirs")
     for rank in (1, 2):
-        for each in (mine, theirs):
-            each.refresh()
-            apply(each, update(rank, row(1, "same")), rank)
+        for writer in (mine, theirs):
+            writer.refresh()
+            apply(writer, update(rank, row(1, "same")), rank)
     ids = [json.loads(path.read_text().splitlines()[0])["commitInfo"]["txnId"] for path in _commits(lake)]
     assert len(set(ids)) == len(ids) == 5
 
@@ -141,7 +141,7 @@ def test_a_store_that_overwrites_is_refused(tmp_path: Path) -> None:
 
 def lines(storage: ObjectStore) -> set[str]:
     """The distinct errors of all operations of an unusable store."""
-    found = set()
+    errors = set()
     for ask in (
         storage.make_root,
         lambda: storage.read("x"),
@@ -154,8 +154,8 @@ def lines(storage: ObjectStore) -> set[str]:
         with pytest.raises(CdcError) as raised:
             ask()
         assert "\n" not in str(raised.value)
-        found.add(f"{type(raised.value).__name__}: {raised.value}")
-    return found
+        errors.add(f"{type(raised.value).__name__}: {raised.value}")
+    return errors
 
 
 def stream(storage: ObjectStore) -> None:
@@ -255,8 +255,8 @@ def test_spark_finds_keys_where_none_are_given(spark: SparkSession, s3_server: S
     """By the default chain of Amazon's client, which includes Java's properties."""
     lake = on_server(s3_server, tmp_path)
     copy_rows(lake, THINGS, [row(n, "old") for n in range(10)])
-    found = S3Settings(endpoint=s3_server.endpoint, region="us-east-1", path_style=True, allow_http=True)
-    reach(spark, found)
+    settings = S3Settings(endpoint=s3_server.endpoint, region="us-east-1", path_style=True, allow_http=True)
+    reach(spark, settings)
     assert spark.sparkContext._jvm is not None
     java = spark.sparkContext._jvm.java.lang.System
     keys = {"aws.accessKeyId": KEY, "aws.secretAccessKey": SECRET}

@@ -73,7 +73,7 @@ def check_recopied(lake: PlacedLake) -> None:
     copy(lake, follower, THINGS, 30, "at 30")
     transact(follower, 40)
     assert [rows_in(lake, table) for table in TABLES] == [rows_at("at 40")] * 2
-    assert {key: each["big"] for key, each in read_by_delta_rs(lake).items()} == dict.fromkeys(KEYS, "at 40")
+    assert {key: values["big"] for key, values in read_by_delta_rs(lake).items()} == dict.fromkeys(KEYS, "at 40")
     assert not follower_of(lake).check_tables()
 
 
@@ -87,8 +87,8 @@ def test_row_changes_of_other_writers_stop_the_table(
     by_spark(spark, lake, ROW_CHANGES[operation])
     reason = f"another writer's {operation} (version 2) changed its rows"
     if when == "while it is followed":
-        [told] = transact(follower, 30)
-        assert told == f"public.things is followed no further than 0/A: {reason}"
+        [line] = transact(follower, 30)
+        assert line == f"public.things is followed no further than 0/A: {reason}"
     else:
         if when == "and a checkpoint stands for it":
             DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
@@ -103,8 +103,8 @@ def test_rows_appended_by_delta_rs_stop_the_table(lake: PlacedLake) -> None:
     follower = bootstrap_follower(lake)
     rows = pa.Table.from_pylist([dict(row(1, "theirs"))], arrow_schema(THINGS))
     write_deltalake(lake.folder(THINGS.name), rows, mode="append")
-    [told] = transact(follower, 30)
-    assert "another writer's WRITE (version 1) changed its rows" in told
+    [stop] = transact(follower, 30)
+    assert "another writer's WRITE (version 1) changed its rows" in stop
     check_recopied(lake)
 
 
@@ -117,8 +117,8 @@ def test_restored_files_count_as_row_changes(lake: PlacedLake) -> None:
     lines = [{"commitInfo": {"operation": "ODD"}}, {"add": back}]
     entry = lake.disk(THINGS.name) / f"_delta_log/{2:020}.json"
     entry.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    [told] = transact(follower, 30)
-    assert "another writer's ODD (version 2) changed its rows" in told
+    [stop] = transact(follower, 30)
+    assert "another writer's ODD (version 2) changed its rows" in stop
 
 
 @pytest.mark.parametrize("properties", PROPERTIES)
@@ -126,11 +126,11 @@ def test_an_unsupported_property_is_refused_by_name(spark: SparkSession, lake: P
     follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, "ALTER TABLE delta.`{folder}` SET " + PROPERTIES[properties])
-    [told] = transact(follower, 30)
-    assert f"table public.things of the lake was given {properties}, " in told
+    [stop] = transact(follower, 30)
+    assert f"table public.things of the lake was given {properties}, " in stop
     name = properties.partition(" ")[0]
     undo = f"ALTER TABLE delta.`{lake.folder(THINGS.name)}` UNSET TBLPROPERTIES ('{name}')"
-    assert undo in told
+    assert undo in stop
     # a copy takes rows away, too
     with pytest.raises(PreconditionError, match=name):
         copy(lake, follower_of(lake), THINGS, 30, "at 30")
@@ -143,9 +143,9 @@ def test_an_unknown_feature_stops_its_table_alone(spark: SparkSession, lake: Pla
     follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, f"ALTER TABLE delta.`{{folder}}` SET TBLPROPERTIES ('{FEATURES[feature]}')")
-    [told] = transact(follower, 30)
-    assert told.startswith("public.things is followed no further than 0/A: table public.things of the lake was given ")
-    assert feature in told
+    [stop] = transact(follower, 30)
+    assert stop.startswith("public.things is followed no further than 0/A: table public.things of the lake was given ")
+    assert feature in stop
     assert cut_tables(lake) == {str(OTHERS.name)}
     [again] = follower_of(lake).stops()
     assert feature in again.reason
@@ -157,24 +157,26 @@ def test_an_unchecked_constraint_is_refused_by_name(spark: SparkSession, lake: P
     follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, "ALTER TABLE delta.`{folder}` ADD CONSTRAINT positive CHECK (id >= 0)")
-    [told] = transact(follower, 30)
+    [stop] = transact(follower, 30)
     given = "table public.things of the lake was given delta.constraints.positive = id >= 0, which cdc cannot check"
-    assert given in told
+    assert given in stop
 
 
 @pytest.mark.parametrize(
-    ("column", "told_of"),
+    ("column", "constraint"),
     [
         ({"nullable": False}, "NOT NULL on column small"),
         ({"metadata": {"delta.generationExpression": "id + 1"}}, "delta.generationExpression on column small"),
         ({"metadata": {"comment": "mine"}}, None),
     ],
 )
-def test_a_column_constraint_is_refused_by_name(column: dict[str, object], told_of: str | None) -> None:
+def test_a_column_constraint_is_refused_by_name(column: dict[str, object], constraint: str | None) -> None:
     """Spark cannot add such a constraint to an existing column."""
     fields = [{"name": "small", "type": "integer", "nullable": True, "metadata": {}, **column}]
-    found = find_write_blocker(Snapshot(metadata=Metadata("id", json.dumps({"fields": fields}), "t")), "/lake/t")
-    assert (found and found.what) == (told_of and f"table t of the lake was given {told_of}, which cdc cannot check")
+    blocker = find_write_blocker(Snapshot(metadata=Metadata("id", json.dumps({"fields": fields}), "t")), "/lake/t")
+    assert (blocker and blocker.what) == (
+        constraint and f"table t of the lake was given {constraint}, which cdc cannot check"
+    )
 
 
 def test_other_properties_are_accepted(spark: SparkSession, lake: PlacedLake) -> None:

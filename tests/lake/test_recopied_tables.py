@@ -33,9 +33,9 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 
 def follower_of(lake: PlacedLake) -> DeltaFollower:
-    found = DeltaFollower(DeltaSettings(kind="delta", path=lake.path, history_hours=0), lake, lake.indexes / "index")
-    found.prepare([THINGS])
-    return found
+    follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path, history_hours=0), lake, lake.indexes / "index")
+    follower.prepare([THINGS])
+    return follower
 
 
 def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row: Row) -> None:
@@ -170,10 +170,10 @@ def test_a_lagging_follower_gets_a_joined_table_as_of_its_first_cut(lake: Placed
 def test_abandoned_copied_files_are_deleted_after_a_day(lake: PlacedLake) -> None:
     for _ in range(2):
         write_copy(lake, THINGS, [{"id": 1, "was": "a"}])
-    left, somebodys = lake.disk(THINGS.name).glob("copy-*")
-    os.utime(left, (0, 0))
+    old, recent = lake.disk(THINGS.name).glob("copy-*")
+    os.utime(old, (0, 0))
     prepare_folder(lake, THINGS.name)
-    assert [*lake.disk(THINGS.name).glob("copy-*")] == [somebodys]
+    assert [*lake.disk(THINGS.name).glob("copy-*")] == [recent]
     follower = follow_at_20(lake)
     before = {*lake.disk(THINGS.name).glob("copy-*")}
     prepare_folder(lake, THINGS.name)

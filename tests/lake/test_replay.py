@@ -45,10 +45,10 @@ def ends_of(history: list[Sent]) -> Ends:
     return to_columns(TransactionEnd(rank, rank, Lsn(rank), 0, {"public.things": 1}) for rank in ranks)
 
 
-def batch_of(found: Messages, run: Ends) -> DecodedBatch:
-    decoded = DECODER.decode(found)
+def batch_of(messages: Messages, run: Ends) -> DecodedBatch:
+    decoded = DECODER.decode(messages)
     ranks = Ranks.of(run).places(decoded.changes.tx_id)
-    return DecodedBatch(run, {THINGS.name: TableChanges(decoded.changes, ranks, decoded.refused, found, decoded.at)})
+    return DecodedBatch(run, {THINGS.name: TableChanges(decoded.changes, ranks, decoded.refused, messages, decoded.at)})
 
 
 def on_rows(rows: dict[Key, Row], net: NetChanges) -> dict[Key, Row]:
@@ -70,23 +70,23 @@ def test_blocking_and_replaying_equals_applying_at_once(
     # two batches: the second one must respect keys blocked by the first
     rows, held, letters = dict(COPY), dict[bytes, int](), list[DeadLetter]()
     for batch in (run.slice(0, cut), run.slice(cut, len(run))):
-        found = _take(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
-        part = batch_of(found, batch)
-        letters += [_letter(each, sound) for each in part.find_refused(THINGS, -1, held)]
+        spoiled_messages = _take(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
+        part = batch_of(spoiled_messages, batch)
+        letters += [_letter(message, sound) for message in part.find_refused(THINGS, -1, held)]
         # killed between its letters and the table, it comes again, and does the same
         again = _blocked_keys(letters)
         # nothing of it may be applied before, not even where its keys are given up meanwhile
         assert _comes_before_its_batch(letters, batch, again) == []
         assert _outcome(part, again, rows) == _outcome(part, held, rows)
         rows, held = on_rows(rows, part.effect(THINGS, -1, held).net), again
-    done = plan_replay(THINGS, [_repair(each, sound) for each in letters], END, DECODER)
+    done = plan_replay(THINGS, [_repair(letter, sound) for letter in letters], END, DECODER)
     assert not done.blocked
     after_all = on_rows(rows, done.effect.net) if done.effect else rows
     assert after_all == history[-1].rows
     # its readable letters may come first
     some = plan_replay(THINGS, letters, END, DECODER)
     assert some.blocked
-    rest = [_repair(each, sound) for each in letters if each not in some.letters]
+    rest = [_repair(letter, sound) for letter in letters if letter not in some.letters]
     then = plan_replay(THINGS, rest, END, DECODER)
     first = on_rows(rows, some.effect.net) if some.effect else rows
     assert (on_rows(first, then.effect.net) if then.effect else first) == history[-1].rows
@@ -99,17 +99,19 @@ def test_blocking_and_replaying_equals_applying_at_once(
 def _comes_before_its_batch(letters: list[DeadLetter], batch: Ends, given_up: BlockedKeys) -> list[DeadLetter]:
     """The letters that a replay would apply before their batch."""
     before = int(batch.offset[0]) - 1 if len(batch) else END
-    return [each for each in plan_replay(THINGS, letters, before, DECODER, given_up).letters if each.rank > before]
+    return [
+        letter for letter in plan_replay(THINGS, letters, before, DECODER, given_up).letters if letter.rank > before
+    ]
 
 
 def _outcome(batch: DecodedBatch, held: BlockedKeys, rows: dict[Key, Row]) -> tuple[set[Refusal], dict[Key, Row]]:
-    refused = {each.refusal for each in batch.find_refused(THINGS, -1, held)}
+    refused = {message.refusal for message in batch.find_refused(THINGS, -1, held)}
     return refused, on_rows(rows, batch.effect(THINGS, -1, held).net)
 
 
 def _blocked_keys(letters: list[DeadLetter]) -> dict[bytes, int]:
     """As `DeadLetters` caches them."""
-    places = [(each.message.key, each.message.refusal.offset) for each in letters]
+    places = [(letter.message.key, letter.message.refusal.offset) for letter in letters]
     return {key: min(offset for own, offset in places if own == key) for key, _ in places if key is not None}
 
 
@@ -120,14 +122,16 @@ def _places(sound: Messages) -> dict[tuple[int, int], int]:
 
 def _ranks(sound: Messages) -> list[int]:
     """The transaction of every message, the spoiled one included."""
-    return [int(each) for each in DECODER.decode(sound).changes.tx_id]
+    return [int(tx_id) for tx_id in DECODER.decode(sound).changes.tx_id]
 
 
-def _take(found: Messages, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Messages:
+def _take(messages: Messages, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Messages:
     at = np.flatnonzero(own)
-    keys, old_keys = ([column[place] for place in at.tolist()] for column in (found.key, found.old_key))
-    values = [found.value[place] for place in at.tolist()]
-    return Messages(found.topic, found.partition[at], found.offset[at], keys, values, old_keys, found.moves_on[at])
+    keys, old_keys = ([column[place] for place in at.tolist()] for column in (messages.key, messages.old_key))
+    values = [messages.value[place] for place in at.tolist()]
+    return Messages(
+        messages.topic, messages.partition[at], messages.offset[at], keys, values, old_keys, messages.moves_on[at]
+    )
 
 
 def _letter(message: RefusedMessage, sound: Messages) -> DeadLetter:

@@ -45,20 +45,20 @@ def batch(rank: int) -> DecodedBatch:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts requests by kind."""
-    found = Counter[str]()
+    counts = Counter[str]()
 
     def counted(name: str) -> None:
         ask = getattr(obstore, name)
 
         def request(*arguments: Any, **options: Any) -> Any:
-            found[name] += 1
+            counts[name] += 1
             return ask(*arguments, **options)
 
         monkeypatch.setattr(obstore, name, request)
 
     for name in ("get", "get_range", "head", "put", "delete", "list_with_delimiter", "open_writer"):
         counted(name)
-    return found
+    return counts
 
 
 def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Counter[str]) -> None:
@@ -118,6 +118,6 @@ def test_a_log_whose_next_commit_was_vacuumed_is_reopened(lake: PlacedLake, monk
     last = other.snapshot()
     assert last is not None
     monkeypatch.setattr(metadata_table, "CHECK_SECONDS", 0.0)
-    found = slept.snapshot()
-    assert found is not None
-    assert (found.version, found.files) == (last.version, last.files)
+    snapshot = slept.snapshot()
+    assert snapshot is not None
+    assert (snapshot.version, snapshot.files) == (last.version, last.files)

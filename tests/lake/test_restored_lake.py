@@ -91,8 +91,8 @@ def test_losing_the_newest_commits_while_followed_stops_the_table(lake: PlacedLa
     transact(follower, 10)
     transact(follower, 20)
     lose_newest(lake, lost)
-    [told] = transact(follower, 30)
-    assert told.endswith("version 2 is gone from the lake: removed, or put back to an older state")
+    [stop] = transact(follower, 30)
+    assert stop.endswith("version 2 is gone from the lake: removed, or put back to an older state")
     assert cut_tables(lake) == {str(OTHERS.name)}
     copy(lake, follower, THINGS, 30, "at 30")
     transact(follower, 40)
@@ -108,8 +108,8 @@ def test_putting_a_table_back_while_followed_stops_it(lake: PlacedLake, tmp_path
     log = DeltaLog.open(lake.table_storage(THINGS.name))
     assert log is not None
     log.commit([], "WRITE")
-    [told] = transact(follower, 20)
-    assert told.endswith("version 1 is gone from the lake: removed, or put back to an older state")
+    [stop] = transact(follower, 20)
+    assert stop.endswith("version 1 is gone from the lake: removed, or put back to an older state")
 
 
 def test_a_put_back_lake_continues_from_its_last_cut(lake: PlacedLake, tmp_path: Path) -> None:
@@ -199,18 +199,18 @@ def test_split_readable_separates_unreadable_tables(lake: PlacedLake) -> None:
     """Tables that do not fit the follower are in neither list."""
     transact(bootstrap_follower(lake), 10)
     feed = LakeFeed(None, lake)
-    found, unread = feed.split_readable(feed.last_cut())
-    assert ([*map(_name, found)], unread) == (sorted(map(str, NAMES)), [])
+    readable, unread = feed.split_readable(feed.last_cut())
+    assert ([*map(_name, readable)], unread) == (sorted(map(str, NAMES)), [])
     lose_newest(lake, 1)
-    found, unread = LakeFeed(None, lake).split_readable(feed.last_cut())
-    assert ([*map(_name, found)], unread) == ([str(OTHERS.name)], [THINGS.name])
+    readable, unread = LakeFeed(None, lake).split_readable(feed.last_cut())
+    assert ([*map(_name, readable)], unread) == ([str(OTHERS.name)], [THINGS.name])
     fitting = LakeFeed(None, lake, fits=lambda table: table.name != OTHERS.name)
     assert fitting.split_readable(feed.last_cut()) == ([], [THINGS.name])
     assert feed.split_readable(feed.last_cut(), but=NAMES) == ([], [])
 
 
-def _name(found: tuple[Table, Bookmark]) -> str:
-    return str(found[0].name)
+def _name(entry: tuple[Table, Bookmark]) -> str:
+    return str(entry[0].name)
 
 
 def test_a_removed_table_stops_alone(lake: PlacedLake) -> None:

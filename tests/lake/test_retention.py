@@ -67,7 +67,7 @@ def test_a_checkpoint_alone_restores_the_table(lake: PlacedLake, spark: SparkSes
             commit.unlink()
     assert read_by_delta_rs(lake) == by_id(rows)
     frame = lake.for_spark(spark).read.format("delta").load(lake.folder(THINGS.name))
-    assert by_key([found.asDict() for found in frame.collect()]) == by_id(rows)
+    assert by_key([record.asDict() for record in frame.collect()]) == by_id(rows)
     again = open_writer(lake, index="again")
     assert (again.snapshot.files, again.snapshot.transactions) == (writer.snapshot.files, writer.snapshot.transactions)
     assert again.snapshot.schema_string == writer.snapshot.schema_string

@@ -46,19 +46,19 @@ def test_shares_cover_every_live_row_once(data: st.DataObject) -> None:
         storage.write(vectors.path, vectors.content)
         file = DataFile("f.parquet", 1, count, "{}", 0, vector)
         parts = [part for n in range(shares) for part in live_rows(storage, Share(file, n, shares), THINGS)]
-    found = pa.concat_tables([arrow_schema(THINGS).empty_table(), *parts])
-    assert found.equals(rows_of(range(count)).take(pa.array(sorted({*range(count)} - gone), pa.int64())))
+    rows = pa.concat_tables([arrow_schema(THINGS).empty_table(), *parts])
+    assert rows.equals(rows_of(range(count)).take(pa.array(sorted({*range(count)} - gone), pa.int64())))
 
 
 @given(st.lists(st.integers(0, 400), max_size=20), st.integers(1, 16))
 def test_files_split_into_complete_even_shares(megabytes: list[int], tasks: int) -> None:
     files = [DataFile(f"{n}", size * MIN_SHARE_BYTES, 1, "{}", 0) for n, size in enumerate(megabytes)]
-    found = split_files(files, tasks)
+    shares = split_files(files, tasks)
     for file in files:
-        own = [share for share in found if share.file is file]
+        own = [share for share in shares if share.file is file]
         assert [*np.concatenate([share.groups(1000) for share in own])] == [*range(1000)]
     usual = max(sum(file.size for file in files) // tasks, MIN_SHARE_BYTES)
-    assert all(share.file.size / share.count <= usual for share in found)
+    assert all(share.file.size / share.count <= usual for share in shares)
 
 
 def test_a_lake_copy_has_the_rows_of_its_version(lake: PlacedLake, spark: SparkSession) -> None:
@@ -69,11 +69,11 @@ def test_a_lake_copy_has_the_rows_of_its_version(lake: PlacedLake, spark: SparkS
     # a later version has nothing to do with it
     apply(open_writer(lake), update(2, row(8, "newer")), 2)
     copy = LakeCopy(spark, THINGS, lake.table_storage(THINGS.name), [*log.snapshot.files.values()])
-    found = {each[KafkaColumn.KEY]: each[KafkaColumn.VALUE] for each in documents_of(copy, THINGS).collect()}
-    assert len(found) == 501
-    assert found['{"id":7}'] == '{"id":7,"small":7,"big":"new"}'
-    assert found['{"id":8}'] == '{"id":8,"small":8,"big":"t8"}'
-    assert found['{"id":900}'] == '{"id":900,"small":900,"big":null}'
+    documents = {record[KafkaColumn.KEY]: record[KafkaColumn.VALUE] for record in documents_of(copy, THINGS).collect()}
+    assert len(documents) == 501
+    assert documents['{"id":7}'] == '{"id":7,"small":7,"big":"new"}'
+    assert documents['{"id":8}'] == '{"id":8,"small":8,"big":"t8"}'
+    assert documents['{"id":900}'] == '{"id":900,"small":900,"big":null}'
 
 
 def test_a_lake_copy_of_no_files_is_empty(lake: PlacedLake, spark: SparkSession) -> None:

@@ -50,7 +50,7 @@ def effect(writer: TableWriter, changes: list[Change], run: Ends, after: int, ro
 
 
 def read_by_the_driver(changes: list[Change], run: Ends, after: int) -> TableEffect:
-    decoded = [Decoder(THINGS, PLACEHOLDER).decode(each).changes for each in messages(THINGS, changes, 3)]
+    decoded = [Decoder(THINGS, PLACEHOLDER).decode(part).changes for part in messages(THINGS, changes, 3)]
     whole = type(decoded[0]).concat(decoded)
     own = TableChanges(whole, Ranks.of(run).places(whole.tx_id))
     late = own.ranks > after
@@ -69,10 +69,10 @@ def test_two_overlapping_runs_end_as_the_model_says(history: list[Sent], cut: in
         for run in (history[:cut], history[min(cut, again) :]):
             changes = [change for sent in run for change in sent.changes]
             if changes:
-                found = effect(writer, changes, ends(run), done, rows)
+                table_effect = effect(writer, changes, ends(run), done, rows)
                 done = max(done, run[-1].changes[0].place.rank)
-                if not found.is_empty:
-                    apply_effect(writer, found, TxnUpdate(APP, before, done))
+                if not table_effect.is_empty:
+                    apply_effect(writer, table_effect, TxnUpdate(APP, before, done))
                     before = done
         everything = [change for sent in history for change in sent.changes]
         assert read_by_delta_rs(lake) == by_id(model.apply(COPY, everything))

@@ -26,9 +26,9 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 @pytest.fixture
 def storage(lake: PlacedLake) -> Storage:
-    found = open_storage(lake.path, lake.access)
-    found.make_root()
-    return found
+    storage = open_storage(lake.path, lake.access)
+    storage.make_root()
+    return storage
 
 
 def test_files_are_written_read_listed_and_deleted(storage: Storage) -> None:

@@ -30,12 +30,12 @@ def test_the_write_rate_counts_files_and_bytes_of_commits(tmp_path: Path, monkey
     monkeypatch.setattr(write_rate, "HOUR_MS", write_rate.MIN_SPAN_MS)
     log = DeltaLog.open(lake.table_storage(THINGS.name))
     assert log is not None
-    found = log.rate_meter.rate()
-    assert (found.commits, found.files) == (11, len(made) + 3)
+    rate = log.rate_meter.rate()
+    assert (rate.commits, rate.files) == (11, len(made) + 3)
     files = sum(path.stat().st_size for path in made if path.suffix != ".json")
     copy = sum(size for path, size in before.items() if path.suffix == ".parquet")
     # without the vectors' frames
-    assert 0.95 * (files + copy) < found.bytes <= files + copy
+    assert 0.95 * (files + copy) < rate.bytes <= files + copy
 
 
 def test_the_write_rate_of_an_idle_table_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
