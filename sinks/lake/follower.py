@@ -163,6 +163,8 @@ class DeltaFollower:
         self._applier.drop_letters(letters)
 
     def position(self) -> Position | None:
+        """The position of the last cut; None before the first."""
+        # another process may have added a cut
         self._cuts.invalidate()
         cut = self._cuts.last()
         return cut.position if cut else None
@@ -186,6 +188,7 @@ class DeltaFollower:
         return max((s.offset for s in self._tables.active().values()), default=BEFORE_LOG)
 
     def apply(self, batch: ChangeBatch, position: Position) -> None:
+        """Apply a batch up to this position, and add its cut; see `Follower`."""
         before = self._cuts.last()
         # the same batch may come twice, from anywhere (`Follower`)
         if before is not None and position.end_offset <= before.position.end_offset:

@@ -82,6 +82,7 @@ def run_tasks(
     """
     if not stretches:
         return []
+    # the partial is pickled into every task: plan and stretches must stay small
     task = partial(_run_task, stretches=stretches, read=read, plan=plan)
     rows = run_in_tasks(spark, len(stretches), task, "part binary").collect()
     return [pickle.loads(row["part"]) for row in rows]  # noqa: S301 - our own executors wrote it
@@ -189,6 +190,7 @@ class LargeBatch:
 
     @property
     def tables(self) -> Collection[TableName]:
+        """The tables with changes."""
         return self.results.keys()
 
     def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:

@@ -34,6 +34,7 @@ class FollowedTable:
 
     @property
     def table(self) -> Table:
+        """The captured table as it was copied, with columns added since."""
         return self.writer.table
 
     @property
@@ -145,6 +146,7 @@ class FollowedTables:
 
     def _try_open(self, name: TableName) -> TableWriter | None:
         _, until = self._lost.get(name, ("", 0.0))
+        # each attempt reads the log: a broken table must not slow every batch down
         if time.monotonic() < until:
             return None
         try:
@@ -177,6 +179,7 @@ class FollowedTables:
         """Stop the cut's tables that are gone or cannot be opened; they get a new copy. Returns the new stops."""
         if not (reasons := self._find_lost(cut)):
             return []
+        # a stop without `copy` may exist: this one asks for a copy
         known = {stop.table_id for stop in self._stopped.by_id().values() if stop.copy}
         # old cuts lack ids; the table's name serves, as no copy has it for an id
         ids = {name: cut.ids.get(str(name), str(name)) for name in reasons}

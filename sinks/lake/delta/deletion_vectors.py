@@ -42,6 +42,7 @@ class VectorDescriptor(
 
     @property
     def in_file(self) -> bool:
+        """Whether the vector is in a file, not inline."""
         return self.kind != "i"
 
     @property
@@ -59,12 +60,14 @@ class VectorFile:
 
     def __init__(self, in_log_bytes: int = 0) -> None:
         self._name = uuid.uuid4()
+        # the file begins with a version byte; offsets count from the beginning
         self._parts = [FORMAT_VERSION]
         self._size = len(FORMAT_VERSION)
         self._left_in_log = in_log_bytes
 
     @property
     def path(self) -> str:
+        """The file's path below the table's folder."""
         return f"deletion_vector_{self._name}.bin"
 
     @property

@@ -39,6 +39,7 @@ class Retention:
 
     @property
     def horizon_ms(self) -> float:
+        """Commits before this time, in ms since 1970, may be deleted."""
         return now_ms() - self.hours * HOUR_MS
 
 
@@ -56,6 +57,7 @@ class LogHistory:
 
     @classmethod
     def of(cls, log: DeltaLog) -> "LogHistory":
+        """List a log; unreadable checkpoints do not count."""
         names = [name for name in log.storage.list_names(LOG) if name not in log.damaged]
         commits = (_version(name) for name in names if name.endswith(".json"))
         return cls(min((version for version in commits if version >= 0), default=0), group_checkpoints(names))
@@ -82,6 +84,7 @@ def vacuum(log: DeltaLog, retention: Retention) -> int:
             if (version := _find_due(log, log.history, retention)) is None:
                 break
             count += _vacuum_until(log, log.history, version)
+    # a damaged log is no race with another process: its table has to stop
     except LogDamagedError:
         raise
     except (FileNotFoundError, HistoryLostError):
@@ -153,6 +156,7 @@ def delete_orphans(log: DeltaLog, retention: Retention) -> int:
     horizon = retention.horizon_ms - ORPHAN_HOURS * HOUR_MS
     written = [entry for folder in ("", CHANGE_FOLDER) for entry in log.storage.list_write_times(folder).items()]
     old = {path for path, at in written if at < horizon and _OURS.match(path.rpartition("/")[2])}
+    # most sweeps end here: files in the snapshot need no look into the log
     unknown = old - live_paths(log.snapshot)
     if unknown:
         # reads every commit, a few at a time

@@ -38,6 +38,7 @@ class Share:
     count: int = 1
 
     def groups(self, all_groups: int) -> range:
+        """The share's row groups in a file that has `all_groups`."""
         return range(all_groups * self.number // self.count, all_groups * (self.number + 1) // self.count)
 
 
@@ -97,18 +98,21 @@ class LakeCopy:
     files: Sequence[DataFile]
 
     def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
+        """Run the task on every share, as a Spark frame of this schema."""
         shares = split_files(self.files, self.spark.sparkContext.defaultParallelism * SHARES_A_CORE)
         read = partial(_read, shares=shares, storage=self.storage, table=self.table, task=task)
         return run_in_tasks(self.spark, len(shares), read, schema)
 
     @property
     def row_count(self) -> int:
+        """The number of live rows."""
         return sum(file.live_rows for file in self.files)
 
 
 def split_files(files: Iterable[DataFile], tasks: int) -> list[Share]:
     """Split files into about `tasks` shares of equal size, and up to one more per file."""
     files = [*files]
+    # compressed sizes: the log knows no others
     size = max(sum(file.size for file in files) // tasks, MIN_SHARE_BYTES)
     counts = [max(-(-file.size // size), 1) for file in files]
     return [Share(file, n, count) for file, count in zip(files, counts, strict=True) for n in range(count)]

@@ -27,10 +27,12 @@ class DataFile:
 
     @property
     def vector_id(self) -> str | None:
+        """The id of the deletion vector; with the path it identifies the file."""
         return self.vector.unique_id if self.vector else None
 
     @property
     def live_rows(self) -> int:
+        """Physical rows minus deleted ones."""
         return self.rows - (self.vector.cardinality if self.vector else 0)
 
     def add_action(self, *, data_change: bool = True) -> Add:
@@ -73,30 +75,37 @@ class Snapshot:
 
     @property
     def table_id(self) -> str:
+        """The Delta table's id; a table created again has another one."""
         return str(self.metadata and self.metadata.id)
 
     @property
     def name(self) -> str | None:
+        """The table's name in its metadata."""
         return self.metadata.name if self.metadata else None
 
     @property
     def schema_string(self) -> str | None:
+        """The schema's JSON in its metadata."""
         return self.metadata.schema_string if self.metadata else None
 
     @property
     def reader_features(self) -> Sequence[str]:
+        """Table features that readers need."""
         return (self.protocol and self.protocol.reader_features) or ()
 
     @property
     def writer_features(self) -> Sequence[str]:
+        """Table features that writers need."""
         return (self.protocol and self.protocol.writer_features) or ()
 
     @property
     def live_rows(self) -> int:
+        """The number of live rows."""
         return sum(file.live_rows for file in self.files.values())
 
     def with_commit(self, version: int, actions: Sequence[Action]) -> "Snapshot":
         """The snapshot after one more commit; the order of its actions does not matter."""
+        # copies: other threads read the old snapshot
         files, transactions = dict(self.files), dict(self.transactions)
         protocol, metadata, metadata_version = self.protocol, self.metadata, self.metadata_version
         for action in actions:
@@ -131,6 +140,7 @@ class TxnUpdate:
 
     @property
     def action(self) -> Txn:
+        """The `txn` action for the commit."""
         return txn_action(self.app_id, self.to)
 
 
@@ -173,4 +183,5 @@ def group_by_weight(
 
 
 def now_ms() -> int:
+    """The time in ms since 1970."""
     return round(time.time() * 1000)

@@ -34,6 +34,7 @@ class WriteRate:
         return self.files + REQUESTS_A_COMMIT * self.commits
 
     def as_json(self, *, requests: bool) -> dict[str, int]:
+        """Rounded counts per hour; `requests` only where they are asked for."""
         rates = {"commits": round(self.commits), "files": round(self.files), "bytes": round(self.bytes)}
         return rates | ({"requests": round(self.requests)} if requests else {})
 
@@ -72,9 +73,11 @@ def _files(actions: Sequence[Action]) -> dict[str, int]:
     """The files that a commit added, path → bytes; a vector file counts with its vectors' sizes."""
     added = [*of_type(actions, Add)]
     removed = {remove.path for remove in of_type(actions, Remove)}
+    # a file that is also removed only got another vector
     sizes = {add.path: add.size for add in added if add.path not in removed}
     sizes |= {cdc.path: cdc.size for cdc in of_type(actions, Cdc)}
     for add in added:
         if (vector := add.deletion_vector) and vector.in_file:
+            # several vectors share a file, whose size no action has
             sizes[vector.path] = sizes.get(vector.path, 0) + vector.size
     return sizes

@@ -108,6 +108,7 @@ class KeyIndex:
         """
         newest = 0
         for files in groups:
+            # write the previous group before reading the next one: memory holds one group
             if newest:
                 self._runs[-1] = write_to_file(self._runs[-1], self._folder)
             # number and entries together: a numbered file without entries would pass for one without these keys
@@ -170,6 +171,7 @@ class KeyIndex:
 
     def _files_on_disk(self) -> dict[str, int]:
         """The files covered by saved runs; the next process reads the others again."""
+        # unsaved runs: their files must count as unknown
         in_memory = [np.unique(run.places >> ROW_BITS) for run in self._runs if isinstance(run, MemoryRun)]
         lost = set(np.concatenate(in_memory).tolist()) if in_memory else set()
         return {path: number for path, number in self._numbers.items() if number not in lost}

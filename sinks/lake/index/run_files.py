@@ -74,6 +74,7 @@ class FileRun:
         others = np.diff(blocks, prepend=-1) != 0
         rows, at = self._copy_checked(blocks[others]), np.cumsum(others) - 1
         matches = np.flatnonzero(rows[at, _HIGH] == keys.high[:, np.newaxis])
+        # `which`: position of the query; `entry`: position in its block
         which, entry = matches // BLOCK, matches % BLOCK
         row = at[which]
         # skip the padding of the last block
@@ -81,6 +82,7 @@ class FileRun:
         return queries[which[same]], rows[row[same], _PLACES.start + entry[same]]
 
     def inside(self, since: np.uint64 | None, until: np.uint64 | None) -> MemoryRun:
+        # one block earlier: its last entries may have this upper half
         start = 0 if since is None else max(int(np.searchsorted(self.fences, since)) - 1, 0)
         stop = len(self.fences) if until is None else int(np.searchsorted(self.fences, until))
         parts = [self._entries(at, min(at + BLOCKS_AT_ONCE, stop)) for at in range(start, stop, BLOCKS_AT_ONCE)]

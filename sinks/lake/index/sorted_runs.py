@@ -29,15 +29,18 @@ class IndexHits:
 
     @property
     def files(self) -> Integers:
+        """The hits' file numbers."""
         numbers: Integers = (self.places >> ROW_BITS).astype(np.int64)
         return numbers
 
     @property
     def rows(self) -> Integers:
+        """The hits' row numbers in their files."""
         numbers: Integers = (self.places & _ROW_MASK).astype(np.int64)
         return numbers
 
     def take(self, at: npt.NDArray[Any]) -> "IndexHits":
+        """The hits at these positions."""
         return IndexHits(self.queries[at], self.places[at])
 
 
@@ -88,6 +91,7 @@ class MemoryRun:
         for _ in range(MAX_STEPS):
             if not len(queries):
                 break
+            # a key larger than all entries has no position in the run
             inside = at < len(self)
             queries, at = queries[inside], at[inside]
             same = self.keys.high[at] == keys.high[queries]

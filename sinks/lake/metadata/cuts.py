@@ -80,6 +80,7 @@ class Cut:
         return replace(self, versions={name: at for name, at in self.versions.items() if name not in gone})
 
     def as_record(self) -> dict[str, object]:
+        """The cut as a row of the table."""
         return {
             "end_offset": self.position.end_offset,
             "lsn": self.position.lsn,
@@ -131,6 +132,7 @@ class Cuts:
     def last(self) -> Cut | None:
         """The newest cut; None before the first."""
         snapshot = self._table.snapshot()
+        # the `txn` action names the newest cut, so that nobody has to read all
         offset = snapshot.transactions.get(self._lake.app_id) if snapshot else None
         if snapshot is None or offset is None:
             return None

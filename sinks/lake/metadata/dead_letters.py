@@ -78,6 +78,7 @@ class DeadLetter:
         return f"{at.topic}[{at.partition}]@{at.offset}"
 
     def as_row(self) -> dict[str, Any]:
+        """The letter as a row of the table."""
         message, at = self.message, self.message.refusal
         place = {"topic": at.topic, "partition": at.partition, "offset": at.offset}
         reason = {"reason": at.reason, "waits": at.waits, "tx_id": message.tx_id, "total_order": message.total_order}
@@ -88,6 +89,7 @@ class DeadLetter:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Read a row of the table."""
         refusal = Refusal(row["topic"], row["partition"], row["offset"], row["reason"], row["waits"])
         fields = ("key", "value", "old_key", "moves_on", "tx_id", "total_order")
         message = RefusedMessage(refusal, *(row[field] for field in fields))
@@ -130,6 +132,7 @@ class DeadLetters:
         with self._lock:
             for key, offset in self._load().get(table_id, {}).values():
                 if key is not None:
+                    # all of a key's messages are in one partition, so offsets compare
                     since[key] = min(offset, since.get(key, offset))
         return since
 

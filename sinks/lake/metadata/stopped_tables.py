@@ -50,10 +50,12 @@ class StoppedTable:
 
     @property
     def name(self) -> TableName:
+        """The source table's name."""
         return TableName(self.schema, self.table)
 
     @property
     def remedy(self) -> str:
+        """The remedy for an error line."""
         return "`cdc follow` copies it as it is now" if self.copy else recopy_remedy(self.name)
 
     def __str__(self) -> str:

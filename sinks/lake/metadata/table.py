@@ -214,6 +214,7 @@ class MetadataTable:
         if (known := self._cached_rows.get(file.path)) is not None:
             return known
         try:
+            # files written before a column was added lack it
             there = pq.ParquetFile(self._storage.open(file.path))
             rows = there.read([name for name in self._schema.names if name in there.schema_arrow.names])
         except (OSError, ValueError) as error:

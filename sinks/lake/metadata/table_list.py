@@ -49,6 +49,7 @@ class TableList:
         snapshot = self._table.snapshot()
         if snapshot is None:
             return []
+        # read again only after a commit
         if self._cached is None or self._cached[0] != snapshot.version:
             rows = self._table.rows().to_pylist()
             self._cached = (snapshot.version, sorted({TableName(row["schema"], row["table"]) for row in rows}))

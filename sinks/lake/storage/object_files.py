@@ -65,6 +65,7 @@ class _RangeFile(io.RawIOBase):
 
     def _range(self, start: int, end: int) -> "memoryview | Bytes":
         tail = self._size - len(self._tail)
+        # footer and small files are in the tail: no further request
         if start >= tail:
             return self._tail[start - tail : end - tail]
         with self._errors():

@@ -66,6 +66,7 @@ class ObjectStore:
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
         with self._translate_errors(path):
+            # obstore takes flat bytes only
             plain = memoryview(content).cast("B")
             obstore.put(self._store, self._key(path), plain, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 

@@ -125,6 +125,7 @@ def _grow_vectors(writer: TableWriter, effect: CommitPlan) -> dict[str, BitMap]:
     """The vectors that delete the plan's rows; for written keys, also their former rows."""
     if not writer.table.key:
         return writer.vectors_deleting_rows(effect.deleted)
+    # written keys, too: an update deletes the previous row
     keys = concat_keys([*(file.keys for file in effect.files), effect.deleted])
     # a deleted key had a row
     existed = [*(file.existed for file in effect.files), np.ones(len(effect.deleted), np.bool_)]

@@ -76,6 +76,7 @@ def load_copy(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *
     log, now = _open_log(lake, table.name), now_ms()
     actions = _describe_table(table, bookmark, log, anew=anew)
     if log is not None:
+        # the previous content, if any: one commit replaces it
         actions += [file.remove_action(now) for file in log.snapshot.files.values()]
     actions += [_data_file(file, now).add_action() for file in copy]
     # keep the last applied END: the table has the larger of both (`FollowedTable.last_applied`)

@@ -43,6 +43,7 @@ class TableWriter:
         self.table = table
         self.storage = storage
         self.log = log
+        # reentrant: a commit refreshes, and maintenance commits, under the lock
         self.lock = threading.RLock()
         self.orphans_deleted_at = float("-inf")
         """When the folder was last searched for files that no commit names."""
@@ -154,6 +155,7 @@ class TableWriter:
         hits = self._find(distinct)
         hits = hits.take(self.live_mask(hits.places))
         hits = hits.take(np.lexsort((hits.places, hits.queries)))
+        # hits are sorted by query: number the hits of each query, and take as many as rows are to be deleted
         firsts = np.searchsorted(hits.queries, np.arange(len(distinct)))
         chosen = np.arange(len(hits.queries)) - firsts[hits.queries] < needed[hits.queries]
         if short := len(rows) - int(chosen.sum()):
@@ -238,6 +240,7 @@ class TableWriter:
             self._commit_columns(table, lsn)
             self.table = table
             self.statistics_columns = statistics.choose_columns(table.column_names, table.key)
+            # the new column changes every row's fingerprint: open another index
             if not table.key:
                 self._open_index = None
 
