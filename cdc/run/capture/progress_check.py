@@ -17,7 +17,7 @@ LOOK_SECONDS: Final = 3.0
 
 
 class CaptureCheck:
-    """Raises CaptureTroubleError as soon as the capture will not bring data by itself. `connection` is to the source."""
+    """Raises CaptureTroubleError when the capture cannot go on by itself. `connection` is to the source."""
 
     def __init__(self, settings: PipelineSettings, connection: Connection) -> None:
         self._settings = settings
