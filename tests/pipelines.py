@@ -54,8 +54,8 @@ def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     What cannot be copied is tried again sooner than at a user's: there are no large tables that a try may have read.
     """
-    monkeypatch.setattr("cdc.run.copy.resync.AGAIN_SECONDS", 2.0)
-    monkeypatch.setattr("cdc.run.copy.resync.REST", 1)
+    monkeypatch.setattr("cdc.run.copy.resync_queue.RETRY_SECONDS", 2.0)
+    monkeypatch.setattr("cdc.run.copy.resync_queue.BACKOFF_FACTOR", 1)
     made: list[Pipeline] = []
 
     def make(*statements: str, tables: tuple[str, ...], dbname: str = "", made_with: str = "") -> Pipeline:

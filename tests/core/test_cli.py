@@ -190,7 +190,7 @@ def test_warnings_go_to_stderr_once(folder: Path, capsys: Captured) -> None:
     assert capsys.readouterr().err == "warning: pw can be read by others than its owner → chmod 600 pw\n"
 
 
-def imported(*arguments: str) -> set[str]:
+def run_and_list_modules(*arguments: str) -> set[str]:
     """The modules that one command has imported when it ends."""
     code = (
         "import sys; from cdc.__main__ import main; sys.stdout = sys.stderr;"
@@ -204,19 +204,19 @@ ENGINES = {"pyspark", "pyarrow", "psycopg", "kafka", "deltalake", "opensearchpy"
 
 
 def test_help_imports_nothing_heavy() -> None:
-    assert not imported("--help") & (ENGINES | {"pydantic", "ruamel", "rich"})
+    assert not run_and_list_modules("--help") & (ENGINES | {"pydantic", "ruamel", "rich"})
 
 
 @pytest.mark.parametrize("verb", [["config", "check"], ["config", "render"]])
 def test_reading_the_configuration_imports_no_engine(verb: list[str]) -> None:
     main(["init"])
-    assert not imported(*verb) & ENGINES
+    assert not run_and_list_modules(*verb) & ENGINES
 
 
 @pytest.mark.parametrize("verb", ["bootstrap", "follow", "verify", "submit", "status"])
 def test_wrong_configuration_fails_before_any_engine_is_imported(verb: str, folder: Path) -> None:
     (folder / "cdc.yaml").write_text("version: 2\n")
-    assert not imported(verb) & ENGINES
+    assert not run_and_list_modules(verb) & ENGINES
 
 
 def test_reader_may_close_the_pipe_early() -> None:

@@ -12,11 +12,11 @@ from cdc.log.settings import LogSettings
 PLACE = LogPartition("t", 0)
 
 
-def failed(code: int) -> KafkaException:
+def kafka_failure(code: int) -> KafkaException:
     return KafkaException(KafkaError(code))
 
 
-def asked(*answers: object) -> tuple[dict[LogPartition, int], Mock]:
+def ask_for_end(*answers: object) -> tuple[dict[LogPartition, int], Mock]:
     """What is said of the partition's end by a cluster that answers so."""
     consumer = Mock(**{"offsets_for_times.side_effect": answers, "assignment.return_value": []})
     with patch("cdc.log.clients.partitions.Consumer", return_value=consumer):
@@ -24,9 +24,9 @@ def asked(*answers: object) -> tuple[dict[LogPartition, int], Mock]:
 
 
 def test_a_partition_without_a_leader_is_asked_for_again() -> None:
-    found, consumer = asked(
-        failed(KafkaError.NOT_LEADER_FOR_PARTITION),
-        failed(KafkaError.LEADER_NOT_AVAILABLE),
+    found, consumer = ask_for_end(
+        kafka_failure(KafkaError.NOT_LEADER_FOR_PARTITION),
+        kafka_failure(KafkaError.LEADER_NOT_AVAILABLE),
         [TopicPartition("t", 0, 7)],
     )
     assert found == {PLACE: 7}
@@ -35,4 +35,4 @@ def test_a_partition_without_a_leader_is_asked_for_again() -> None:
 
 def test_a_refusal_is_told_at_once() -> None:
     with pytest.raises(PreconditionError, match="refused a request"):
-        asked(failed(KafkaError.TOPIC_AUTHORIZATION_FAILED), [TopicPartition("t", 0, 7)])
+        ask_for_end(kafka_failure(KafkaError.TOPIC_AUTHORIZATION_FAILED), [TopicPartition("t", 0, 7)])

@@ -26,7 +26,7 @@ def run_of(transactions: Sequence[int]) -> Ends:
     return to_columns([TransactionEnd(n, n, Lsn(n), 0, {str(THINGS.name): 1}) for n in transactions])
 
 
-def limited(news: Iterator[Mapping[str, Messages]]) -> Iterator[Mapping[str, Messages]]:
+def limit_reads(news: Iterator[Mapping[str, Messages]]) -> Iterator[Mapping[str, Messages]]:
     for _, each in zip(range(READS), news, strict=False):
         yield each
     raise AssertionError("it reads without an end")
@@ -35,7 +35,7 @@ def limited(news: Iterator[Mapping[str, Messages]]) -> Iterator[Mapping[str, Mes
 def test_one_that_becomes_whole_behind_the_deadline_is_read() -> None:
     # the first is of an older transaction: as many wait as the run counts, and it is looked at too soon
     *sent, last = inserts(THINGS, range(6))
-    log = LogInMemory({TOPIC: sent}, limited(chain([{TOPIC: last}], repeat({}))))
+    log = LogInMemory({TOPIC: sent}, limit_reads(chain([{TOPIC: last}], repeat({}))))
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
     changes = reader.read(run_of(range(1, 6)), [THINGS], {}).batch.changes[THINGS.name].changes
     assert changes.tx_id.tolist() == [*range(1, 6)]
@@ -47,7 +47,7 @@ def trickling() -> Iterator[Mapping[str, Messages]]:
 
 
 def test_one_that_is_lost_is_told_though_other_tables_go_on() -> None:
-    log = LogInMemory({TOPIC: inserts(THINGS, range(3))}, limited(trickling()))
+    log = LogInMemory({TOPIC: inserts(THINGS, range(3))}, limit_reads(trickling()))
     reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
     with pytest.raises(HistoryLostError, match="holds 3 of 5 changes"):
         reader.read(run_of(range(5)), [THINGS], {})

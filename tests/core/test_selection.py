@@ -11,23 +11,23 @@ from cdc.core.table import TableName
 THERE = [TableName(*text.split(".", 1)) for text in ("a.x", "a.y", "a.xy", "b.x", "b.old_x", "public.x", "a.x.y")]
 
 
-def found(*entries: str) -> list[str]:
+def select_names(*entries: str) -> list[str]:
     return [str(name) for name in Selection.of(entries).select_from(THERE)]
 
 
 def test_listed_tables() -> None:
-    assert found("b.x", "a.x") == ["b.x", "a.x"]
+    assert select_names("b.x", "a.x") == ["b.x", "a.x"]
     # not there, and named all the same
-    assert found("c.z") == ["c.z"]
-    assert found("a.*") == ["a.x", "a.x.y", "a.xy", "a.y"]
-    assert found("a.y", "a.x*") == ["a.y", "a.x", "a.x.y", "a.xy"]
-    assert found("*.x") == ["a.x", "b.x", "public.x"]
-    assert found("*") == ["public.x"]
-    assert found("*.*", "!*.x", "!b.*") == ["a.x.y", "a.xy", "a.y"]
+    assert select_names("c.z") == ["c.z"]
+    assert select_names("a.*") == ["a.x", "a.x.y", "a.xy", "a.y"]
+    assert select_names("a.y", "a.x*") == ["a.y", "a.x", "a.x.y", "a.xy"]
+    assert select_names("*.x") == ["a.x", "b.x", "public.x"]
+    assert select_names("*") == ["public.x"]
+    assert select_names("*.*", "!*.x", "!b.*") == ["a.x.y", "a.xy", "a.y"]
     # whoever names a table wants it
-    assert found("b.old_x", "b.*", "!*.old_*") == ["b.old_x", "b.x"]
+    assert select_names("b.old_x", "b.*", "!*.old_*") == ["b.old_x", "b.x"]
     # characters that mean something elsewhere mean themselves
-    assert found("a.[xy]", "a.x?") == ["a.[xy]", "a.x?"]
+    assert select_names("a.[xy]", "a.x?") == ["a.[xy]", "a.x?"]
 
 
 def test_only_patterns_select_new_tables() -> None:

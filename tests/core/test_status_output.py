@@ -13,7 +13,7 @@ WRITES = {"commits": 2900, "files": 15600, "bytes": 650 * 2**20}
 ROWS = {"public.orders": 12, "public.items": 3}
 
 
-def shown(capsys: pytest.CaptureFixture[str], **followers: FollowerState) -> tuple[list[list[str]], str]:
+def print_status(capsys: pytest.CaptureFixture[str], **followers: FollowerState) -> tuple[list[list[str]], str]:
     """The lines of the two tables, split at wide gaps, and what is said beside."""
     end = TransactionEnd(17818, 8, Lsn(0xA89C540), 0)
     _print(Status(Lsn(0xA89C610), ROWS, None, end, None, followers, WRITES, [], 4.2))
@@ -28,7 +28,7 @@ def test_states_of_followers_in_words(capsys: pytest.CaptureFixture[str]) -> Non
     lake = FollowerState(AT, dict(ROWS), Lag(0, 0, 0.0, is_caught_up=True))
     search = FollowerState(AT, dict(ROWS), Lag(7, 1234, 2.25, is_caught_up=False))
     latest = FollowerState(AT, dict(ROWS), Lag(0, 99, 61.0, is_caught_up=False))
-    lines, err = shown(capsys, lake=lake, search=search, latest=latest, late=FollowerState(None, {}, None))
+    lines, err = print_status(capsys, lake=lake, search=search, latest=latest, late=FollowerState(None, {}, None))
     assert ["lake", "0/A6D96F0", "caught up", "0", "0", "0.0"] in lines
     assert ["search", "0/A6D96F0", "behind by", "7", "1234", "2.2"] in lines
     assert ["latest", "0/A6D96F0", "where the log ends, behind by", "?", "99", "61.0"] in lines
@@ -39,7 +39,7 @@ def test_states_of_followers_in_words(capsys: pytest.CaptureFixture[str]) -> Non
 def test_missing_counts_say_why(capsys: pytest.CaptureFixture[str]) -> None:
     lag = Lag(0, 0, 0.0, is_caught_up=True)
     nothing: dict[str, int | None] = dict.fromkeys(ROWS)
-    lines, err = shown(
+    lines, err = print_status(
         capsys,
         lake=FollowerState(AT, dict(ROWS), lag),
         search=FollowerState(AT, {"public.orders": 12}, lag),

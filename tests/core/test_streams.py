@@ -35,7 +35,7 @@ class Play:
             self._reporter.clear()
 
 
-def played(*failures: Exception, waits: bool) -> tuple[CdcError | None, list[str], list[CdcError | None]]:
+def run_stream(*failures: Exception, waits: bool) -> tuple[CdcError | None, list[str], list[CdcError | None]]:
     """How a runner ends, what it says, and what is told of its problem."""
     said, told = list[str](), list[CdcError | None]()
     reporter = ProblemReporter(told.append) if waits else None
@@ -45,7 +45,7 @@ def played(*failures: Exception, waits: bool) -> tuple[CdcError | None, list[str
 
 
 def test_repairable_failures_are_retried_and_said_once() -> None:
-    ended, said, told = played(BLOCKED, BLOCKED, SILENT, SILENT, KeyError("a bug"), BLOCKED, waits=True)
+    ended, said, told = run_stream(BLOCKED, BLOCKED, SILENT, SILENT, KeyError("a bug"), BLOCKED, waits=True)
     assert ended is None
     assert [line.removeprefix("search: ") for line in said] == [
         "an index is blocked → lift the block; trying again until it works",
@@ -68,10 +68,10 @@ def test_repairable_failures_are_retried_and_said_once() -> None:
     "failure", [RefusedError("taken over"), HistoryLostError("gone"), SparkEndedError("Java ended")], ids=str
 )
 def test_final_failures_end_the_stream(failure: CdcError) -> None:
-    assert played(BLOCKED, failure, SILENT, waits=True)[0] is failure
+    assert run_stream(BLOCKED, failure, SILENT, waits=True)[0] is failure
 
 
 def test_lake_stream_retries_unreachable_servers_only() -> None:
-    ended, said, _ = played(SILENT, SILENT, BLOCKED, waits=False)
+    ended, said, _ = run_stream(SILENT, SILENT, BLOCKED, waits=False)
     assert ended is BLOCKED
     assert len(said) == 2

@@ -69,7 +69,7 @@ def ends(*transactions: int) -> Ends:
     )
 
 
-def between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
+def fake_ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
     return ends(*(n for n in TRANSACTIONS if after < n <= until.end_offset))
 
 
@@ -78,7 +78,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlacedLake:
     monkeypatch.setattr(lake_stream, "Reader", nullcontext)
     monkeypatch.setattr(table_joiner, "Reader", nullcontext)
     monkeypatch.setattr(lake_stream, "check_position", lambda *_: None)
-    monkeypatch.setattr(table_joiner, "ends_between", between)
+    monkeypatch.setattr(table_joiner, "ends_between", fake_ends_between)
     return in_folder(tmp_path)
 
 
@@ -141,7 +141,7 @@ def rows(lake: PlacedLake, of: Table) -> list[int]:
     return sorted(row["id"] for part in found for row in part.to_pylist())
 
 
-def begun(lake: PlacedLake) -> None:
+def copy_old_table(lake: PlacedLake) -> None:
     """The old table is copied and in the first cut."""
     follower = follower_of(lake)
     follower.prepare([OLD])
@@ -150,7 +150,7 @@ def begun(lake: PlacedLake) -> None:
 
 
 def test_table_copied_between_two_runs_joins_with_the_next_call(lake: PlacedLake) -> None:
-    begun(lake)
+    copy_old_table(lake)
     stream = Stream(lake)
     Interrupted.meanwhile[120] = lambda: copy(lake, NEW, 115)
     stream.follow(110, 120, 130)
@@ -162,7 +162,7 @@ def test_table_copied_between_two_runs_joins_with_the_next_call(lake: PlacedLake
 
 
 def test_table_copied_during_a_run_misses_no_change(lake: PlacedLake) -> None:
-    begun(lake)
+    copy_old_table(lake)
     stream = Stream(lake)
     Interrupted.meanwhile[130] = lambda: copy(lake, NEW, 125)
     # its change is not in the copy, and was counted for those tables only that were there
@@ -172,7 +172,7 @@ def test_table_copied_during_a_run_misses_no_change(lake: PlacedLake) -> None:
 
 
 def test_several_tables_catch_up_each_from_its_own_bookmark(lake: PlacedLake) -> None:
-    begun(lake)
+    copy_old_table(lake)
     stream = Stream(lake)
     stream.follow(110, 120)
     stream.follower.stop({OLD.name: "its schema has changed"}, [OLD.name])
@@ -189,8 +189,8 @@ def test_several_tables_catch_up_each_from_its_own_bookmark(lake: PlacedLake) ->
 
 def test_duplicate_end_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     again = to_columns([TransactionEnd(131, 130, Lsn(130), 0, {str(NEW.name): 1})])
-    monkeypatch.setattr(table_joiner, "ends_between", lambda *asked: concat_ends([between(*asked), again]))
-    begun(lake)
+    monkeypatch.setattr(table_joiner, "ends_between", lambda *asked: concat_ends([fake_ends_between(*asked), again]))
+    copy_old_table(lake)
     stream = Stream(lake)
     stream.follow(110, 120, 130)
     copy(lake, NEW, 105)
@@ -199,7 +199,7 @@ def test_duplicate_end_counts_once(lake: PlacedLake, monkeypatch: pytest.MonkeyP
 
 
 def test_changes_replayed_for_a_joining_table_are_not_read_again(lake: PlacedLake) -> None:
-    begun(lake)
+    copy_old_table(lake)
     stream = Stream(lake)
     stream.follow(110, 120, 130)
     copy(lake, NEW, 105)

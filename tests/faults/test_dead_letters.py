@@ -44,7 +44,7 @@ def key_of(id: int) -> bytes:
     return json.dumps({"id": id}, separators=(",", ":")).encode()
 
 
-def made(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+def plant_letters(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
     pipeline = make_pipeline(
         "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2), note text)",
         "ALTER TABLE things ALTER note SET STORAGE EXTERNAL",
@@ -65,7 +65,7 @@ def differing(pipeline: Pipeline, spark: SparkSession, follower: str = "lake") -
 
 
 def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = made(make_pipeline, spark)
+    pipeline = plant_letters(make_pipeline, spark)
     settings, count = pipeline.settings, len(PLANTED)
     pipeline.run("UPDATE things SET total = total + 1", "INSERT INTO others VALUES (1)")
     told = caught_up_but_for(pipeline, spark, f"public.things: {count} keys held, {2 * count} messages not applied")
@@ -94,7 +94,7 @@ def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: 
 
 
 def test_shown_values_are_masked(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = made(make_pipeline, spark)
+    pipeline = plant_letters(make_pipeline, spark)
     pipeline.run("UPDATE things SET note = 'a secret'")
     caught_up_but_for(pipeline, spark, "keys held")
     first = next(each for each in list_blocked_keys(pipeline.settings) if each.key == key_of(1))
@@ -107,7 +107,7 @@ def test_shown_values_are_masked(make_pipeline: MakePipeline, spark: SparkSessio
 
 
 def test_undecodable_message_without_a_key_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = made(make_pipeline, spark)
+    pipeline = plant_letters(make_pipeline, spark)
     plant(pipeline, OTHERS, [(None, b"{}")] * 6)
     pipeline.run("INSERT INTO others SELECT generate_series(1, 50)", "UPDATE things SET total = 0 WHERE id > 10")
     caught_up_but_for(pipeline, spark, r"public\.others is followed no further than .* cannot be read")
@@ -118,7 +118,7 @@ def test_undecodable_message_without_a_key_stops_its_table(make_pipeline: MakePi
 
 
 def test_on_refusal_stop_ends_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = made(make_pipeline, spark)
+    pipeline = plant_letters(make_pipeline, spark)
     settings = pipeline.settings
     pipeline.configure("on_refusal: hold", "on_refusal: stop")
     pipeline.run("UPDATE things SET total = total + 1")

@@ -118,7 +118,7 @@ def search_of(pipeline: Pipeline) -> tuple[str, str]:
     return settings.url, f"{pipeline.settings.pipeline.name}-public-others"
 
 
-def answered(method: str, url: str, json: object = None) -> Mapping[str, object]:
+def call_index(method: str, url: str, json: object = None) -> Mapping[str, object]:
     found: Mapping[str, object] = httpx.request(method, url, json=json).raise_for_status().json()
     return found
 
@@ -136,12 +136,12 @@ def test_follow_waits_for_blocked_index_and_refills_deleted_one(
     }
     with following(pipeline, spark) as running:
         for block, told in undone.items():
-            answered("PUT", f"{url}/{index}/_settings", json={block: True})
+            call_index("PUT", f"{url}/{index}/_settings", json={block: True})
             pipeline.run("UPDATE others SET note = note || '.'")
             running.wait_for(told)
             assert any(line.startswith("follower search does not go on: ") for line in problems(pipeline))
             assert exit_code(pipeline) == PreconditionError.exit_code
-            answered("PUT", f"{url}/{index}/_settings", json={block: None})
+            call_index("PUT", f"{url}/{index}/_settings", json={block: None})
             running.wait_for("search: goes on")
     assert problems(pipeline) == []
 
@@ -152,27 +152,27 @@ def test_closed_deleted_or_unaliased_index(make_pipeline: MakePipeline, spark: S
     url, index = search_of(pipeline)
     named = f"{index}.copy1"
     with following(pipeline, spark) as running:
-        answered("POST", f"{url}/{index}/_close")
+        call_index("POST", f"{url}/{index}/_close")
         pipeline.run("UPDATE others SET note = note || '.'")
         running.wait_for(f"{named} is closed → open it: POST /{named}/_open")
-        answered("POST", f"{url}/{named}/_open")
+        call_index("POST", f"{url}/{named}/_open")
         running.wait_for("search: goes on")
         assert problems(pipeline) == []
         # nothing has to change for it to be missed
-        answered("DELETE", f"{url}/{named}")
+        call_index("DELETE", f"{url}/{named}")
         running.wait_for("search: public.others is gone, and copied again from the lake")
-        until(lambda: shown(url, index) == 5, "it is filled")
+        until(lambda: count_documents(url, index) == 5, "it is filled")
         # a batch may be the first to miss it
-        again = next(iter(answered("GET", f"{url}/{index}")))
+        again = next(iter(call_index("GET", f"{url}/{index}")))
         unnamed = {"actions": [{"remove": {"index": again, "alias": index}}]}
-        answered("POST", f"{url}/_aliases", json=unnamed)
+        call_index("POST", f"{url}/_aliases", json=unnamed)
         pipeline.run("INSERT INTO others VALUES (9, 'last')", "DELETE FROM others WHERE id = 1")
-        until(lambda: shown(url, index) == 5, "it is filled")
+        until(lambda: count_documents(url, index) == 5, "it is filled")
         assert verified(pipeline, spark).is_equal
     assert problems(pipeline) == []
 
 
-def shown(url: str, index: str) -> int | None:
+def count_documents(url: str, index: str) -> int | None:
     """How many documents a search finds."""
     answer = httpx.get(f"{url}/{index}/_count")
     return int(answer.json()["count"]) if answer.is_success else None
@@ -184,7 +184,7 @@ def test_topic_that_rejects_messages_stops_its_table(make_pipeline: MakePipeline
     log = pipeline.settings.log
     topic = latest_topic(log.prefix, THINGS)
     with following(pipeline, spark) as running:
-        bound(pipeline, topic, 500)
+        set_max_message_bytes(pipeline, topic, 500)
         large = "SELECT string_agg(md5(n::text), '') FROM generate_series(1, 90) n"
         pipeline.run(f"UPDATE things SET note = ({large}) WHERE id = 3", "DELETE FROM others WHERE id = 1")
         running.wait_for("latest: public.things: ")
@@ -196,12 +196,12 @@ def test_topic_that_rejects_messages_stops_its_table(make_pipeline: MakePipeline
         found = verdicts(verified(pipeline, spark))
         assert found == {"lake": EQUAL, "search": EQUAL, "latest": {**EQUAL, "public.things": "stopped"}}
         assert exit_code(pipeline) == PreconditionError.exit_code
-        bound(pipeline, topic, log.latest.max_record_bytes)
+        set_max_message_bytes(pipeline, topic, log.latest.max_record_bytes)
         running.wait_for("latest: public.things goes on, copied again from the lake")
         assert verified(pipeline, spark).is_equal
     assert problems(pipeline) == []
 
 
-def bound(pipeline: Pipeline, topic: str, most: int) -> None:
+def set_max_message_bytes(pipeline: Pipeline, topic: str, most: int) -> None:
     with Admin(pipeline.settings.log) as admin:
         admin.configure([Topic(topic, pipeline.settings.log.partitions, 1, {"max.message.bytes": str(most)})])

@@ -123,7 +123,7 @@ def cache(tmp_path: Path) -> Path:
     return folder
 
 
-def ended(cache: Path, also: str) -> tuple[list[str], list[str]]:
+def run_session(cache: Path, also: str) -> tuple[list[str], list[str]]:
     """The options that a session's Java has when it has ended, with these last words, and the archives there are."""
     told = "print(spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments(), flush=True)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), CACHE_VARIABLE: str(cache)}
@@ -136,10 +136,10 @@ def ended(cache: Path, also: str) -> tuple[list[str], list[str]]:
 
 def test_loaded_classes_are_archived(cache: Path) -> None:
     ready = ["-XX:+RecordDynamicDumpInfo"]
-    assert ended(cache, KILLED) == (ready, [])
-    options, archives = ended(cache, "")
+    assert run_session(cache, KILLED) == (ready, [])
+    options, archives = run_session(cache, "")
     assert (options, len(archives)) == (ready, 1)
-    assert ended(cache, "") == ([f"-XX:SharedArchiveFile={cache / 'classes' / archives[0]}"], archives)
+    assert run_session(cache, "") == ([f"-XX:SharedArchiveFile={cache / 'classes' / archives[0]}"], archives)
 
 
 @pytest.mark.timeout(900)

@@ -23,7 +23,7 @@ IDLE_SESSIONS_END = (
 FIRST, SECOND = TableName("public", "first"), TableName("public", "second")
 
 
-def stopped(pipeline: Pipeline) -> set[TableName]:
+def stopped_tables(pipeline: Pipeline) -> set[TableName]:
     return {stop.name for stop in delta_follower(pipeline.settings).stops()}
 
 
@@ -39,7 +39,7 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
     booted(pipeline, spark)
     copies: list[TableName] = []
 
-    def broken(session: SparkSession, source: Any, table: Table, *others: Any) -> CopiedFiles:
+    def copy_or_break(session: SparkSession, source: Any, table: Table, *others: Any) -> CopiedFiles:
         copies.append(table.name)
         if copies == [FIRST, SECOND]:
             raise UnreachableError("the source went away", "is it running?")
@@ -48,15 +48,15 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
             pipeline.run(IDLE_SESSIONS_END)
         return copy_table(session, source, table, *others)
 
-    monkeypatch.setattr("cdc.run.copy.snapshot_copy.copy_table", broken)
+    monkeypatch.setattr("cdc.run.copy.snapshot_copy.copy_table", copy_or_break)
     with following(pipeline, spark) as running:
         pipeline.run("BEGIN; ALTER TABLE first ADD e int DEFAULT 7; ALTER TABLE second ADD e int DEFAULT 7; COMMIT")
         running.wait_for("not copied again yet: the source went away")
-        until(lambda: stopped(pipeline) == {SECOND}, "the first takes part while the second rests")
+        until(lambda: stopped_tables(pipeline) == {SECOND}, "the first takes part while the second rests")
         # a second copy of it, beneath who follows it by now, would lose this
         pipeline.run("UPDATE first SET a = 2")
         running.wait_for("public.second is copied again: 1 row copied")
-        until(lambda: not stopped(pipeline), "both take part again")
+        until(lambda: not stopped_tables(pipeline), "both take part again")
         pipeline.run("UPDATE first SET a = a + 1", "UPDATE second SET a = a + 1")
         assert verified(pipeline, spark).is_equal
     assert copies == [FIRST, SECOND, SECOND]

@@ -34,18 +34,18 @@ def things(pipeline: Pipeline) -> Path:
     return Path(pipeline.settings.delta[1].path, "public", "things")
 
 
-def changed(pipeline: Pipeline, number: int) -> None:
+def change_tables(pipeline: Pipeline, number: int) -> None:
     """Changes in both tables."""
     pipeline.run(f"UPDATE things SET total = {number}", f"INSERT INTO others VALUES ({number})")
 
 
-def copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> None:
+def check_copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> None:
     """A running `follow` tells why it stopped the table, copies it by itself, and all followers end equal."""
     with following(pipeline, spark) as running:
-        changed(pipeline, 20)
+        change_tables(pipeline, 20)
         running.wait_for(f": {reason}")
         running.wait_for("public.things is copied again: 200 rows copied")
-        changed(pipeline, 30)
+        change_tables(pipeline, 30)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
     assert not problems(pipeline)
@@ -53,26 +53,26 @@ def copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> None:
 
 def test_table_restored_from_backup_is_copied_again(pipeline: Pipeline, spark: SparkSession, tmp_path: Path) -> None:
     backup = shutil.copytree(things(pipeline), tmp_path / "backup")
-    changed(pipeline, 10)
+    change_tables(pipeline, 10)
     caught_up(pipeline, spark)
     shutil.rmtree(things(pipeline))
     shutil.copytree(backup, things(pipeline))
-    copied_again(pipeline, spark, "it was put back to version 1, and the last cut has version 2")
+    check_copied_again(pipeline, spark, "it was put back to version 1, and the last cut has version 2")
 
 
 def test_table_with_damaged_deletion_vector_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
     [vector] = things(pipeline).glob("deletion_vector_*.bin")
     vector.write_bytes(vector.read_bytes()[:20])
     shutil.rmtree(Path(pipeline.settings.pipeline.state) / "index")
-    copied_again(pipeline, spark, f"file {vector.name} of the lake is damaged")
+    check_copied_again(pipeline, spark, f"file {vector.name} of the lake is damaged")
 
 
 def test_table_restored_by_another_writer_is_copied_again(pipeline: Pipeline, spark: SparkSession) -> None:
     with following(pipeline, spark) as running:
-        changed(pipeline, 10)
+        change_tables(pipeline, 10)
         running.wait_for("lake: ")
         spark.sql(f"RESTORE TABLE delta.`{things(pipeline)}` TO VERSION AS OF 0").collect()
-        changed(pipeline, 20)
+        change_tables(pipeline, 20)
         running.wait_for("another writer's RESTORE (version ")
         running.wait_for("public.things is copied again: 200 rows copied")
     caught_up(pipeline, spark)
@@ -85,18 +85,18 @@ def test_lake_restored_from_backup_goes_on_and_followers_are_refilled(
     lake = Path(pipeline.settings.delta[1].path)
     backup = shutil.copytree(lake, tmp_path / "backup")
     for number in (10, 11, 12):
-        changed(pipeline, number)
+        change_tables(pipeline, number)
         caught_up(pipeline, spark)
     shutil.rmtree(lake)
     shutil.copytree(backup, lake)
-    changed(pipeline, 20)
+    change_tables(pipeline, 20)
     with pytest.raises(HistoryLostError, match=r"no cut at offset \d+.* put back to an older state → `cdc bootstrap`"):
         caught_up(pipeline, spark)
     # also where the lake has come as far again
     with pytest.raises(HistoryLostError, match=r"no cut at offset \d+.* put back to an older state → `cdc bootstrap`"):
         caught_up(pipeline, spark)
     assert sorted(booted(pipeline, spark).loaded) == ["latest", "search"]
-    changed(pipeline, 30)
+    change_tables(pipeline, 30)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
 
@@ -105,7 +105,7 @@ def test_append_only_property_is_reported_until_removed(pipeline: Pipeline, spar
     table = f"ALTER TABLE delta.`{things(pipeline)}`"
     with following(pipeline, spark) as running:
         spark.sql(f"{table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
-        changed(pipeline, 10)
+        change_tables(pipeline, 10)
         running.wait_for("table public.things of the lake was given delta.appendOnly = true, which forbids to update")
         running.wait_for("not copied again yet: table public.things of the lake was given delta.appendOnly = true")
         spark.sql(f"{table} UNSET TBLPROPERTIES ('delta.appendOnly')")

@@ -43,7 +43,7 @@ def test_followers_are_refilled_after_the_lake_is_replaced(
     pipeline.run("DELETE FROM things WHERE id < 5", "UPDATE things SET total = 7 WHERE id = 5")
     # killed when the follower's position is gone and nothing else was done
     with monkeypatch.context() as patched:
-        patched.setattr("cdc.run.copy.fill.TableFiller.resume", killed)
+        patched.setattr("cdc.run.copy.fill.TableFiller.resume", kill)
         with pytest.raises(Killed):
             booted(pipeline, spark)
     assert list(booted(pipeline, spark).loaded) == ["search", "latest"]
@@ -63,7 +63,7 @@ def test_deleted_lake_is_reported(
     caught_up(pipeline, spark)
     shutil.rmtree(pipeline.settings.delta[1].path)
     # killed when the lake has its copy, before what follows it is filled
-    monkeypatch.setattr("cdc.run.copy.bootstrap._fill_followers", killed)
+    monkeypatch.setattr("cdc.run.copy.bootstrap._fill_followers", kill)
     with pytest.raises(Killed):
         booted(pipeline, spark)
     with pytest.raises(HistoryLostError, match=r"no cut at offset.*`cdc bootstrap` fills it anew"):
@@ -119,7 +119,7 @@ class Killed(Exception):
     """The process ends here."""
 
 
-def killed(*_: object) -> NoReturn:
+def kill(*_: object) -> NoReturn:
     raise Killed
 
 

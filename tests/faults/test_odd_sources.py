@@ -98,7 +98,7 @@ def test_sessions_ignore_settings_of_the_role(make_pipeline: MakePipeline) -> No
             exported = keeping.execute("SELECT pg_export_snapshot()").fetchone()
             assert exported is not None
             read = asyncio.run(
-                shown_to_a_reader(source.conninfo(src, plain.info.server_version), exported[0], expected)
+                read_settings_of_a_reader(source.conninfo(src, plain.info.server_version), exported[0], expected)
             )
         # somebody who alters a table is not waited for, and asyncpg has its own word for the encoding
         assert read == {**expected, "lock_timeout": rows.LOCK_WAIT, "client_encoding": "UTF8"} | {
@@ -112,7 +112,7 @@ def test_sessions_ignore_settings_of_the_role(make_pipeline: MakePipeline) -> No
             sender.close()
 
 
-async def shown_to_a_reader(conninfo: str, snapshot: str, names: dict[str, str]) -> dict[str, str]:
+async def read_settings_of_a_reader(conninfo: str, snapshot: str, names: dict[str, str]) -> dict[str, str]:
     async with rows._reading(conninfo, snapshot) as session:
         return {name: await session.fetchval(f"SHOW {name}") for name in (*names, "transaction_isolation")}
 
@@ -127,7 +127,7 @@ def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, 
         assert before
         with following(pipeline, spark):
             for turn in range(3):
-                beat = beaten(pipeline)
+                beat = read_heartbeat(pipeline)
                 until(partial(has_beaten, pipeline, beat), "another heartbeat of the connector's own")
                 pipeline.run(f"INSERT INTO things VALUES ({turn + 2}, 'ü')")
             assert verified(pipeline, spark).is_equal
@@ -135,10 +135,10 @@ def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, 
 
 
 def has_beaten(pipeline: Pipeline, since: object) -> bool:
-    return beaten(pipeline) != since
+    return read_heartbeat(pipeline) != since
 
 
-def beaten(pipeline: Pipeline) -> object:
+def read_heartbeat(pipeline: Pipeline) -> object:
     row = pipeline.connection.execute("SELECT beat FROM cdc.heartbeat").fetchone()
     return row and row[0]
 
@@ -167,7 +167,7 @@ def test_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) ->
         assert verified(pipeline, spark).is_equal
     assert not booted(pipeline, spark).has_changed
     pipeline.configure("public.Été", "public.表")
-    assert refused(pipeline).endswith(
+    assert refusal_of_bootstrap(pipeline).endswith(
         ' has no equivalent in encoding "LATIN1" → correct the name in source.tables or source.keys'
     )
 
@@ -176,7 +176,7 @@ def test_database_without_an_encoding(make_pipeline: MakePipeline) -> None:
     ascii = "ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
     pipeline = make_pipeline(*TABLE, tables=("public.things",), made_with=ascii)
     name = pipeline.settings.source.dbname
-    assert refused(pipeline) == (
+    assert refusal_of_bootstrap(pipeline) == (
         f"error: database {name} has encoding SQL_ASCII: nothing says what its bytes above 127 mean"
         " → dump it, and restore it into a database WITH ENCODING 'UTF8' TEMPLATE template0"
     )
@@ -217,7 +217,7 @@ def test_standby(
     assert told in said.out + said.err
 
 
-def refused(pipeline: Pipeline) -> str:
+def refusal_of_bootstrap(pipeline: Pipeline) -> str:
     """The only line that `cdc bootstrap` ends with."""
     ended = cdc(pipeline, "bootstrap")
     assert ended.returncode == 3

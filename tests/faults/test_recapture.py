@@ -164,11 +164,11 @@ def test_lost_history_is_reported_and_recaptured(pipeline: Pipeline, spark: Spar
         with pytest.raises(CdcError, match=f"({told}).*`cdc recapture`"):
             verb(pipeline, spark)
     assert any("`cdc recapture`" in problem for problem in problems(pipeline))
-    indexed = searched(pipeline)
+    indexed = count_documents(pipeline)
     done = recapture_all(pipeline, spark)
     assert set(map(str, done.copied)) == set(TABLES)
     # who searches has what was there, until the followers behind the lake go on
-    assert searched(pipeline) == indexed
+    assert count_documents(pipeline) == indexed
     pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
@@ -183,7 +183,7 @@ def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSe
     pipeline = make_pipeline(*SCHEMA, tables=TABLES)
     pipeline.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     booted(pipeline, spark)
-    place = confirmed_message(pipeline)
+    place = wait_for_confirmed_message(pipeline)
     position = delta_follower(pipeline.settings).position()
     assert position is not None
     confirmed = ConfirmedLsns(pipeline.settings.log, position.log_start)
@@ -215,7 +215,7 @@ def restart(pipeline: Pipeline, client: ConnectClient) -> None:
     until(lambda: not slot_is_free(pipeline), "the connector reads again")
 
 
-def confirmed_message(pipeline: Pipeline) -> Lsn:
+def wait_for_confirmed_message(pipeline: Pipeline) -> Lsn:
     """The LSN of a message outside of transactions that Debezium confirms with a heartbeat, once there is one."""
     log, topic, found = pipeline.settings.log, debezium_heartbeat_topic(pipeline.settings.log.prefix), set[Lsn]()
 
@@ -250,7 +250,7 @@ def stand_at_a_message(pipeline: Pipeline) -> None:
     until(stands, "a message is confirmed")
 
 
-def searched(pipeline: Pipeline) -> int:
+def count_documents(pipeline: Pipeline) -> int:
     """How many documents a search of `things` finds."""
     found = httpx.get(f"{pipeline.servers.values.search_url}/{pipeline.settings.pipeline.name}-public-things/_count")
     return int(found.json()["count"])

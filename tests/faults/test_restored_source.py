@@ -54,7 +54,7 @@ def pipeline(home: Home, tmp_path: Path, spark: SparkSession) -> Pipeline:
     return made
 
 
-def told_and_recaptured(pipeline: Pipeline, spark: SparkSession, told: str) -> None:
+def check_report_and_recapture(pipeline: Pipeline, spark: SparkSession, told: str) -> None:
     for verb in (caught_up, booted):
         with pytest.raises(HistoryLostError, match=f"{told}.*`cdc recapture`"):
             verb(pipeline, spark)
@@ -85,7 +85,7 @@ def test_source_restored_from_backup_is_reported(pipeline: Pipeline, home: Home,
             session.execute("CREATE TABLE wal AS SELECT n, repeat('x', 1000) FROM generate_series(1, 20000) AS n")
             session.execute("INSERT INTO things VALUES (200, 2)")
         client.resume(settings.connect.connector)
-    told_and_recaptured(pipeline, spark, "the log lacks commits")
+    check_report_and_recapture(pipeline, spark, "the log lacks commits")
 
 
 def test_log_that_lost_its_end_is_reported(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:
@@ -106,7 +106,7 @@ def test_log_that_lost_its_end_is_reported(pipeline: Pipeline, home: Home, spark
         beside.unlink()
     (log.parents[1] / ".kafka_cleanshutdown").unlink(missing_ok=True)
     up(home, {Service.KAFKA, Service.CONNECT})
-    told_and_recaptured(pipeline, spark, "no commit of the log is|the log lacks commits")
+    check_report_and_recapture(pipeline, spark, "no commit of the log is|the log lacks commits")
 
 
 def session_on(pipeline: Pipeline) -> "psycopg.Connection[tuple[object, ...]]":

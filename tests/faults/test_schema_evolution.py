@@ -130,7 +130,7 @@ COPIED = {
 CHANGES = {**WIDENED, **COPIED}
 
 
-def made(make_pipeline: MakePipeline, names: dict[str, tuple[str, ...]]) -> Pipeline:
+def make_tables(make_pipeline: MakePipeline, names: dict[str, tuple[str, ...]]) -> Pipeline:
     statements = [text.format(t=name) for name in names for text in (MADE, APART, FILLED)]
     pipeline = make_pipeline(*statements, tables=tuple(f"public.{name}" for name in names))
     # before they are copied: a table that gets its key by another way later
@@ -143,7 +143,7 @@ def made(make_pipeline: MakePipeline, names: dict[str, tuple[str, ...]]) -> Pipe
     return pipeline
 
 
-def changed(pipeline: Pipeline, names: dict[str, tuple[str, ...]]) -> None:
+def alter_tables(pipeline: Pipeline, names: dict[str, tuple[str, ...]]) -> None:
     pipeline.run(*(text.format(t=name) for name, texts in names.items() for text in texts))
 
 
@@ -174,11 +174,11 @@ def differing(pipeline: Pipeline, spark: SparkSession) -> dict[str, object]:
 
 
 def test_every_schema_change_is_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = made(make_pipeline, CHANGES)
+    pipeline = make_tables(make_pipeline, CHANGES)
     booted(pipeline, spark)
     before = ids(pipeline)
     pipeline.run(*(LARGE.format(t=name) for name in CHANGES))
-    changed(pipeline, CHANGES)
+    alter_tables(pipeline, CHANGES)
     caught_up(pipeline, spark)
     after = ids(pipeline)
     assert {name for name in before if before[name] == after[name]} == set(WIDENED)
@@ -192,12 +192,12 @@ def test_every_schema_change_is_followed(make_pipeline: MakePipeline, spark: Spa
 
 def test_schema_change_during_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "filled", "same")}
-    pipeline = made(make_pipeline, names)
+    pipeline = make_tables(make_pipeline, names)
     booted(pipeline, spark)
     with following(pipeline, spark) as running:
         pipeline.run("UPDATE came SET a = 0 WHERE id = 1")
         running.wait_for("lake: 1 change")
-        changed(pipeline, names)
+        alter_tables(pipeline, names)
         running.wait_for("public.filled is copied again: 4 rows")
         assert verified(pipeline, spark).is_equal
         # a table that is gone is followed again once it is there
@@ -209,11 +209,11 @@ def test_schema_change_during_follow(make_pipeline: MakePipeline, spark: SparkSe
 
 
 def test_repeated_resyncs_under_writes(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = made(make_pipeline, {"filled": (), "same": ()})
+    pipeline = make_tables(make_pipeline, {"filled": (), "same": ()})
     booted(pipeline, spark)
     with (
         following(pipeline, spark) as running,
-        repeated(pipeline, "INSERT INTO filled (id) SELECT max(id) + 1 FROM filled"),
+        repeat_statement(pipeline, "INSERT INTO filled (id) SELECT max(id) + 1 FROM filled"),
     ):
         for number in range(3):
             pipeline.run(f"ALTER TABLE filled ADD COLUMN e{number} int DEFAULT {number}")
@@ -225,7 +225,7 @@ def test_repeated_resyncs_under_writes(make_pipeline: MakePipeline, spark: Spark
 
 
 @contextmanager
-def repeated(pipeline: Pipeline, statement: str) -> Iterator[None]:
+def repeat_statement(pipeline: Pipeline, statement: str) -> Iterator[None]:
     """The statement is run again and again, on a session of its own, for as long as the context lasts."""
     done = threading.Event()
 
@@ -245,7 +245,7 @@ def repeated(pipeline: Pipeline, statement: str) -> Iterator[None]:
 
 def test_columns_that_differ_by_case_stop_only_their_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "same")}
-    pipeline = made(make_pipeline, names)
+    pipeline = make_tables(make_pipeline, names)
     pipeline.run("CREATE TABLE child () INHERITS (came)", "ALTER TABLE child ADD PRIMARY KEY (id)")
     pipeline.configure("- public.came\n", "- public.came\n    - public.child\n")
     booted(pipeline, spark)
@@ -278,20 +278,20 @@ def captureless(pipeline: Pipeline) -> Iterator[None]:
     capture = pipeline.settings.connect
     with ConnectClient(capture.url) as client:
         client.stop(capture.connector)
-        until(lambda: stopped(client, capture.connector), "the connector has no task")
+        until(lambda: is_stopped(client, capture.connector), "the connector has no task")
         yield
         client.resume(capture.connector)
 
 
 def test_table_with_policy_stop(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "twice", "filled")}
-    pipeline = made(make_pipeline, names)
+    pipeline = make_tables(make_pipeline, names)
     pipeline.configure(
         "on_schema_change: evolve",
         "on_schema_change: additive\n  on_schema_change_of: {public.came: stop, public.filled: additive}",
     )
     booted(pipeline, spark)
-    changed(pipeline, names)
+    alter_tables(pipeline, names)
     told = caught_up_but_for(pipeline, spark, r"public\.came .* column e came.*")
     assert "column e came, with a default" in told
     report = verified(pipeline, spark)
@@ -315,7 +315,7 @@ def role(servers: Servers) -> Iterator[str]:
         admin.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
-def given(pipeline: Pipeline, role: str, names: Iterable[str]) -> None:
+def give_tables_to(pipeline: Pipeline, role: str, names: Iterable[str]) -> None:
     """The role owns the tables, and the pipeline is its."""
     pipeline.run(*(f"ALTER TABLE {name} OWNER TO {role}" for name in names))
     pipeline.run(f"GRANT CREATE ON DATABASE {pipeline.settings.source.dbname} TO {role}")
@@ -329,8 +329,8 @@ def test_migration_reports_itself_without_event_triggers(
     kept = ("came", "twice", "wide_keyless")
     copied = ("filled", "volatile", "went", "rewritten", "narrowed_and_back", "other_type", "taken_out", "made_again")
     names = {name: CHANGES[name] for name in (*kept, *copied)}
-    pipeline = made(make_pipeline, names)
-    given(pipeline, role, names)
+    pipeline = make_tables(make_pipeline, names)
+    give_tables_to(pipeline, role, names)
     booted(pipeline, spark)
     pipeline.run(f"SET ROLE {role}")
     assert "a migration that ends with SELECT cdc.shapes_now() tells of its own" in capsys.readouterr().err
@@ -357,14 +357,14 @@ def test_catalog_is_polled_without_event_triggers(
     role: str, make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {name: CHANGES[name] for name in ("came", "went")}
-    pipeline = made(make_pipeline, names)
+    pipeline = make_tables(make_pipeline, names)
     pipeline.run(*(f"ALTER TABLE {name} OWNER TO {role}" for name in names))
     pipeline.run(f"GRANT CREATE ON DATABASE {pipeline.settings.source.dbname} TO {role}")
     pipeline.configure("user: postgres", f"user: {role}")
     booted(pipeline, spark)
     assert "no event triggers (permission denied to create event trigger" in capsys.readouterr().err
     before = ids(pipeline)
-    changed(pipeline, names)
+    alter_tables(pipeline, names)
     caught_up(pipeline, spark)
     assert not set(before.values()) & set(ids(pipeline).values())
     assert differing(pipeline, spark) == {}
@@ -380,15 +380,15 @@ def test_capture_fails_at_rows_from_before_a_type_change(make_pipeline: MakePipe
     names = {
         name: CHANGES[name] for name in ("came", "went_and_came", "other_type", "made_again", "other_key", "by_case")
     }
-    pipeline = made(make_pipeline, names)
+    pipeline = make_tables(make_pipeline, names)
     booted(pipeline, spark)
     with captureless(pipeline):
         pipeline.run(*(LARGE.format(t=name) for name in names))
-        changed(pipeline, names)
+        alter_tables(pipeline, names)
     caught_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
 
 
-def stopped(client: ConnectClient, connector: str) -> bool:
+def is_stopped(client: ConnectClient, connector: str) -> bool:
     status = client.status(connector)
     return status is not None and not status["tasks"]

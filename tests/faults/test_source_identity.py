@@ -24,7 +24,7 @@ TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id
 @pytest.fixture
 def settings(home: Home, tmp_path: Path) -> PipelineSettings:
     """A pipeline on a Postgres that is started here, with an empty copy of one table as of now."""
-    settings = configured(up(home, {Service.POSTGRES}), tmp_path / "cdc.yaml")
+    settings = write_configuration(up(home, {Service.POSTGRES}), tmp_path / "cdc.yaml")
     past = source.read_history(settings.source)
     lake = delta_follower(settings)
     lake.prepare([TABLE])
@@ -32,7 +32,7 @@ def settings(home: Home, tmp_path: Path) -> PipelineSettings:
     return settings
 
 
-def configured(found: Endpoints, file: Path) -> PipelineSettings:
+def write_configuration(found: Endpoints, file: Path) -> PipelineSettings:
     values = TemplateValues(
         host=found.postgres_host,
         port=found.postgres_port,

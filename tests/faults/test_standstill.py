@@ -69,7 +69,7 @@ def newest(pipeline: Pipeline) -> Lsn:
     return found.lsn
 
 
-def sent_messages(pipeline: Pipeline) -> int:
+def send_messages(pipeline: Pipeline) -> int:
     log = pipeline.settings.log
     topic = message_topic(log.prefix)
     with Reader(log) as reader:
@@ -84,7 +84,7 @@ def test_logical_messages_of_applications_stop_nothing(pipeline: Pipeline, spark
     work.write(10)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
-    assert not sent_messages(pipeline)
+    assert not send_messages(pipeline)
     # wanted from now on: their topic is made before the connector hears of them
     pipeline.configure("connect:\n", WANTED)
     booted(pipeline, spark)
@@ -92,7 +92,7 @@ def test_logical_messages_of_applications_stop_nothing(pipeline: Pipeline, spark
     work.write(10)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
-    assert sent_messages(pipeline) == 2
+    assert send_messages(pipeline) == 2
 
 
 def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipeline, spark: SparkSession) -> None:

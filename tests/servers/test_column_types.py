@@ -62,14 +62,14 @@ def insert(pipeline: Pipeline, turn: int) -> None:
         pipeline.run(f"INSERT INTO times VALUES ({row.strip('()')}, {turn})")
 
 
-def told(pipeline: Pipeline, table: str, expressions: str) -> list[tuple[Any, ...]]:
+def read_source(pipeline: Pipeline, table: str, expressions: str) -> list[tuple[Any, ...]]:
     """What Postgres has, as it writes it."""
     pipeline.run("SET DateStyle = 'ISO'", "SET TimeZone = 'UTC'", "SET IntervalStyle = 'postgres'")
     rows = pipeline.connection.execute(f"SELECT {expressions} FROM {table}".encode()).fetchall()
     return sorted(rows, key=repr)
 
 
-def held(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
+def read_lake(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any, ...]]:
     """What the lake has."""
     frame = spark.read.format("delta").load(lake_of(pipeline.settings).folder(TableName("public", table)))
     return sorted(map(tuple, frame.collect()), key=repr)
@@ -77,11 +77,11 @@ def held(pipeline: Pipeline, spark: SparkSession, table: str) -> list[tuple[Any,
 
 def is_as_written(pipeline: Pipeline, spark: SparkSession) -> None:
     texts = "format('%s', day), at::text, zoned::text, span::text, n"
-    assert held(pipeline, spark, "times") == told(pipeline, "times", texts)
-    prices = told(pipeline, "prices", "id, amount::text, rate::float8, whole::text, free::text")
+    assert read_lake(pipeline, spark, "times") == read_source(pipeline, "times", texts)
+    prices = read_source(pipeline, "prices", "id, amount::text, rate::float8, whole::text, free::text")
     # Postgres casts no numeric to a double that is nearer to 0 than all of them
     expected = [(i, amount, rate, whole and float(whole), free) for i, amount, rate, whole, free in prices]
-    assert list(map(repr, held(pipeline, spark, "prices"))) == sorted(map(repr, expected))
+    assert list(map(repr, read_lake(pipeline, spark, "prices"))) == sorted(map(repr, expected))
 
 
 def test_every_value_through_copy_and_log(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -119,7 +119,7 @@ def test_changed_column_types_cause_a_new_copy(
     pipeline.run(insert_one)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
-    assert "P2D" in [row[3] for row in held(pipeline, spark, "times")]
+    assert "P2D" in [row[3] for row in read_lake(pipeline, spark, "times")]
     pipeline.configure("rate: double, whole: double", "whole: double")
     with pytest.raises(IncompleteError, match=r"source\.column_types has changed: rate as it is"):
         caught_up(pipeline, spark)
@@ -159,4 +159,4 @@ def test_numeric_as_nearest_double(make_pipeline: MakePipeline, spark: SparkSess
         booted(pipeline, spark)
     pipeline.run(f"UPDATE prices SET n = -17976931348623157{'0' * 292}")
     booted(pipeline, spark)
-    assert held(pipeline, spark, "prices") == [(1, -math.nextafter(math.inf, 0))]
+    assert read_lake(pipeline, spark, "prices") == [(1, -math.nextafter(math.inf, 0))]

@@ -103,7 +103,7 @@ def _text(values: Mapping[str, object], without: set[str]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if name not in without}
 
 
-def _copied(folder: Path) -> Path:
+def _copy_stack(folder: Path) -> Path:
     return shutil.copytree(DOCKER, folder / "docker", ignore=shutil.ignore_patterns("secrets", "work", ".env"))
 
 
@@ -264,7 +264,7 @@ def test_node_has_the_settings_of_the_local_one(tmp_path: Path) -> None:
 
 
 def test_the_readme_prepares_secrets_for_their_readers_only(tmp_path: Path) -> None:
-    folder = _prepare(_copied(tmp_path))
+    folder = _prepare(_copy_stack(tmp_path))
     password = (folder / "secrets/postgres.password").read_text(encoding="utf-8")
     assert re.fullmatch(r"[0-9a-f]{48}", password)
     properties = (folder / "secrets/postgres.properties").read_text(encoding="utf-8")
@@ -276,13 +276,13 @@ def test_the_readme_prepares_secrets_for_their_readers_only(tmp_path: Path) -> N
 
 
 def test_preparing_again_keeps_the_password(tmp_path: Path) -> None:
-    folder = _prepare(_copied(tmp_path))
+    folder = _prepare(_copy_stack(tmp_path))
     before = (folder / "secrets/postgres.password").read_text(encoding="utf-8")
     assert (_prepare(folder) / "secrets/postgres.password").read_text(encoding="utf-8") == before
 
 
 def test_the_configuration_loads_on_this_machine(tmp_path: Path) -> None:
-    folder = _prepare(_copied(tmp_path))
+    folder = _prepare(_copy_stack(tmp_path))
     loaded = read(folder / "cdc.yaml", {})
     found, example = loaded.settings, _example()
     assert loaded.warnings == ()
@@ -295,7 +295,7 @@ def test_the_configuration_loads_on_this_machine(tmp_path: Path) -> None:
 
 
 def test_the_configuration_loads_in_the_container(tmp_path: Path) -> None:
-    folder = _prepare(_copied(tmp_path))
+    folder = _prepare(_copy_stack(tmp_path))
     found = load(folder / "cdc.yaml", _environment("cdc"))
     assert (found.source.host, found.source.port) == ("postgres", 5432)
     assert (found.connect.source_host, found.connect.source_port) == ("postgres", 5432)
@@ -306,7 +306,7 @@ def test_the_configuration_loads_in_the_container(tmp_path: Path) -> None:
 
 def test_the_configuration_names_a_missing_secret(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"secrets/postgres\.password cannot be read"):
-        load(_copied(tmp_path) / "cdc.yaml", {})
+        load(_copy_stack(tmp_path) / "cdc.yaml", {})
 
 
 def test_container_mounts_the_files_of_the_configuration() -> None:
@@ -345,7 +345,7 @@ def test_no_python_in_the_folder() -> None:
 
 @pytest.mark.usefixtures("compose")
 def test_compose_accepts_the_files(tmp_path: Path) -> None:
-    folder = _prepare(_copied(tmp_path))
+    folder = _prepare(_copy_stack(tmp_path))
     found = json.loads(_compose(folder, "--profile", "cdc", "config", "--format", "json"))
     assert set(found["services"]) == {*SERVERS, "cdc"}
     hosts = [port["host_ip"] for service in found["services"].values() for port in service.get("ports", [])]
@@ -355,7 +355,7 @@ def test_compose_accepts_the_files(tmp_path: Path) -> None:
 
 @pytest.fixture
 def started(engine: None, tmp_path: Path) -> Iterator[Endpoints]:
-    folder = _prepare(_copied(tmp_path))
+    folder = _prepare(_copy_stack(tmp_path))
     own = own_stack("test")
     environ, [source, log, connect, search] = {**os.environ, **own}, [own[name] for name in PORTS]
     try:

@@ -91,7 +91,7 @@ class Player:
     def play(self, phase: int) -> None:
         """A share of all histories, side by side, up to three in one transaction of Postgres."""
         numbers = range(1 + phase, HISTORIES + 1, PHASES)
-        going = {(name, number): iter(self._begun(name, number)) for name in TABLES for number in numbers}
+        going = {(name, number): iter(self._begin_history(name, number)) for name in TABLES for number in numbers}
         while going:
             picked = self.random.sample(sorted(going), min(len(going), self.random.randint(1, 3)))
             steps = {each: next(going[each], None) for each in picked}
@@ -99,7 +99,7 @@ class Player:
                 del going[each]
             self._transaction({each: found for each, found in steps.items() if found})
 
-    def _begun(self, name: str, number: int) -> list[list[Step]]:
+    def _begin_history(self, name: str, number: int) -> list[list[Step]]:
         self.played[name, number] = random_steps(self.random)
         return self.played[name, number]
 
@@ -144,7 +144,7 @@ class Player:
         for text in (f"ALTER TABLE {name} ADD COLUMN undone int DEFAULT 1", f"UPDATE {name} SET history = -history"):
             self._try(name, text, undone=True)
 
-    def expected(self, name: str) -> dict[tuple[int, int], str | None]:
+    def rows_by_model(self, name: str) -> dict[tuple[int, int], str | None]:
         """The rows of a table's histories by the model: their keys, and their long texts."""
         rows = {(number, *key): row for number in range(1, HISTORIES + 1) for key, row in self._ends(name, number)}
         return {key: None if row["big"] is None else str(row["big"]) * BIG for key, row in rows.items()}  # type: ignore[misc]
@@ -182,7 +182,7 @@ def in_source(pipeline: Pipeline, name: str) -> dict[tuple[int, int], str | None
     return {(history, number): big for history, number, big in rows}
 
 
-def settled(pipeline: Pipeline, spark: SparkSession, made: list[str]) -> None:
+def check_all_equal(pipeline: Pipeline, spark: SparkSession, made: list[str]) -> None:
     """All followers are equal to the source, those tables among them that had to be copied again."""
     report = verified(pipeline, spark)
     if report.stopped:
@@ -210,8 +210,8 @@ def test_histories_of_the_model_against_postgres(make_pipeline: MakePipeline, sp
     with following(pipeline, spark):
         for phase in range(PHASES):
             player.play(phase)
-            settled(pipeline, spark, player.made)
+            check_all_equal(pipeline, spark, player.made)
     for name in KEYED:
-        assert in_source(pipeline, name) == player.expected(name), (name, SEED)
+        assert in_source(pipeline, name) == player.rows_by_model(name), (name, SEED)
     # schemas did change
     assert len(player.made) > PHASES

@@ -48,7 +48,7 @@ def lake_alone(pipeline: Pipeline, *left_out: str) -> None:
     pipeline.configure("    kind: search\n", f"    kind: search\n    leave_out: [{names}]\n")
 
 
-def compared(report: Report) -> dict[str, list[str]]:
+def compared_tables(report: Report) -> dict[str, list[str]]:
     return {name: sorted(str(table) for table in tables) for name, tables in report.followers.items()}
 
 
@@ -62,7 +62,7 @@ def test_equal_rows_are_inserted_and_deleted_one_by_one(make_pipeline: MakePipel
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
     assert report.is_equal
-    assert compared(report) == {
+    assert compared_tables(report) == {
         "lake": ["public.logs", "public.things"],
         "search": ["public.things"],
         "latest": ["public.things"],
@@ -106,7 +106,7 @@ def test_key_named_in_the_configuration(make_pipeline: MakePipeline, spark: Spar
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
     assert report.is_equal
-    assert compared(report) == {name: ["public.events"] for name in ("lake", "search", "latest")}
+    assert compared_tables(report) == {name: ["public.events"] for name in ("lake", "search", "latest")}
     # what the user has promised does not hold
     pipeline.run("INSERT INTO events SELECT * FROM events WHERE number = 40")
     caught_up_but_for(pipeline, spark, r"public\.events .*1 row inserted whose key \(place, number\)")

@@ -53,7 +53,7 @@ def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -
     assert verified(pipeline, spark).is_equal
     with source.open_connection(pipeline.settings.source) as connection:
         [table] = catalog.read_tables(connection, [NAME])
-    found, expected = in_lake(pipeline, table), shown(pipeline, kinds)
+    found, expected = in_lake(pipeline, table), read_expected(pipeline, kinds)
     for number, kind in enumerate(kinds):
         name = f"c{number}"
         for row in range(len(kind.values)):
@@ -83,7 +83,7 @@ def in_lake(pipeline: Pipeline, table: Table) -> dict[int, dict[str, Any]]:
     return {int(row["id"]): row for row in made}
 
 
-def shown(pipeline: Pipeline, kinds: Sequence[Tried]) -> dict[int, dict[str, Any]]:
+def read_expected(pipeline: Pipeline, kinds: Sequence[Tried]) -> dict[int, dict[str, Any]]:
     """What Postgres says that documents are to hold."""
     parts = [f"({kind.shown.format(f'c{n}') or 'NULL'})::text AS c{n}" for n, kind in enumerate(kinds) if kind.shown]
     with source.open_connection(pipeline.settings.source) as connection:

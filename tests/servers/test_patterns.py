@@ -58,7 +58,7 @@ def test_unsupported_tables_of_a_pattern_are_skipped(
     ):
         assert line in said.splitlines()
     assert names(pipeline) == ["sales.documents", "sales.events", "sales.orders"]
-    assert followed(pipeline) == {
+    assert followed_tables(pipeline) == {
         "lake": {"sales.documents", "sales.events", "sales.orders"},
         "search": {"sales.orders"},
         "latest": {"sales.documents", "sales.orders"},
@@ -76,7 +76,7 @@ def test_unsupported_tables_of_a_pattern_are_skipped(
         pipeline.run("ALTER TABLE sales.documents RENAME _source TO source")
         running.wait_for("sales.documents is copied again")
         assert verified(pipeline, spark).is_equal
-    assert followed(pipeline)["search"] == {"sales.documents", "sales.orders"}
+    assert followed_tables(pipeline)["search"] == {"sales.documents", "sales.orders"}
     assert not booted(pipeline, spark).has_changed
     caught_up(pipeline, spark)
     report = verified(pipeline, spark)
@@ -99,7 +99,7 @@ def test_stopped_table_of_an_index_is_reported(make_pipeline: MakePipeline, spar
     assert verified(pipeline, spark).is_equal
 
 
-def followed(pipeline: Pipeline) -> dict[str, set[str]]:
+def followed_tables(pipeline: Pipeline) -> dict[str, set[str]]:
     """The tables of which `status` counts rows, by follower."""
     settings = pipeline.settings
     found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()

@@ -27,7 +27,7 @@ def source(make_pipeline: MakePipeline) -> "tuple[Connection[Any], SourceSetting
     return connection, src
 
 
-def noted(connection: "Connection[Any]") -> dict[str, tuple[list[str], int]]:
+def read_history(connection: "Connection[Any]") -> dict[str, tuple[list[str], int]]:
     """The columns that the history has of every table, and which transaction rewrote it."""
     rows = connection.execute('SELECT "table", shape, rewritten_by FROM cdc.shapes').fetchall()
     return {name: ([column.name for column in parse_shape(text).columns], rewritten) for name, text, rewritten in rows}
@@ -35,7 +35,7 @@ def noted(connection: "Connection[Any]") -> dict[str, tuple[list[str], int]]:
 
 def test_ddl_writes_the_schema_history(source: "tuple[Connection[Any], SourceSettings]") -> None:
     connection, src = source
-    assert noted(connection) == {"things": (["id", "total"], 0)}
+    assert read_history(connection) == {"things": (["id", "total"], 0)}
     role = sql.Identifier(f"plain_{src.dbname}")
     connection.execute(sql.SQL("CREATE ROLE {}").format(role))
     try:
@@ -45,7 +45,7 @@ def test_ddl_writes_the_schema_history(source: "tuple[Connection[Any], SourceSet
         # it may not even see the toolkit's schema
         connection.execute("ALTER TABLE things ADD COLUMN note text")
         connection.execute("RESET ROLE")
-        assert noted(connection) == {"things": (["id", "total", "note"], 0)}
+        assert read_history(connection) == {"things": (["id", "total", "note"], 0)}
     finally:
         connection.execute("RESET ROLE")
         connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(role))
@@ -59,14 +59,14 @@ def test_rolled_back_ddl_is_missing_and_repeated_ddl_is_kept(
     connection, _ = source
     with connection.transaction(force_rollback=True):
         connection.execute("ALTER TABLE things DROP COLUMN total")
-        assert noted(connection) == {"things": (["id"], 0)}
-    assert noted(connection) == {"things": (["id", "total"], 0)}
+        assert read_history(connection) == {"things": (["id"], 0)}
+    assert read_history(connection) == {"things": (["id", "total"], 0)}
     with connection.transaction():
         row = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
         connection.execute("ALTER TABLE things ALTER total TYPE numeric(9, 1)")
         connection.execute("ALTER TABLE things ALTER total TYPE numeric(10, 2)")
     assert row is not None
-    assert noted(connection) == {"things": (["id", "total"], row[0] % 2**32)}
+    assert read_history(connection) == {"things": (["id", "total"], row[0] % 2**32)}
 
 
 def test_history_names_tables_as_renamed_and_dropped(source: "tuple[Connection[Any], SourceSettings]") -> None:
@@ -74,11 +74,11 @@ def test_history_names_tables_as_renamed_and_dropped(source: "tuple[Connection[A
     connection.execute("CREATE TEMP TABLE passing (id int)")
     connection.execute("CREATE VIEW seen AS SELECT * FROM others")
     connection.execute("CREATE INDEX ON others (id)")
-    assert set(noted(connection)) == {"things"}
+    assert set(read_history(connection)) == {"things"}
     connection.execute("ALTER TABLE things RENAME TO renamed")
-    assert set(noted(connection)) == {"renamed"}
+    assert set(read_history(connection)) == {"renamed"}
     connection.execute("DROP TABLE renamed")
-    assert noted(connection) == {}
+    assert read_history(connection) == {}
 
 
 def test_failing_history_does_not_fail_ddl(source: "tuple[Connection[Any], SourceSettings]") -> None:
@@ -94,4 +94,4 @@ def test_failing_history_does_not_fail_ddl(source: "tuple[Connection[Any], Sourc
     assert not schema_history.has_triggers(connection, src)
     assert schema_history.install_triggers(connection, src) is None
     assert schema_history.has_triggers(connection, src)
-    assert noted(connection) == {"things": (["id", "total", "note"], 0)}
+    assert read_history(connection) == {"things": (["id", "total", "note"], 0)}

@@ -112,7 +112,7 @@ def test_a_table_without_a_key_is_stopped(spark: SparkSession, follower: SearchF
     assert follower.bookmarks() == {}
 
 
-def died(follower: SearchFollower, copy: TableCopy) -> None:
+def load_and_die(follower: SearchFollower, copy: TableCopy) -> None:
     dying = patch("opensearchpy.client.IndicesClient.put_mapping", side_effect=KeyboardInterrupt)
     with dying, pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, copy, bookmark(7))
@@ -120,7 +120,7 @@ def died(follower: SearchFollower, copy: TableCopy) -> None:
 
 def test_interrupted_load_is_repeated(spark: SparkSession, follower: SearchFollower) -> None:
     copy = copy_of(spark, THINGS, ROWS)
-    died(follower, copy)
+    load_and_die(follower, copy)
     assert follower.bookmarks() == {}
     follower.apply(one(THINGS, 1, None), at(1))
     assert "has no copy" in reason(follower)
@@ -134,7 +134,7 @@ def test_old_index_is_searched_until_the_new_one_is_complete(
 ) -> None:
     old: dict[Key, Row] = {(99,): written(99, "old")}
     follower.load(THINGS, copy_of(spark, THINGS, old), MARK)
-    died(follower, copy_of(spark, THINGS, ROWS))
+    load_and_die(follower, copy_of(spark, THINGS, ROWS))
     assert keyed(follower.rows(THINGS), THINGS) == old
     assert follower.bookmarks() == {THINGS.name: MARK}
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), bookmark(7))

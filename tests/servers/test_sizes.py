@@ -58,11 +58,11 @@ def test_row_above_the_size_limit_is_named(make_pipeline: MakePipeline, spark: S
     with pytest.raises(PreconditionError, match=told):
         caught_up(pipeline, spark)
     assert any("log.max_row_bytes" in problem for problem in problems(pipeline))
-    raised(pipeline)
+    raise_limit(pipeline)
     booted(pipeline, spark)
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
 
 
-def raised(pipeline: Pipeline) -> None:
+def raise_limit(pipeline: Pipeline) -> None:
     pipeline.configure("max_row_bytes: 100_000", "max_row_bytes: 200_000")

@@ -91,7 +91,7 @@ ASKED = {
 HELD = {Kind.DATE: pa.int32(), Kind.TIMESTAMP: pa.int64(), Kind.TIMESTAMPTZ: pa.int64()}
 
 
-def told(connection: "psycopg.Connection[Any]", column: Column) -> list[Any]:
+def read_source(connection: "psycopg.Connection[Any]", column: Column) -> list[Any]:
     expression = sql.SQL(ASKED.get(column.kind, "{}")).format(sql.Identifier(column.name))
     return [row[0] for row in connection.execute(sql.SQL("SELECT {} FROM things ORDER BY id").format(expression))]
 
@@ -109,7 +109,7 @@ def test_every_kind_at_its_edges(make_pipeline: MakePipeline) -> None:
             values = found[column.name]
             mine = values.cast(HELD[column.kind]) if column.kind in HELD else values
             # NaN is not equal to itself
-            assert list(map(repr, mine.to_pylist())) == list(map(repr, told(connection, column))), column
+            assert list(map(repr, mine.to_pylist())) == list(map(repr, read_source(connection, column))), column
 
 
 def test_failing_query_reports_its_cause(make_pipeline: MakePipeline) -> None:

@@ -53,7 +53,7 @@ def test_source_lost_during_slot_creation_is_reported(make_pipeline: MakePipelin
     pipeline = make_pipeline("CREATE TABLE t (id int PRIMARY KEY)", tables=("public.t",))
     with ThreadPoolExecutor() as threads, writing(pipeline):
         waiting = threads.submit(make_slot, pipeline.settings.source)
-        until(lambda: ended(pipeline.connection), "a sender waits for a slot")
+        until(lambda: end_sender(pipeline.connection), "a sender waits for a slot")
         with pytest.raises(UnreachableError, match=r"the source went away: .*terminat"):
             waiting.result()
 
@@ -79,7 +79,7 @@ def make_slot(source: SourceSettings) -> None:
         pass
 
 
-def ended(connection: "psycopg.Connection[tuple[object, ...]]") -> bool:
+def end_sender(connection: "psycopg.Connection[tuple[object, ...]]") -> bool:
     """End the sender that makes the slot, once it waits for others."""
     rows = connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

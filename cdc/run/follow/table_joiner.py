@@ -57,7 +57,7 @@ class TableJoiner:
         # asked once: a copy that is finished from here on joins with the next call
         resynced = self._resyncs.list_copied()
         if resynced:
-            # the commit thread uses the same open tables that `reopen` replaces
+            # the commit thread uses the same open tables that `reload_tables` replaces
             steps.await_commit()
             # another follower object has written the copy; this one looks for new copies of running tables only
             self._follower.reload_tables(resynced)
