@@ -78,14 +78,21 @@ help, since Debezium looks its slot up by the same text."""
 
 class SourceSettings(Settings):
     host: str = Field(min_length=1)
+    """Host name, address, or folder of a socket."""
     port: int = Field(default=5432, ge=1, le=65535)
+    """Port of the source."""
     dbname: str = Field(min_length=1)
+    """The database to follow."""
     user: str = Field(min_length=1)
+    """A role with LOGIN and REPLICATION; `cdc bootstrap` names every right that it lacks."""
     password: SecretStr
     """By reference: `${env:NAME}` or `${file:path}`."""
     sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+    """As libpq's `sslmode`."""
     sslrootcert: str | None = None
+    """File of the certificates to trust, for `verify-ca` and `verify-full`."""
     connect_timeout_seconds: int = Field(default=10, ge=1)
+    """How long to wait for a connection."""
     slot: str = Field(default="", pattern=SLOT_NAME)
     """The replication slot; `cdc_<pipeline>` where it is left out."""
     publication: str = Field(default="", max_length=63)
@@ -108,6 +115,7 @@ class SourceSettings(Settings):
     """The schema of the toolkit's own: tables (who follows, the beats that keep an idle slot moving, the shapes of the
     tables that are followed) and the functions that note those shapes."""
     heartbeat_seconds: int = Field(default=10, ge=1)
+    """How often the connector writes a heartbeat. It moves idle slots, and after three a standstill is noticed."""
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""
 
@@ -155,12 +163,16 @@ class CaptureSettings(Settings):
     """The source's host as Connect's workers reach it, where it differs from `source.host`. It is required where that
     is none that Debezium takes: the folder of a socket, several hosts, an address of IPv6."""
     source_port: int | None = Field(default=None, ge=1, le=65535)
+    """The source's port as Connect's workers reach it, where it differs from `source.port`."""
     password_reference: str | None = None
     """What stands for the password in the connector's configuration, such as `${file:/secrets/pg:password}`
     or `${env:PG_PASSWORD}`: resolved by Connect's own config providers. Without it, the password itself is sent."""
     max_batch_size: int = Field(default=20_000, ge=1)
+    """Debezium's `max.batch.size`: events per batch."""
     max_queue_size: int = Field(default=100_000, ge=2)
+    """Debezium's `max.queue.size`: events in memory; more than `max_batch_size`."""
     max_queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
+    """Debezium's `max.queue.size.in.bytes`."""
     overrides: dict[str, str] = Field(default_factory=dict)
     """Further settings of the connector, as Debezium names them; they win, and none may be of those that our promises
     rest on."""

@@ -62,11 +62,19 @@ def render(context: typer.Context) -> None:
     output.data(render_settings(Invocation.of(context).settings).rstrip("\n"))
 
 
-def schema() -> None:
+def schema(
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a table per block, for people.")] = False,
+) -> None:
     """Print the JSON Schema of the configuration file, for editors."""
     import json
 
     from cdc.config.file import schema as file_schema
+
+    if as_markdown:
+        from cdc.config.reference import to_markdown
+
+        output.data(to_markdown())
+        return
 
     output.data(json.dumps(file_schema(), indent=2))
 

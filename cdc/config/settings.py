@@ -32,8 +32,11 @@ class PipelineBlock(Settings):
 
 class SparkSettings(Settings):
     master: str = Field(default="local[2]", min_length=1)
+    """As Spark's `spark.master`."""
     driver_memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[kmgtKMGT]$")
+    """Memory of the driver's Java, as `spark.driver.memory`."""
     shuffle_partitions: int = Field(default=4, ge=1)
+    """As `spark.sql.shuffle.partitions`."""
     conf: dict[str, str] = Field(default_factory=dict)
     """Further settings of Spark, as Spark names them; they win."""
 

@@ -35,14 +35,21 @@ class LogSettings(Settings):
     partitions: int = Field(default=3, ge=1, le=1000)
     """Partitions of every change topic and latest topic. It cannot be changed later: keys would move."""
     replication_factor: int = Field(default=1, ge=1)
+    """Replicas of every topic. `min.insync.replicas` is one less, and at least 1."""
     retention_hours: int = Field(default=14 * 24, ge=1)
     """How long every change is kept: longer than the longest absence of a follower."""
     max_row_bytes: int = Field(default=32 * 1024 * 1024, ge=1024, le=64 * 1024 * 1024)
     """The largest change, key and value as JSON, that the change topics take: a larger one ends the capture. Brokers,
     readers and search clusters take no request above 100 MB unless they are told to."""
     latest: LatestTopicSettings = LatestTopicSettings()
+    """Compaction of the latest topics."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"] = "PLAINTEXT"
+    """As librdkafka's `security.protocol`."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    """As librdkafka's `sasl.mechanism`."""
     username: str | None = None
+    """For SASL."""
     password: SecretStr | None = None
+    """For SASL, by reference: `${env:NAME}` or `${file:path}`."""
     ca_file: str | None = None
+    """File of the certificates to trust."""

@@ -72,6 +72,7 @@ class DeltaSettings(Settings):
     """The settings of the lake, kind `delta`."""
 
     kind: Literal["delta"]
+    """The kind of this follower."""
     path: str = Field(min_length=1)
     """The lake: a folder, or `s3://bucket/prefix`; a table lies at `<path>/<schema>/<table>`."""
     s3: S3Settings | None = None

@@ -7,3 +7,4 @@ from sinks.derived_settings import FedSettings
 
 class LatestSettings(FedSettings):
     kind: Literal["latest"]
+    """The kind of this follower."""
