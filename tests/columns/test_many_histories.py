@@ -22,7 +22,7 @@ from tests.columns.model_changes import applied, as_columns
 from tests.core.histories import Sent, play, random_steps
 
 TOGETHER = 1000
-HISTORIES = int(os.environ.get("CDC_TEST_HISTORIES", "100_000"))
+HISTORIES = int(os.environ.get("CDC_TEST_HISTORIES", "5_000"))
 TABLE = Table(
     TableName("public", "cases"),
     (*(Column(name, Kind.INTEGER) for name in ("history", "id", "small")), Column("big", Kind.TEXT)),
