@@ -8,12 +8,16 @@ from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
+from cdc.run.lease import attended
 from connect.capture_look import CaptureLook
 from connect.connector_state import ConnectorState, look_up, trouble
 from connect.rest import ConnectClient
 
 LOOK_SECONDS: Final = 3.0
 """Between two looks: most waits are over before the first."""
+MENDING_SECONDS: Final = 60.0
+"""How long whoever follows the lake here may take to stop the table at which the connector failed, or to begin a copy
+that starts the capture again."""
 
 
 class CaptureCheck:
@@ -24,15 +28,25 @@ class CaptureCheck:
         self._connection = connection
         self._look = CaptureLook(settings.source, settings.log, settings.pipeline.name)
         self._next_look = time.monotonic() + LOOK_SECONDS
+        self._failing_since: float | None = None
 
     def check_connector(self) -> None:
-        """Raise for a connector that failed, or that somebody paused, stopped or deleted.
+        """Raise for a connector that failed and that nobody mends, or that somebody paused, stopped or deleted.
 
         A Kafka Connect that does not answer may run it all the same.
         """
         found, _ = self._state()
-        if found and (failed := trouble(found)):
+        failed = trouble(found) if found else None
+        if failed is None:
+            self._failing_since = None
+        elif not (found and found.failure and self._may_be_mended()):
             raise self._look.since(self._connection, failed)
+
+    def _may_be_mended(self) -> bool:
+        """Does somebody follow the lake here, who has had little time yet to mend the capture?"""
+        self._failing_since = self._failing_since or time.monotonic()
+        is_early = time.monotonic() - self._failing_since < MENDING_SECONDS
+        return is_early and attended(self._settings, self._settings.delta[0])
 
     def __call__(self) -> None:
         """Look, if it is time to: at the connector, and at whether the capture moves."""

@@ -6,7 +6,6 @@ It fails, somebody pauses, stops or deletes the connector, or it stands still wh
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
 
 import psycopg
 from psycopg import Connection
@@ -18,6 +17,7 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
+from cdc.run.capture_check import MENDING_SECONDS
 from cdc.run.continuity import check_source
 from cdc.run.lease import attended
 from cdc.run.renewal import Renewal
@@ -29,9 +29,6 @@ from connect.capture_look import CaptureLook
 from connect.capture_progress import SILENT_SECONDS, CaptureTrouble, Standstill
 from connect.connector_state import ConnectorState, look_up, trouble
 from connect.rest import ConnectClient
-
-MENDING_SECONDS: Final = 60.0
-"""How long whoever follows the lake in another process may take to begin a copy that starts the capture again."""
 
 
 class CaptureWatch:
