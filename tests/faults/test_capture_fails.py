@@ -33,7 +33,7 @@ def slot_is(pipeline: Pipeline, condition: str) -> bool:
 
 
 def test_a_connector_that_gave_up_is_told_and_started_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
     booted(pipeline, spark)
     settings = pipeline.settings
@@ -67,7 +67,7 @@ def test_who_follows_the_index_alone_waits_for_whoever_mends_the_capture(
 
 
 def test_a_lost_slot_is_told(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     lose(pipeline)
     lost = f"slot {pipeline.settings.source.slot} is lost"

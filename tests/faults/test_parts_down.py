@@ -48,7 +48,7 @@ def test_followers_outlast_every_part(make_pipeline: MakePipeline, spark: SparkS
 
 
 def test_a_follow_that_finds_no_kafka_waits_for_it(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     with ExitStack() as kafka:
         kafka.enter_context(pipeline.servers.without(Part.KAFKA))
@@ -66,7 +66,7 @@ def test_who_waits_for_a_part_gives_up_in_the_end(
 ) -> None:
     monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.5)
     monkeypatch.setattr("cdc.run.capture_watch.SILENT_SECONDS", 1.0)
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     with pipeline.servers.without(Part.CONNECT):
         Workload(pipeline.connection, random.Random(5)).write(5)

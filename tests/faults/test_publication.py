@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 def test_what_a_publication_left_out_for_a_while_is_copied_again(
     make_pipeline: MakePipeline, spark: SparkSession, part: str
 ) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
+    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
     booted(pipeline, spark)
     name = f'ALTER PUBLICATION "{pipeline.settings.source.publication}"'
     others = "parted, cdc.heartbeat, cdc.shapes,"
@@ -50,7 +50,7 @@ def test_a_publication_that_leaves_changes_out_is_told_meanwhile(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc.run.follow.LOOK_SECONDS", 0.2)
-    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
+    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
     booted(pipeline, spark)
     name = pipeline.settings.source.publication
     with following(pipeline, spark) as running:

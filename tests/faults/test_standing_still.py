@@ -48,7 +48,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def pipeline(make_pipeline: MakePipeline) -> Pipeline:
     """Two tables, and a heartbeat a second: what is quiet for 5 s is looked at."""
-    made = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    made = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
     made.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     return made
 
