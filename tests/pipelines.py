@@ -1,6 +1,7 @@
 """Pipelines for tests, each on a database of its own, taken away afterwards."""
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -50,7 +51,8 @@ MakePipeline = Callable[..., Pipeline]
 def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePipeline]:
     """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.
 
-    `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE.
+    `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
+    follows the lake, which saves half of the time where only the capture matters.
 
     What cannot be copied is tried again sooner than at a user's: there are no large tables that a try may have read.
     """
@@ -58,7 +60,9 @@ def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("cdc.run.copy.resync_queue.BACKOFF_FACTOR", 1)
     made: list[Pipeline] = []
 
-    def make(*statements: str, tables: tuple[str, ...], dbname: str = "", made_with: str = "") -> Pipeline:
+    def make(
+        *statements: str, tables: tuple[str, ...], dbname: str = "", made_with: str = "", lake_only: bool = False
+    ) -> Pipeline:
         name = f"t{secrets.token_hex(5)}"
         database = f"{name}{dbname}"
         with servers.connect() as admin:
@@ -66,7 +70,8 @@ def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         folder = tmp_path / name
         folder.mkdir()
         values = replace(servers.values, name=name, dbname=database, tables=tables)
-        (folder / "cdc.yaml").write_text(template(values))
+        text = template(values)
+        (folder / "cdc.yaml").write_text(without_followers(text, "search", "latest") if lake_only else text)
         environ = {"CDC_TEST_PASSWORD": servers.password}
         pipeline = Pipeline(folder / "cdc.yaml", servers, servers.connect(database), environ)
         made.append(pipeline)
@@ -76,6 +81,14 @@ def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     yield make
     for pipeline in made:
         _remove(pipeline)
+
+
+def without_followers(text: str, *names: str) -> str:
+    """A configuration file's text without the blocks of these followers."""
+    for name in names:
+        text, count = re.subn(rf"^  {name}:.*\n(?:    .*\n|\s*\n)*", "", text, flags=re.MULTILINE)
+        assert count == 1
+    return text
 
 
 def _remove(pipeline: Pipeline) -> None:

@@ -15,7 +15,8 @@ import org.apache.kafka.connect.transforms.Transformation;
  *
  * That is a commit's, which the log has as an END, or one of a message outside of transactions
  * ({@code pg_logical_emit_message}), of which the log would say nothing. A transaction's changes confirm no more than
- * its BEGIN does.
+ * its BEGIN does. The LSN with which a task begins is left out: it comes from Connect's offsets, and proves nothing of
+ * the log.
  */
 public final class ConfirmedLsn implements Transformation<SourceRecord> {
 
@@ -24,11 +25,18 @@ public final class ConfirmedLsn implements Transformation<SourceRecord> {
     private static final String TRANSACTION = "io.debezium.connector.common.TransactionMetadataValue";
 
     private final Map<Schema, Schema> extended = new HashMap<>();
+    private boolean hasBegun;
+    private Object first;
 
     @Override
     public SourceRecord apply(SourceRecord sent) {
         Object confirmed = sent.sourceOffset() == null ? null : sent.sourceOffset().get(CONFIRMED);
-        if (!(confirmed instanceof Long) || !(sent.value() instanceof Struct) || !isExtended((Struct) sent.value())) {
+        if (!hasBegun) {
+            hasBegun = true;
+            first = confirmed;
+        }
+        if (!(confirmed instanceof Long) || confirmed.equals(first)
+                || !(sent.value() instanceof Struct) || !isExtended((Struct) sent.value())) {
             return sent;
         }
         Struct value = extend((Struct) sent.value(), (Long) confirmed);

@@ -39,7 +39,7 @@ def is_written(pipeline: Pipeline, topic: str, partition: int) -> bool:
 def test_added_partitions_of_change_topics_are_followed(
     make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
     booted(pipeline, spark)
     topics = [change_topic(pipeline.settings.log.prefix, TableName.parse(name)) for name in (ORDERS, ITEMS)]
     work = Workload(pipeline.connection, random.Random(8))
@@ -67,7 +67,7 @@ def test_added_partitions_of_change_topics_are_followed(
 
 
 def test_transaction_topic_must_keep_one_partition(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     topic = transaction_topic(pipeline.settings.log.prefix)
     running, work = Following(pipeline, spark, ("lake",)), Workload(pipeline.connection, random.Random(9))

@@ -33,7 +33,7 @@ def slot_is(pipeline: Pipeline, condition: str) -> bool:
 
 
 def test_failed_connector_is_reported_and_restarted(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
     booted(pipeline, spark)
     settings = pipeline.settings
@@ -67,7 +67,7 @@ def test_search_only_follow_waits_for_capture_repair(
 
 
 def test_lost_slot_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     lose(pipeline)
     lost = f"slot {pipeline.settings.source.slot} is lost"

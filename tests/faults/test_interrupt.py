@@ -66,9 +66,15 @@ sys.exit(run(["start"], [register]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("made", "seconds"), [("*", 0), ("*", 1), ("blockmgr-*", 0), ("blockmgr-*", 0.5), ("blockmgr-*", 2)]
+    ("number", "made", "seconds"),
+    [
+        (signal.SIGTERM, "*", 0),
+        (signal.SIGINT, "*", 1),
+        (signal.SIGINT, "blockmgr-*", 0),
+        (signal.SIGTERM, "blockmgr-*", 0.5),
+        (signal.SIGINT, "blockmgr-*", 2),
+    ],
 )
 def test_interrupt_during_start_of_spark_prints_one_word(
     tmp_path: Path, number: signal.Signals, made: str, seconds: float
@@ -144,7 +150,7 @@ def test_loaded_classes_are_archived(cache: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_killed_java_ends_follow_with_one_line(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",))
+    pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",), lake_only=True)
     booted(pipeline, spark)
     before = set(pipeline.config.parent.iterdir())
     with started(pipeline, "follow") as running:

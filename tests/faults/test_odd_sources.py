@@ -119,7 +119,7 @@ async def read_settings_of_a_reader(conninfo: str, snapshot: str, names: dict[st
 
 def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     """The keeper's transaction lasts for as long as the connector takes to start, which is longer than any of these."""
-    pipeline = make_pipeline(*TABLE, tables=("public.things",))
+    pipeline = make_pipeline(*TABLE, tables=("public.things",), lake_only=True)
     pipeline.configure("  dbname:", "  heartbeat_seconds: 4\n  dbname:")
     with odd_role(pipeline, HOSTILE):
         booted(pipeline, spark)
@@ -184,7 +184,7 @@ def test_database_without_an_encoding(make_pipeline: MakePipeline) -> None:
 
 @pytest.mark.parametrize("odd", [""" a"b'c\\ é中 ${x} &a=b;c#d:e@f,g""", "."])
 def test_names_of_databases(make_pipeline: MakePipeline, spark: SparkSession, odd: str) -> None:
-    pipeline = make_pipeline(*TABLE, tables=("public.things",), dbname=odd)
+    pipeline = make_pipeline(*TABLE, tables=("public.things",), dbname=odd, lake_only=True)
     booted(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (2, 'x')")
     caught_up(pipeline, spark)

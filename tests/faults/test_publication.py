@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 def test_table_missing_from_the_publication_for_a_while_is_copied_again(
     make_pipeline: MakePipeline, spark: SparkSession, part: str
 ) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
+    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
     booted(pipeline, spark)
     name = f'ALTER PUBLICATION "{pipeline.settings.source.publication}"'
     others = "parted, cdc.heartbeat, cdc.shapes,"
@@ -50,7 +50,7 @@ def test_incomplete_publication_is_reported(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.2)
-    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"))
+    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
     booted(pipeline, spark)
     name = pipeline.settings.source.publication
     with following(pipeline, spark) as running:

@@ -180,7 +180,7 @@ MESSAGES = "SELECT pg_logical_emit_message(false, 'app', 'hello') FROM generate_
 
 
 def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=TABLES)
+    pipeline = make_pipeline(*SCHEMA, tables=TABLES, lake_only=True)
     pipeline.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     booted(pipeline, spark)
     place = wait_for_confirmed_message(pipeline)
@@ -195,7 +195,7 @@ def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSe
 
 
 def test_captured_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=TABLES)
+    pipeline = make_pipeline(*SCHEMA, tables=TABLES, lake_only=True)
     pipeline.configure("connect:\n", 'connect:\n  overrides: {message.prefix.include.list: "app"}\n')
     booted(pipeline, spark)
     with ConnectClient(pipeline.settings.connect.url) as client:

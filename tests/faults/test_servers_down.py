@@ -48,7 +48,7 @@ def test_followers_outlast_every_part(make_pipeline: MakePipeline, spark: SparkS
 
 
 def test_follow_started_without_kafka_waits_for_it(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     with ExitStack() as kafka:
         kafka.enter_context(pipeline.servers.without(Service.KAFKA))
@@ -66,7 +66,7 @@ def test_catch_up_gives_up_after_retries(
 ) -> None:
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.5)
     monkeypatch.setattr("cdc.run.follow.capture_monitor.SILENT_SECONDS", 1.0)
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     with pipeline.servers.without(Service.CONNECT):
         Workload(pipeline.connection, random.Random(5)).write(5)

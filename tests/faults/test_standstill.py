@@ -40,12 +40,15 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch looks more often, and who waits gives up as soon as a standstill is sure."""
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 1.0)
     monkeypatch.setattr("connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
+    monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 5.0)
+    for module in ("connect.capture.progress", "connect.capture.observation"):
+        monkeypatch.setattr(f"{module}.OBSERVED_SECONDS", 3.0)
 
 
 @pytest.fixture
 def pipeline(make_pipeline: MakePipeline) -> Pipeline:
-    """Two tables, and a heartbeat a second: what is quiet for 15 s is looked at."""
-    made = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    """Two tables, and a heartbeat a second: what is quiet for 5 s is looked at."""
+    made = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
     made.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     return made
 
@@ -210,10 +213,10 @@ def test_slow_capture_is_no_standstill(pipeline: Pipeline, spark: SparkSession) 
         with writing(pipeline):
             pipeline.run(
                 # none of it is sent: Postgres walks through it alone
-                "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 2000000) g",
+                "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 400000) g",
                 # all of it is, for longer than nothing may move
                 "UPDATE items SET what = repeat('y', 100 + order_id)",
-                "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 400000) g",
+                "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 150000) g",
             )
             reached = source.current_lsn(pipeline.connection)
             until(lambda: newest(pipeline) > reached, "it is captured", 600.0, every=1.0)

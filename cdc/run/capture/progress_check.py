@@ -8,12 +8,16 @@ from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
+from cdc.run.lease import is_lease_held
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import ConnectorState, look_up, trouble
 from connect.capture.observation import CaptureObserver
 
 LOOK_SECONDS: Final = 3.0
 """Pause between two checks; most waits end before the first one."""
+REPAIR_SECONDS: Final = 60.0
+"""How long a `cdc follow` on this machine may take to stop the table at which the connector failed, or to begin a copy,
+which starts the capture again."""
 
 
 class CaptureCheck:
@@ -24,15 +28,25 @@ class CaptureCheck:
         self._connection = connection
         self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
         self._next_look = time.monotonic() + LOOK_SECONDS
+        self._failing_since: float | None = None
 
     def check_connector(self) -> None:
         """Raise CaptureTroubleError for a connector that failed, or that somebody paused, stopped or deleted.
 
-        Not for a Kafka Connect that does not answer: the connector may run all the same.
+        Not for a Kafka Connect that does not answer: the connector may run all the same. A failed connector has
+        REPAIR_SECONDS while somebody follows the lake.
         """
         state, _ = self._read_connector()
-        if state and (failed := trouble(state)):
+        failed = trouble(state) if state else None
+        if failed is None:
+            self._failing_since = None
+        elif not (state and state.failure and self._may_be_repaired()):
             raise self._look.since(self._connection, failed)
+
+    def _may_be_repaired(self) -> bool:
+        self._failing_since = self._failing_since or time.monotonic()
+        is_early = time.monotonic() - self._failing_since < REPAIR_SECONDS
+        return is_early and is_lease_held(self._settings, self._settings.delta[0])
 
     def __call__(self) -> None:
         """Check the connector, and that data moves, if the last check is LOOK_SECONDS ago."""

@@ -6,7 +6,6 @@ The capture may fail; somebody may pause, stop or delete its connector; or no da
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
 
 import psycopg
 from psycopg import Connection
@@ -19,6 +18,7 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.capture.continuity import check_source
+from cdc.run.capture.progress_check import REPAIR_SECONDS
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.lease import is_lease_held
@@ -30,9 +30,6 @@ from connect.capture.observation import CaptureObserver
 from connect.capture.progress import SILENT_SECONDS, CaptureTroubleError, Standstill
 from connect.source import connection as source
 from connect.source import publication
-
-REPAIR_SECONDS: Final = 60.0
-"""How long another process that follows the lake may take to begin a copy, which starts the capture again."""
 
 
 class CaptureMonitor:
