@@ -21,6 +21,7 @@ from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks.latest import state
 from sinks.latest.follower import LatestFollower
+from sinks.latest.state_writer import StateWriter
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.core.histories import THINGS
@@ -155,7 +156,7 @@ def test_asking_replaces_nobody(spark: SparkSession, start: Start) -> None:
 
 def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log: LogSettings) -> None:
     follower = loaded(spark, start(), THINGS)
-    dying = patch.object(LatestFollower, "_register", side_effect=[None, KeyboardInterrupt])
+    dying = patch.object(StateWriter, "register", side_effect=[None, KeyboardInterrupt])
     with dying, pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, copy_of(spark, THINGS, {(99,): row(99, "stale"), (1,): row(1, "stale")}), MARK)
     less: dict[Key, Row] = {(1,): row(1, "new"), (50,): row(50, "new")}
