@@ -18,6 +18,9 @@ LOOK_SECONDS: Final = 3.0
 MENDING_SECONDS: Final = 60.0
 """How long whoever follows the lake here may take to stop the table at which the connector failed, or to begin a copy
 that starts the capture again."""
+STOPPED_SECONDS: Final = 15.0
+"""How long the connector may be stopped while its configuration is changed: some seconds, on a busy machine."""
+POLL_SECONDS: Final = 0.5
 
 
 class CaptureCheck:
@@ -28,25 +31,22 @@ class CaptureCheck:
         self._connection = connection
         self._look = CaptureLook(settings.source, settings.log, settings.pipeline.name)
         self._next_look = time.monotonic() + LOOK_SECONDS
-        self._failing_since: float | None = None
 
     def check_connector(self) -> None:
-        """Raise for a connector that failed and that nobody mends, or that somebody paused, stopped or deleted.
+        """Raise for a connector that failed, or that somebody paused, stopped or deleted, once nobody mends it.
 
         A Kafka Connect that does not answer may run it all the same.
         """
-        found, _ = self._state()
-        failed = trouble(found) if found else None
-        if failed is None:
-            self._failing_since = None
-        elif not (found and found.failure and self._may_be_mended()):
-            raise self._look.since(self._connection, failed)
+        began = time.monotonic()
+        while (found := self._state()[0]) and (failed := trouble(found)):
+            if not self._may_be_mended(found, time.monotonic() - began):
+                raise self._look.since(self._connection, failed)
+            time.sleep(POLL_SECONDS)
 
-    def _may_be_mended(self) -> bool:
-        """Does somebody follow the lake here, who has had little time yet to mend the capture?"""
-        self._failing_since = self._failing_since or time.monotonic()
-        is_early = time.monotonic() - self._failing_since < MENDING_SECONDS
-        return is_early and attended(self._settings, self._settings.delta[0])
+    def _may_be_mended(self, found: ConnectorState, seconds: float) -> bool:
+        """Who follows the lake here mends a failed capture, and stops the connector for a moment to copy tables."""
+        patience = MENDING_SECONDS if found.failure else STOPPED_SECONDS
+        return seconds < patience and attended(self._settings, self._settings.delta[0])
 
     def __call__(self) -> None:
         """Look, if it is time to: at the connector, and at whether the capture moves."""
