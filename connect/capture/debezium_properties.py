@@ -18,8 +18,8 @@ POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJs
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
 ALL_MESSAGES = ".*"
 OWN_TOPICS = "cdc.connect.OwnTopics"
+"""In the same jar as the others, and of a kind that Connect does not list."""
 CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
-"""In the same jar as the others; Connect does not list transformations."""
 
 
 def placeholder(pipeline: str) -> str:
@@ -198,11 +198,9 @@ def _topics(captured: CapturedTables) -> dict[str, str]:
 
 
 def _transformations(captured: CapturedTables) -> dict[str, str]:
-    return (
-        {"transforms": "confirmed", "transforms.confirmed.type": CONFIRMED_LSN}
-        if CONFIRMED_LSN in captured.plugins
-        else {}
-    )
+    if CONFIRMED_LSN not in captured.plugins:
+        return {}
+    return {"transforms": "confirmed", "transforms.confirmed.type": CONFIRMED_LSN}
 
 
 def has_own_topics(plugins: Set[str]) -> bool:

@@ -120,18 +120,13 @@ def cut_order_off(pipeline: Pipeline) -> None:
 
 def time_out_topic(pipeline: Pipeline, topic: str) -> None:
     """Retention takes everything that a topic has once the log has what is committed now."""
-    wait_for_capture(pipeline)
+    heard = pipeline.connection.execute("SELECT pg_current_wal_lsn()").fetchone()
+    until(lambda: slot_is(pipeline, f"confirmed_flush_lsn >= '{heard[0]}'" if heard else ""), "the log has it")
     admin = AdminClient({"bootstrap.servers": pipeline.settings.log.bootstrap})
     partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
     # -1: up to the high watermark
     for done in admin.delete_records([TopicPartition(topic, each, -1) for each in partitions]).values():
         done.result()
-
-
-def wait_for_capture(pipeline: Pipeline) -> None:
-    """Return when what is committed now is confirmed."""
-    heard = pipeline.connection.execute("SELECT pg_current_wal_lsn()").fetchone()
-    until(lambda: slot_is(pipeline, f"confirmed_flush_lsn >= '{heard[0]}'" if heard else ""), "the log has it")
 
 
 def slot_is_free(pipeline: Pipeline) -> bool:

@@ -18,6 +18,9 @@ LOOK_SECONDS: Final = 3.0
 REPAIR_SECONDS: Final = 60.0
 """How long a `cdc follow` on this machine may take to stop the table at which the connector failed, or to begin a copy,
 which starts the capture again."""
+STOPPED_SECONDS: Final = 15.0
+"""How long the connector may be stopped while its configuration is changed: some seconds, on a busy machine."""
+POLL_SECONDS: Final = 0.5
 
 
 class CaptureCheck:
@@ -28,25 +31,22 @@ class CaptureCheck:
         self._connection = connection
         self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
         self._next_look = time.monotonic() + LOOK_SECONDS
-        self._failing_since: float | None = None
 
     def check_connector(self) -> None:
         """Raise CaptureTroubleError for a connector that failed, or that somebody paused, stopped or deleted.
 
-        Not for a Kafka Connect that does not answer: the connector may run all the same. A failed connector has
-        REPAIR_SECONDS while somebody follows the lake.
+        Not for a Kafka Connect that does not answer: the connector may run all the same. While somebody follows the
+        lake, waits REPAIR_SECONDS for a failed connector and STOPPED_SECONDS for another.
         """
-        state, _ = self._read_connector()
-        failed = trouble(state) if state else None
-        if failed is None:
-            self._failing_since = None
-        elif not (state and state.failure and self._may_be_repaired()):
-            raise self._look.since(self._connection, failed)
+        began = time.monotonic()
+        while (state := self._read_connector()[0]) and (failed := trouble(state)):
+            if not self._may_be_repaired(state, time.monotonic() - began):
+                raise self._look.since(self._connection, failed)
+            time.sleep(POLL_SECONDS)
 
-    def _may_be_repaired(self) -> bool:
-        self._failing_since = self._failing_since or time.monotonic()
-        is_early = time.monotonic() - self._failing_since < REPAIR_SECONDS
-        return is_early and is_lease_held(self._settings, self._settings.delta[0])
+    def _may_be_repaired(self, state: ConnectorState, seconds: float) -> bool:
+        patience = REPAIR_SECONDS if state.failure else STOPPED_SECONDS
+        return seconds < patience and is_lease_held(self._settings, self._settings.delta[0])
 
     def __call__(self) -> None:
         """Check the connector, and that data moves, if the last check is LOOK_SECONDS ago."""
