@@ -113,10 +113,10 @@ def add_columns_actions(snapshot: Snapshot, table: Table, lsn: Lsn) -> list[Acti
 
 def folder_name(name: TableName) -> str:
     """The table's path below a folder of many tables."""
-    return f"{_encode(name.schema)}/{_encode(name.table)}"
+    return f"{encode_name(name.schema)}/{encode_name(name.table)}"
 
 
-def _encode(name: str) -> str:
+def encode_name(name: str) -> str:
     """Encode all bytes but letters, digits and `_` as `-` and two hex digits; a leading `_` as well.
 
     Spark skips folders that begin with `_` or a dot. Object stores and delta-rs decode a percent sign once too often.

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(autouse=True)
 def bare_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connect as `cdc` sees it where the jar is missing: the connector's properties then name Debezium's classes only."""
+    """Connect as `cdc` sees it without the jar: the connector then has only classes of Debezium."""
     extensions = ConnectClient.extensions
     monkeypatch.setattr(
         ConnectClient,

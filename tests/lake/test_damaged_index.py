@@ -150,7 +150,7 @@ def test_a_damaged_index_is_rebuilt_with_one_note(lake: PlacedLake, when: str) -
         Damage("flip many", number, 0, 1).do(lake.indexes / "index")
     apply(writer, update(3, row(1, "y"), row(2, "y")), 3)
     apply(writer, update(4, row(3, "y")), 4)
-    assert writer.notes == ["the index of public.things was damaged: its keys are read again"]
+    assert writer.rows.notes == ["the index of public.things was damaged: its keys are read again"]
     changed: dict[Key, Row] = {(key,): row(key, "y") for key in (1, 2, 3)}
     assert read_by_delta_rs(lake) == by_id({**COPY, **changed})
 
@@ -169,7 +169,7 @@ def test_the_index_is_rebuilt_after_the_lake_is_put_back(lake: PlacedLake, tmp_p
     # as many versions as there were, so that a number alone would fit
     for rank in range(1, 13):
         apply(writer, update(rank, *(row(key, f"again {rank}") for key in KEYS)), rank)
-    assert writer.notes == ["the index of public.things is of another past of the table: its keys are read again"]
+    assert writer.rows.notes == ["the index of public.things is of another past of the table: its keys are read again"]
     assert read_by_delta_rs(lake) == by_id({(key,): row(key, "again 12") for key in KEYS})
 
 

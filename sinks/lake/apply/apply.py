@@ -68,7 +68,7 @@ class BatchApplier:
         stopped, touched, self._new_stops, self._blocked = self._new_stops, self._blocked, [], set()
         blocked = {name: counts for name, counts in self.count_blocked().items() if name in touched} if touched else {}
         return ApplyReport(
-            stopped, blocked, [line for _, writer in self._tables.list_open() for line in _drain(writer.notes)]
+            stopped, blocked, [line for _, writer in self._tables.list_open() for line in _drain(writer.rows.notes)]
         )
 
     def apply(self, batch: ChangeBatch, tables: Mapping[TableName, FollowedTable], version: int) -> None:

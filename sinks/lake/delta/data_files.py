@@ -149,6 +149,12 @@ def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
     return _open(storage, path).read(list(columns))
 
 
+def count_rows(storage: Storage, path: str) -> int:
+    """The number of physical rows of a file."""
+    count: int = _open(storage, path).metadata.num_rows
+    return count
+
+
 def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: Integers) -> pa.Table:
     """Read columns of some rows of a file, in the order of `rows`; reads only their row groups."""
     file = _open(storage, path)

@@ -54,7 +54,7 @@ def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> A
     with writer.lock:
         writer.check()
         try:
-            writer.index_new_files()
+            writer.rows.index_new_files()
             net = effect.net
             # after `index_new_files`: only indexed files yield old rows
             rows = _fill_unsent(writer, net)
@@ -101,7 +101,7 @@ def commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int:
 
 
 def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int:
-    writer.index_new_files()
+    writer.rows.index_new_files()
     # on every try: another writer may have added files and vectors
     marks = {} if effect.is_truncated else _grow_vectors(writer, effect)
     # all vectors of a commit share one file

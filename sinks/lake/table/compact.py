@@ -29,7 +29,7 @@ def compact_files(writer: TableWriter, paths: Collection[str]) -> bool:
     """
     with writer.lock:
         table, files = writer.table, [writer.snapshot.files[path] for path in paths if path in writer.snapshot.files]
-        vectors = [writer.vector(file.path) for file in files]
+        vectors = [writer.rows.vector(file.path) for file in files]
         row_numbers = [_live_row_numbers(file.rows, vector) for file, vector in zip(files, vectors, strict=True)]
     # without the lock, so batches need not wait; `_find_new_deletes` catches up on them
     new, keys = _write_live_rows(writer, files, vectors)
@@ -103,7 +103,7 @@ def _find_new_deletes(writer: TableWriter, files: Sequence[DataFile], row_number
     """The new file's rows whose originals were deleted while it was written."""
     deleted, start = BitMap(), 0
     for file, rows in zip(files, row_numbers, strict=True):
-        is_deleted = deleted_mask(writer.vector(file.path), rows)
+        is_deleted = deleted_mask(writer.rows.vector(file.path), rows)
         # the new file holds these rows in order
         deleted |= BitMap((np.flatnonzero(is_deleted) + start).astype(np.uint32))
         start += len(rows)

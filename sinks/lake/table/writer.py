@@ -1,9 +1,7 @@
 """The writer of one table: snapshot, deletion vectors and key index, kept consistent."""
 
-import errno
 import threading
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -20,20 +18,17 @@ from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from sinks.lake import layout
-from sinks.lake.delta import data_files, deletion_vectors, statistics
+from sinks.lake.delta import statistics
 from sinks.lake.delta.actions import Action, Remove
-from sinks.lake.delta.damage import loss_reason, reading
+from sinks.lake.delta.damage import loss_reason
 from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
-from sinks.lake.delta.snapshot import DataFile, Snapshot, group_by_weight
-from sinks.lake.index.key_index import KeyIndex, VersionId
-from sinks.lake.index.run_files import DamagedRunError
-from sinks.lake.index.sorted_runs import IndexHits, Places
-from sinks.lake.storage.base import Storage, map_concurrently
+from sinks.lake.delta.snapshot import Snapshot
+from sinks.lake.index.key_index import VersionId
+from sinks.lake.storage.base import Storage
+from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
 
 MAX_CONFLICTS: Final = 20
 """Tries of a commit after other writers' commits, each on the new state."""
-ROWS_READ_AT_ONCE: Final = 4_000_000
-"""Rows whose keys are in memory while an index is rebuilt."""
 
 
 class TableWriter:
@@ -50,11 +45,9 @@ class TableWriter:
         self.vector_bytes = 0
         """Size of the last commit's vectors."""
         self.statistics_columns = statistics.choose_columns(table.column_names, table.key)
-        self._vectors: dict[str, BitMap] = {}
         self._index_folder = index_folder
-        self._open_index: KeyIndex | None = None
-        self.notes: list[str] = []
-        """Notes about the index, for the log, each given once."""
+        self.rows = self._index_rows()
+        """Where every live row is, by its key, or by all its columns in a table without a key."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -70,7 +63,7 @@ class TableWriter:
                 raise self._lost_error(error) from error
             # a new vector arrives as `remove` and `add` of its file
             if any(isinstance(action, Remove) for actions in commits for action in actions):
-                self._vectors = {}
+                self.rows.forget_vectors()
             self.check()
             return self.log.snapshot
 
@@ -98,53 +91,25 @@ class TableWriter:
             raise TableLostError(
                 self.table.name, f"version {before} is gone from the lake: removed, or put back to an older state"
             ) from None
-        self._vectors |= vectors
-        # after commit and vectors: a merge drops rows that `live_mask` calls dead, as it does those of uncommitted
-        # files. A kill before this leaves an index without these files, and the next process reads them
-        try:
-            self._index.add(files, self.live_mask)
-        except (DamagedRunError, OSError) as error:
-            # the commit is made: the next lookup rebuilds the index
-            self._reset_index(error)
+        self.rows.set_vectors(vectors)
+        self.rows.add(files)
         return version
-
-    def vector(self, path: str) -> BitMap:
-        """The deleted rows of a file."""
-        if path not in self._vectors:
-            vector = self.snapshot.files[path].vector
-            with reading(self.table.name, vector.path if vector and vector.in_file else path):
-                self._vectors[path] = deletion_vectors.read(vector, self.storage) if vector else BitMap()
-        return self._vectors[path]
 
     def vectors_deleting_keys(self, keys: KeyBits, new: Mask) -> dict[str, BitMap]:
         """The new vectors that delete the live rows of these keys, by file path.
 
         Raises DivergenceError when a key that is `new` has a live row: Postgres never inserts an existing key.
         """
-        hits = self._find(keys)
+        hits = self.rows.find(keys)
         there = hits.take(np.flatnonzero(new[hits.queries]))
-        if len(there.queries) and (count := int(self.live_mask(there.places).sum())):
+        if len(there.queries) and (count := int(self.rows.live_mask(there.places).sum())):
             raise DivergenceError(
                 f"{self.table.name}: {format_count(count, 'row')} inserted whose key ({', '.join(self.table.key)})"
                 " the lake has already: another writer changed the lake, or the key was another one for a while or is"
                 " not unique",
                 "see `cdc verify`, then bootstrap the table again",
             )
-        return self._vectors_with(hits)
-
-    def _vectors_with(self, hits: IndexHits) -> dict[str, BitMap]:
-        paths, vectors = self._index.paths(), dict[str, BitMap]()
-        for number in np.unique(hits.files):
-            path = paths.get(int(number))
-            # an entry of a removed file, not yet dropped by a merge
-            if path is None or path not in self.snapshot.files:
-                continue
-            before = self.vector(path)
-            after = before | BitMap(hits.rows[hits.files == number].astype(np.uint32))
-            # otherwise all found rows were dead before
-            if len(after) > len(before):
-                vectors[path] = after
-        return vectors
+        return self.rows.vectors_with(hits)
 
     def vectors_deleting_rows(self, rows: KeyBits) -> dict[str, BitMap]:
         """The new vectors that delete one live row per fingerprint, in a table without a key; by file path.
@@ -152,8 +117,8 @@ class TableWriter:
         Raises DivergenceError when the table has too few of them.
         """
         distinct, needed = _count_distinct(rows)
-        hits = self._find(distinct)
-        hits = hits.take(self.live_mask(hits.places))
+        hits = self.rows.find(distinct)
+        hits = hits.take(self.rows.live_mask(hits.places))
         hits = hits.take(np.lexsort((hits.places, hits.queries)))
         # hits are sorted by query: number the hits of each query, and take as many as rows are to be deleted
         firsts = np.searchsorted(hits.queries, np.arange(len(distinct)))
@@ -164,75 +129,15 @@ class TableWriter:
                 f"{self.table.name}: cannot delete {missing}: the lake does not have {'it' if short == 1 else 'them'}",
                 "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
             )
-        return self._vectors_with(hits.take(np.flatnonzero(chosen)))
+        return self.rows.vectors_with(hits.take(np.flatnonzero(chosen)))
 
     def read_rows(self, keys: KeyBits, columns: Sequence[str]) -> pa.Table | None:
         """Read columns of the rows with these keys, in key order; None when a key has no row."""
         schema = pa.schema([field for field in arrow_schema(self.table) if field.name in columns])
-        hits = self._find(keys)
-        hits = hits.take(self.live_mask(hits.places))
-        paths, parts, queries = self._index.paths(), [], []
-        for number in np.unique(hits.files):
-            here = hits.files == number
-            with reading(self.table.name, paths[int(number)]):
-                rows = data_files.read_rows(self.storage, paths[int(number)], columns, hits.rows[here])
-            parts.append(conform(rows, schema))
-            queries.append(hits.queries[here])
-        places = np.concatenate(queries) if queries else np.empty(0, np.int64)
+        hits = sort_by_file(self.rows.find_live(keys))
         # np.unique sorts, which restores the order of the keys
-        distinct, first = np.unique(places, return_index=True)
-        return pa.concat_tables(parts).take(pa.array(first)) if len(distinct) == len(keys) > 0 else None
-
-    def live_mask(self, places: Places) -> Mask:
-        """Which of these places are live rows."""
-        hits = IndexHits(np.empty(0, np.int64), places)
-        files, paths = hits.files, self._index.paths()
-        alive = np.zeros(len(places), np.bool_)
-        order = np.argsort(files, kind="stable")
-        numbers, starts = np.unique(files[order], return_index=True)
-        for number, here in zip(numbers, np.split(order, starts[1:]), strict=False):
-            path = paths.get(int(number))
-            if path is not None and path in self.snapshot.files:
-                alive[here] = ~deletion_vectors.deleted_mask(self.vector(path), hits.rows[here])
-        return alive
-
-    def _find(self, keys: KeyBits) -> IndexHits:
-        """Find all entries of these keys, dead rows included; rebuilds a damaged index."""
-        try:
-            return self._index.find(keys)
-        except (DamagedRunError, OSError) as error:
-            self._reset_index(error)
-        self.index_new_files()
-        return self._index.find(keys)
-
-    def _reset_index(self, error: Exception) -> None:
-        """Start an empty index: the files on disk differ from what was written."""
-        if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO, None):
-            raise error
-        self._open_index = KeyIndex(self._index_folder, self._index_id)
-        self._add_note("was damaged")
-
-    def _add_note(self, loss_reason: str) -> None:
-        self.notes.append(f"the index of {self.table.name} {loss_reason}: its keys are read again")
-
-    def index_new_files(self) -> None:
-        """Index files that other writers added, or that the index missed."""
-        try:
-            self._index_new_files()
-        except (DamagedRunError, OSError) as error:
-            self._reset_index(error)
-            self._index_new_files()
-
-    def _index_new_files(self) -> None:
-        files = self.snapshot.files
-        self._index.forget(set(self._index.files) - files.keys())
-        self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
-        missing = [file for path, file in files.items() if path not in self._index.files]
-        if missing:
-            # concurrently: a merge would load them one by one
-            map_concurrently(self.vector, [file.path for file in missing])
-            groups = group_by_weight(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
-            self._index.add_many(map(self._read_group, groups), self.live_mask)
+        distinct, first = np.unique(hits.queries, return_index=True)
+        return self.rows.read(hits, schema).take(pa.array(first)) if len(distinct) == len(keys) > 0 else None
 
     def add_columns(self, table: Table, lsn: Lsn) -> None:
         """Commit the table's new columns of a schema change at this LSN; existing rows lack them."""
@@ -242,7 +147,7 @@ class TableWriter:
             self.statistics_columns = statistics.choose_columns(table.column_names, table.key)
             # the new column changes every row's fingerprint: open another index
             if not table.key:
-                self._open_index = None
+                self.rows = self._index_rows()
 
     def _commit_columns(self, table: Table, lsn: Lsn) -> None:
         for _ in range(MAX_CONFLICTS):
@@ -256,37 +161,22 @@ class TableWriter:
     def save_index(self, *, everything: bool) -> None:
         """Save the index, so that the next process need not read the files again."""
         with self.lock:
-            # a version without a commit id cannot be recognized later
-            if self._open_index is not None and self.snapshot.commit_id is not None:
-                self._open_index.save(VersionId(self.snapshot.version, self.snapshot.commit_id), everything=everything)
+            self.rows.save(everything=everything)
 
-    @property
-    def _index(self) -> KeyIndex:
-        """Opened on first use: only writers need it."""
-        if self._open_index is None:
-            self._open_index = KeyIndex.open(self._index_folder, self._index_id, self._is_past)
-            if self._open_index.discard_reason:
-                self._add_note(self._open_index.discard_reason)
-        return self._open_index
-
-    @property
-    def _index_id(self) -> str:
+    def _index_rows(self) -> IndexedRows:
         # without a key, all columns make a row's fingerprint: a new column changes every fingerprint
-        columns = "" if self.table.key else f" with {len(self.table.columns)} columns"
-        return self.snapshot.table_id + columns
+        id = "" if self.table.key else f" with {len(self.table.columns)} columns"
+        columns = IndexedColumns(identifying_columns(self.table), self._fingerprint, id)
+        return IndexedRows(
+            self.table.name, self.storage, columns, self._index_folder, lambda: self.snapshot, self._is_past
+        )
+
+    def _fingerprint(self, rows: pa.Table) -> KeyBits:
+        return row_bits(rows if self.table.key else conform(rows, arrow_schema(self.table)), self.table)
 
     def _is_past(self, past: VersionId) -> bool:
         """Whether this version is in the table's history."""
         return past.version <= self.snapshot.version and self.log.commit_id(past.version) == past.commit
-
-    def _read_group(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:
-        paths = [file.path for file in files]
-        return dict(zip(paths, map_concurrently(self._read_keys, paths), strict=True))
-
-    def _read_keys(self, path: str) -> KeyBits:
-        with reading(self.table.name, path):
-            rows = data_files.read(self.storage, path, identifying_columns(self.table))
-        return row_bits(rows if self.table.key else conform(rows, arrow_schema(self.table)), self.table)
 
 
 def _count_distinct(rows: KeyBits) -> tuple[KeyBits, Integers]:

@@ -1,0 +1,82 @@
+"""Values of join columns as 128 bits: columns of different types that may be equal have equal bits where they are.
+
+As in SQL, null equals nothing: a row with a null has bits that no value has, but for a collision.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.columns.arrays import Mask
+from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
+from cdc.core.table import Column, Kind
+
+NULL_BITS: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+
+_COMMON_TYPES: Final[Sequence[tuple[Callable[[pa.DataType], bool], Kind, pa.DataType | None]]] = (
+    (pa.types.is_integer, Kind.BIGINT, pa.int64()),
+    (pa.types.is_string, Kind.TEXT, None),
+    (pa.types.is_large_string, Kind.TEXT, pa.string()),
+    (pa.types.is_binary, Kind.BYTES, None),
+    (pa.types.is_boolean, Kind.BOOLEAN, None),
+    (pa.types.is_date32, Kind.DATE, None),
+    (lambda kind: kind == pa.timestamp("us"), Kind.TIMESTAMP, None),
+    (lambda kind: kind == pa.timestamp("us", "UTC"), Kind.TIMESTAMPTZ, None),
+)
+
+
+def join_bits(values: Sequence[pa.Array | pa.ChunkedArray]) -> KeyBits:
+    """Compute the bits of rows by these columns; raises TypeError for a type that `is_joinable` refuses."""
+    arrays = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
+    is_null = has_null(arrays)
+    columns, filled = list[Column](), list[pa.Array]()
+    for array in arrays:
+        column, common = _common_type(array.type)
+        columns.append(column)
+        filled.append(_fill_nulls(array.cast(common)))
+    bits = key_bits(columns, filled)
+    if is_null.any():
+        # copies: the arrays may be views of other columns
+        high, low = bits.high.copy(), bits.low.copy()
+        high[is_null] = low[is_null] = NULL_BITS
+        return KeyBits(high, low)
+    return bits
+
+
+def has_null(values: Sequence[pa.Array | pa.ChunkedArray]) -> Mask:
+    """Which rows have a null in any of these columns."""
+    mask: Mask = np.logical_or.reduce([np.asarray(array.is_null()) for array in values])
+    return mask
+
+
+def is_joinable(kind: pa.DataType) -> bool:
+    """Have values of this type bits by which they are found?
+
+    Not floats: NaN, and two zeros, make their equality another one in each engine.
+    """
+    try:
+        _common_type(kind)
+    except TypeError:
+        return False
+    return True
+
+
+def _common_type(kind: pa.DataType) -> tuple[Column, pa.DataType]:
+    """The type in which values of this one are compared, as a column for `key_bits`."""
+    if pa.types.is_decimal128(kind):
+        # one precision for all, so that only the scale tells two types apart
+        return Column("", Kind.DECIMAL, 38, kind.scale), pa.decimal128(38, kind.scale)
+    for is_of, column, common in _COMMON_TYPES:
+        if is_of(kind):
+            return Column("", column), common or kind
+    raise TypeError(f"{kind} is no type to join by")
+
+
+def _fill_nulls(array: pa.Array) -> pa.Array:
+    if not array.null_count:
+        return array
+    zero = "" if pa.types.is_string(array.type) else b"" if pa.types.is_binary(array.type) else 0
+    return pc.fill_null(array, pa.scalar(zero).cast(array.type))

@@ -1,0 +1,214 @@
+"""Find a table's live rows by fingerprints: an index says where rows are, deletion vectors say which of them live."""
+
+import errno
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from cdc.columns.arrays import Mask
+from cdc.columns.rows.key_fingerprints import KeyBits
+from cdc.columns.values.arrow_types import conform
+from cdc.core.table import TableName
+from sinks.lake.delta import data_files, deletion_vectors
+from sinks.lake.delta.damage import reading
+from sinks.lake.delta.snapshot import DataFile, Snapshot, group_by_weight
+from sinks.lake.index.key_index import KeyIndex, VersionId
+from sinks.lake.index.run_files import DamagedRunError
+from sinks.lake.index.sorted_runs import IndexHits, Places
+from sinks.lake.storage.base import Storage, map_concurrently
+
+ROWS_READ_AT_ONCE: Final = 4_000_000
+"""Rows whose fingerprints are in memory while an index is rebuilt."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedColumns:
+    """The columns that an index is of. `fingerprint` computes the bits of rows with these columns.
+
+    `id` names the columns and their meaning: an index of another id is not used.
+    """
+
+    names: Sequence[str]
+    fingerprint: Callable[[pa.Table], KeyBits]
+    id: str = ""
+
+
+class IndexedRows:
+    """The rows of one table, found by fingerprints of some columns, at the version that `read_snapshot` returns.
+
+    `folder` keeps the index between processes. `is_past`: is this version in the table's history?
+    """
+
+    def __init__(
+        self,
+        name: TableName,
+        storage: Storage,
+        columns: IndexedColumns,
+        folder: Path,
+        read_snapshot: Callable[[], Snapshot],
+        is_past: Callable[[VersionId], bool],
+    ) -> None:
+        self._name = name
+        self._storage = storage
+        self._columns = columns
+        self._folder = folder
+        self._read_snapshot = read_snapshot
+        self._is_past = is_past
+        self._vectors: dict[str, BitMap] = {}
+        self._open_index: KeyIndex | None = None
+        self.notes: list[str] = []
+        """Notes about the index, for the log, each given once."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table's version that rows are found in."""
+        return self._read_snapshot()
+
+    def vector(self, path: str) -> BitMap:
+        """The deleted rows of a file."""
+        if path not in self._vectors:
+            vector = self.snapshot.files[path].vector
+            with reading(self._name, vector.path if vector and vector.in_file else path):
+                self._vectors[path] = deletion_vectors.read(vector, self._storage) if vector else BitMap()
+        return self._vectors[path]
+
+    def set_vectors(self, vectors: Mapping[str, BitMap]) -> None:
+        """Store vectors that a commit of ours made."""
+        self._vectors |= vectors
+
+    def forget_vectors(self) -> None:
+        """Read vectors again: another version has others."""
+        self._vectors = {}
+
+    def find(self, keys: KeyBits) -> IndexHits:
+        """Find all entries of these fingerprints, dead rows included; rebuilds a damaged index."""
+        try:
+            return self._index.find(keys)
+        except (DamagedRunError, OSError) as error:
+            self._reset_index(error)
+        self.index_new_files()
+        return self._index.find(keys)
+
+    def find_live(self, keys: KeyBits) -> IndexHits:
+        """Find the live rows of these fingerprints."""
+        hits = self.find(keys)
+        return hits.take(self.live_mask(hits.places))
+
+    def live_mask(self, places: Places) -> Mask:
+        """Which of these places are live rows."""
+        hits = IndexHits(np.empty(0, np.int64), places)
+        files, paths, live_files = hits.files, self._index.paths(), self.snapshot.files
+        alive = np.zeros(len(places), np.bool_)
+        order = np.argsort(files, kind="stable")
+        numbers, starts = np.unique(files[order], return_index=True)
+        for number, here in zip(numbers, np.split(order, starts[1:]), strict=False):
+            path = paths.get(int(number))
+            if path is not None and path in live_files:
+                alive[here] = ~deletion_vectors.deleted_mask(self.vector(path), hits.rows[here])
+        return alive
+
+    def vectors_with(self, hits: IndexHits) -> dict[str, BitMap]:
+        """The files' vectors with these rows, by path; files whose vector has them already are left out."""
+        paths, vectors = self._index.paths(), dict[str, BitMap]()
+        for number in np.unique(hits.files):
+            path = paths.get(int(number))
+            # an entry of a removed file, not yet dropped by a merge
+            if path is None or path not in self.snapshot.files:
+                continue
+            before = self.vector(path)
+            after = before | BitMap(hits.rows[hits.files == number].astype(np.uint32))
+            # otherwise all found rows were dead before
+            if len(after) > len(before):
+                vectors[path] = after
+        return vectors
+
+    def read(self, hits: IndexHits, schema: pa.Schema) -> pa.Table:
+        """Read the rows at these places, which are sorted by file (`sort_by_file`), in this schema."""
+        paths, parts = self._index.paths(), [schema.empty_table()]
+        for number in np.unique(hits.files):
+            path = paths[int(number)]
+            with reading(self._name, path):
+                rows = data_files.read_rows(self._storage, path, schema.names, hits.rows[hits.files == number])
+            parts.append(conform(rows, schema))
+        return pa.concat_tables(parts)
+
+    def add(self, files: Mapping[str, KeyBits]) -> None:
+        """Add the fingerprints of files that a commit of ours added, in row order.
+
+        After the commit, and after its vectors are set: a merge drops rows that `live_mask` calls dead, as it does
+        those of uncommitted files. A kill before this leaves an index without these files, and the next process reads
+        them.
+        """
+        try:
+            self._index.add(files, self.live_mask)
+        except (DamagedRunError, OSError) as error:
+            # the commit is made: the next lookup rebuilds the index
+            self._reset_index(error)
+
+    def index_new_files(self) -> None:
+        """Index files that other writers added, or that the index missed."""
+        try:
+            self._index_new_files()
+        except (DamagedRunError, OSError) as error:
+            self._reset_index(error)
+            self._index_new_files()
+
+    def _index_new_files(self) -> None:
+        files = self.snapshot.files
+        self._index.forget(set(self._index.files) - files.keys())
+        self._vectors = {path: vector for path, vector in self._vectors.items() if path in files}
+        missing = [file for path, file in files.items() if path not in self._index.files]
+        if missing:
+            # concurrently: a merge would load them one by one
+            map_concurrently(self.vector, [file.path for file in missing])
+            groups = group_by_weight(missing, attrgetter("rows"), ROWS_READ_AT_ONCE)
+            self._index.add_many(map(self._read_group, groups), self.live_mask)
+
+    def _read_group(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:
+        paths = [file.path for file in files]
+        return dict(zip(paths, map_concurrently(self._read_fingerprints, paths), strict=True))
+
+    def _read_fingerprints(self, path: str) -> KeyBits:
+        with reading(self._name, path):
+            return self._columns.fingerprint(data_files.read(self._storage, path, self._columns.names))
+
+    def save(self, *, everything: bool) -> None:
+        """Save the index, so that the next process need not read the files again."""
+        snapshot = self.snapshot
+        # a version without a commit id cannot be recognized later
+        if self._open_index is not None and snapshot.commit_id is not None:
+            self._open_index.save(VersionId(snapshot.version, snapshot.commit_id), everything=everything)
+
+    def _reset_index(self, error: Exception) -> None:
+        """Start an empty index: the files on disk differ from what was written."""
+        if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO, None):
+            raise error
+        self._open_index = KeyIndex(self._folder, self._index_id)
+        self._add_note("was damaged")
+
+    def _add_note(self, loss_reason: str) -> None:
+        self.notes.append(f"the index of {self._name} {loss_reason}: its keys are read again")
+
+    @property
+    def _index(self) -> KeyIndex:
+        """Opened on first use: only writers and views need it."""
+        if self._open_index is None:
+            self._open_index = KeyIndex.open(self._folder, self._index_id, self._is_past)
+            if self._open_index.discard_reason:
+                self._add_note(self._open_index.discard_reason)
+        return self._open_index
+
+    @property
+    def _index_id(self) -> str:
+        return self.snapshot.table_id + self._columns.id
+
+
+def sort_by_file(hits: IndexHits) -> IndexHits:
+    """The hits ordered by file and row."""
+    return hits.take(np.argsort(hits.places, kind="stable"))

@@ -1,0 +1,85 @@
+"""A table at one version, whose rows are found by the values of columns: secondary indexes.
+
+An index is of the same kind as the index of keys, and holds 24 bytes a row. It is never of another version than the one
+that is read: an entry says where a row is, and the version's deletion vectors say whether it lives there.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.columns.rows.join_fingerprints import has_null, join_bits
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.table import Table
+from sinks.lake import layout
+from sinks.lake.delta.log import DeltaLog
+from sinks.lake.index.key_index import VersionId
+from sinks.lake.storage.base import Storage
+from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
+from sinks.lake.table.row_changes import RowChanges, read_row_changes
+
+
+class TableLookup:
+    """Reads one table at the version of a cut, and moves on from cut to cut.
+
+    `folder` keeps the indexes between processes.
+    """
+
+    def __init__(self, table: Table, storage: Storage, log: DeltaLog, folder: Path) -> None:
+        self.table = table
+        self._storage = storage
+        self._log = log
+        self._folder = folder
+        self.snapshot = log.snapshot
+        self._indexes: dict[tuple[str, ...], IndexedRows] = {}
+
+    def advance(self, version: int, columns: Sequence[str]) -> RowChanges:
+        """Move on to a later version; returns the changes of these columns since.
+
+        Raises HistoryLostError when the log no longer has the versions in between.
+        """
+        commits = self._log.all_actions(range(self.snapshot.version + 1, version + 1))
+        changes = read_row_changes(self._storage, self.table, commits, columns)
+        for actions in commits:
+            self.snapshot = self.snapshot.with_commit(self.snapshot.version + 1, actions)
+        for index in self._indexes.values():
+            # a new vector arrives as `remove` and `add` of its file
+            index.forget_vectors()
+        return changes
+
+    def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
+        """The columns `names` of the rows whose `columns` have one of these combinations of values.
+
+        Rows may come that have other values, of equal fingerprints; null equals nothing.
+        """
+        index = self._index(tuple(columns))
+        index.index_new_files()
+        schema = pa.schema([field for field in arrow_schema(self.table) if field.name in names])
+        keys = join_bits(values)
+        # rows with a null are in the index under bits of their own
+        keys = keys.take(np.flatnonzero(~has_null(values)))
+        return index.read(sort_by_file(index.find_live(keys)), schema)
+
+    def _index(self, columns: tuple[str, ...]) -> IndexedRows:
+        if columns not in self._indexes:
+            folder = self._folder / layout.encode_name(".".join(columns))
+            self._indexes[columns] = IndexedRows(
+                self.table.name, self._storage, self._indexed(columns), folder, lambda: self.snapshot, self._is_past
+            )
+        return self._indexes[columns]
+
+    def _indexed(self, columns: tuple[str, ...]) -> IndexedColumns:
+        return IndexedColumns(
+            columns, lambda rows: join_bits([rows[name] for name in columns]), f" by {', '.join(columns)}"
+        )
+
+    def _is_past(self, past: VersionId) -> bool:
+        """Whether this version is in the table's history."""
+        return past.version <= self.snapshot.version and self._log.commit_id(past.version) == past.commit
+
+    def save(self) -> None:
+        """Save the indexes, so that the next process need not read the files again."""
+        for index in self._indexes.values():
+            index.save(everything=True)

@@ -1,0 +1,131 @@
+"""The old and the new rows of the keys that commits changed, read from the files that the commits name.
+
+A commit names each file's deletion vector before and after. Their difference says where the old rows lie, and they stay
+in their files until vacuum (Delta protocol, "Deletion Vectors"). So before-images cost nothing when a batch is written.
+Compaction changes no row, and is passed over: a row that it moved is known by its key.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from cdc.columns.arrays import Integers
+from cdc.columns.rows.row_fingerprints import row_bits
+from cdc.columns.values.arrow_types import arrow_schema, conform
+from cdc.core.table import Table
+from sinks.lake.delta import data_files, deletion_vectors
+from sinks.lake.delta.actions import Action, Add, Remove
+from sinks.lake.delta.damage import reading
+from sinks.lake.delta.deletion_vectors import VectorDescriptor
+from sinks.lake.storage.base import Storage, map_concurrently
+
+_DIED, _BORN = 0, 1
+_EVENT_BITS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """The changed rows of a table between two versions, at most one of each side for a key.
+
+    `old`: rows before, of keys that were changed or deleted. `new`: rows after, of keys that were changed or inserted.
+    A table without a key has every deleted row in `old`, and every inserted one in `new`. Example: (1, "a") becomes
+    (1, "b"), (2, "c") is inserted, and (3, "d") deleted:
+
+        old         new
+        (1, "a")    (1, "b")
+        (3, "d")    (2, "c")
+    """
+
+    old: pa.Table
+    new: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """Rows of one file that died or were born in the same commit; `rank` orders the events of a key."""
+
+    rank: int
+    path: str
+    rows: Integers
+
+
+def read_row_changes(
+    storage: Storage, table: Table, commits: Sequence[Sequence[Action]], columns: Sequence[str]
+) -> RowChanges:
+    """Read these columns, and the key's, of all rows that successive commits changed.
+
+    Raises HistoryLostError or TableLostError when a file is gone or damaged.
+    """
+    names = [name for name in table.column_names if name in columns or name in table.key]
+    events = [event for number, actions in enumerate(commits) for event in _find_events(storage, number, actions)]
+    # each file once: events of many commits lie in the same file
+    rows, ranks = _read_events(storage, table, events, names)
+    return _net(rows, ranks, table)
+
+
+def _find_events(storage: Storage, number: int, actions: Sequence[Action]) -> Iterator[_Event]:
+    changes = [action for action in actions if isinstance(action, Add | Remove) and action.data_change]
+    added = {action.path: action for action in changes if isinstance(action, Add)}
+    removed = {action.path: action for action in changes if isinstance(action, Remove)}
+    for path in removed:
+        before = _vector(storage, removed[path].deletion_vector)
+        after = _vector(storage, added[path].deletion_vector) if path in added else _all_rows(storage, path)
+        yield from _event(number, _DIED, path, after - before)
+        # nobody but a foreign RESTORE brings rows back
+        yield from _event(number, _BORN, path, before - after)
+    for path in added.keys() - removed.keys():
+        yield from _event(number, _BORN, path, _all_rows(storage, path) - _vector(storage, added[path].deletion_vector))
+
+
+def _event(number: int, kind: int, path: str, rows: BitMap) -> Iterator[_Event]:
+    if rows:
+        # a commit deletes first: an update is a death and a birth
+        yield _Event((number << _EVENT_BITS) + kind, path, np.asarray(rows.to_array(), np.int64))
+
+
+def _vector(storage: Storage, vector: VectorDescriptor | None) -> BitMap:
+    return deletion_vectors.read(vector, storage) if vector else BitMap()
+
+
+def _all_rows(storage: Storage, path: str) -> BitMap:
+    # `remove` actions have no statistics
+    return BitMap(range(data_files.count_rows(storage, path)))
+
+
+def _read_events(
+    storage: Storage, table: Table, events: Sequence[_Event], names: Sequence[str]
+) -> tuple[pa.Table, Integers]:
+    """The events' rows, and the rank of each."""
+    schema = pa.schema([field for field in arrow_schema(table) if field.name in names])
+    by_path = dict[str, list[_Event]]()
+    for event in events:
+        by_path.setdefault(event.path, []).append(event)
+
+    def read(path: str) -> tuple[pa.Table, Integers]:
+        rows = np.concatenate([event.rows for event in by_path[path]])
+        ranks = np.concatenate([np.full(len(event.rows), event.rank) for event in by_path[path]])
+        with reading(table.name, path):
+            return conform(data_files.read_rows(storage, path, names, rows), schema), ranks
+
+    parts = map_concurrently(read, list(by_path))
+    ranks = [np.empty(0, np.int64), *(part[1] for part in parts)]
+    return pa.concat_tables([schema.empty_table(), *(part[0] for part in parts)]), np.concatenate(ranks)
+
+
+def _net(rows: pa.Table, ranks: Integers, table: Table) -> RowChanges:
+    if not table.key:
+        died = np.asarray(ranks) & 1 == _DIED
+        return RowChanges(rows.filter(pa.array(died)), rows.filter(pa.array(~died)))
+    keys = row_bits(rows, table)
+    order = np.lexsort((ranks, keys.low, keys.high))
+    begins = keys.take(order).begins()
+    first = order[begins]
+    # the last event of a key comes before the next key's first
+    last = order[np.append(begins[1:], True)] if len(order) else order
+    # a key whose first event is a birth did not exist before; one whose last is a death does not exist now
+    old, new = first[ranks[first] & 1 == _DIED], last[ranks[last] & 1 == _BORN]
+    return RowChanges(rows.take(pa.array(old)), rows.take(pa.array(new)))
