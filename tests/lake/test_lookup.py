@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cdc.core.change import Key, Row
 from sinks.lake import layout
 from sinks.lake.table.compact import compact_files
-from sinks.lake.table.lookup import TableLookup
+from sinks.lake.table.lookup import ROW, TableLookup
 from sinks.lake.table.writer import TableWriter
 from tests.core.histories import THINGS, Sent, histories
 from tests.lake.places import PlacedLake, in_folder
@@ -28,6 +28,7 @@ def open_lookup(lake: PlacedLake, version: int) -> TableLookup:
 
 
 def rows_of(found: pa.Table) -> list[Row]:
+    found = found.drop_columns([ROW]) if ROW in found.column_names else found
     return sorted(found.to_pylist(), key=lambda values: int(values["id"]))
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.arrays import Mask
-from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
 from cdc.core.table import Column, Kind
 
 NULL_BITS: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -29,7 +29,7 @@ _COMMON_TYPES: Final[Sequence[tuple[Callable[[pa.DataType], bool], Kind, pa.Data
 
 
 def join_bits(values: Sequence[pa.Array | pa.ChunkedArray]) -> KeyBits:
-    """Compute the bits of rows by these columns; raises TypeError for a type that `is_joinable` refuses."""
+    """Compute the bits of rows by these columns; raises TypeError for a type without `comparison_type`."""
     arrays = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
     is_null = has_null(arrays)
     columns, filled = list[Column](), list[pa.Array]()
@@ -52,16 +52,26 @@ def has_null(values: Sequence[pa.Array | pa.ChunkedArray]) -> Mask:
     return mask
 
 
-def is_joinable(kind: pa.DataType) -> bool:
-    """Have values of this type bits by which they are found?
+def are_among(keys: KeyBits, others: KeyBits) -> Mask:
+    """Which of these keys are among the others."""
+    both = concat_keys([others, keys])
+    order = both.order()
+    group = np.cumsum(both.take(order).begins())
+    is_other = order < len(others)
+    hit = np.zeros(len(both), np.bool_)
+    hit[order] = np.isin(group, group[is_other])
+    return hit[len(others) :]
 
-    Not floats: NaN, and two zeros, make their equality another one in each engine.
+
+def comparison_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which values of this one are compared: values of two types are equal where it is the same.
+
+    None for types whose values have no bits. Floats have none: NaN, and two zeros, are equal in some engines only.
     """
     try:
-        _common_type(kind)
+        return _common_type(kind)[1]
     except TypeError:
-        return False
-    return True
+        return None
 
 
 def _common_type(kind: pa.DataType) -> tuple[Column, pa.DataType]:

@@ -113,6 +113,10 @@ class IndexedRows:
                 alive[here] = ~deletion_vectors.deleted_mask(self.vector(path), hits.rows[here])
         return alive
 
+    def paths(self) -> Mapping[int, str]:
+        """The indexed files by number."""
+        return self._index.paths()
+
     def vectors_with(self, hits: IndexHits) -> dict[str, BitMap]:
         """The files' vectors with these rows, by path; files whose vector has them already are left out."""
         paths, vectors = self._index.paths(), dict[str, BitMap]()

@@ -6,19 +6,25 @@ that is read: an entry says where a row is, and the version's deletion vectors s
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from cdc.columns.arrays import Integers
 from cdc.columns.rows.join_fingerprints import has_null, join_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from sinks.lake import layout
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.index.key_index import VersionId
+from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
 from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
 from sinks.lake.table.row_changes import RowChanges, read_row_changes
+
+ROW: Final = "#row"
+"""A column that tells the rows of a table apart, as long as its `TableLookup` is open."""
 
 
 class TableLookup:
@@ -34,6 +40,7 @@ class TableLookup:
         self._folder = folder
         self.snapshot = log.snapshot
         self._indexes: dict[tuple[str, ...], IndexedRows] = {}
+        self._file_numbers: dict[str, int] = {}
 
     def advance(self, version: int, columns: Sequence[str]) -> RowChanges:
         """Move on to a later version; returns the changes of these columns since.
@@ -50,7 +57,7 @@ class TableLookup:
         return changes
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
-        """The columns `names` of the rows whose `columns` have one of these combinations of values.
+        """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`.
 
         Rows may come that have other values, of equal fingerprints; null equals nothing.
         """
@@ -60,7 +67,17 @@ class TableLookup:
         keys = join_bits(values)
         # rows with a null are in the index under bits of their own
         keys = keys.take(np.flatnonzero(~has_null(values)))
-        return index.read(sort_by_file(index.find_live(keys)), schema)
+        hits = sort_by_file(index.find_live(keys))
+        return index.read(hits, schema).append_column(ROW, pa.array(self._row_numbers(index, hits)))
+
+    def _row_numbers(self, index: IndexedRows, hits: IndexHits) -> Integers:
+        """Number rows by file and place; each index has its own numbers of files."""
+        paths, files = index.paths(), hits.files
+        numbers = np.empty(len(files), np.int64)
+        for file in np.unique(files):
+            number = self._file_numbers.setdefault(paths[int(file)], len(self._file_numbers))
+            numbers[files == file] = number
+        return (numbers << int(ROW_BITS)) + hits.rows
 
     def _index(self, columns: tuple[str, ...]) -> IndexedRows:
         if columns not in self._indexes:

@@ -1,0 +1,171 @@
+"""A view that is kept up equals its statement over the whole tables, whatever changes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.table import Column, Kind, Table, TableName
+from sinks.lake.table.lookup import ROW
+from sinks.lake.table.row_changes import RowChanges
+from views.refresh.evaluate import Evaluator, compare_rows, translate
+from views.refresh.needed import find_needed_rows
+from views.refresh.rows import Tables, matching
+from views.refresh.touched import find_touched_keys
+from views.statement.analysis import plan_view
+from views.statement.parsing import parse_statement
+
+Record = dict[str, object]
+
+
+def table(name: str, **columns: Kind) -> Table:
+    return Table(TableName("public", name), tuple(Column(c, kind) for c, kind in columns.items()), ("id",))
+
+
+A = table("a", id=Kind.INTEGER, x=Kind.INTEGER, t=Kind.TEXT)
+B = table("b", id=Kind.BIGINT, a_id=Kind.INTEGER, y=Kind.INTEGER)
+C = table("c", id=Kind.INTEGER, b_id=Kind.BIGINT, a_id=Kind.INTEGER, z=Kind.INTEGER)
+TABLES = {each.name: each for each in (A, B, C)}
+CASES = {
+    "filter": ("SELECT id, t FROM a WHERE x > 1", ["id"]),
+    "inner join": ("SELECT b.id, a.t, b.y FROM a JOIN b ON a.id = b.a_id", ["id"]),
+    "left join, grouped": (
+        "SELECT a.id, a.t, count(b.id) AS n, sum(b.y) AS s FROM a LEFT JOIN b ON b.a_id = a.id GROUP BY a.id, a.t",
+        ["id"],
+    ),
+    "three tables": (
+        "SELECT c.id, a.t, b.y FROM c JOIN b ON c.b_id = b.id JOIN a ON a.id = b.a_id WHERE c.z <> 2",
+        ["id"],
+    ),
+    "three tables, grouped by the first": (
+        "SELECT a.id, count(*) AS n, max(c.z) AS z FROM a JOIN b ON a.id = b.a_id JOIN c ON c.b_id = b.id GROUP BY a.id",
+        ["id"],
+    ),
+    "right join": ("SELECT b.id, a.x, b.y FROM a RIGHT JOIN b ON a.id = b.a_id", ["id"]),
+    "full join": (
+        "SELECT coalesce(a.id, b.a_id) AS id, max(a.x) AS x, sum(b.y) AS y FROM a FULL JOIN b ON a.id = b.a_id"
+        " WHERE coalesce(a.id, b.a_id) IS NOT NULL GROUP BY coalesce(a.id, b.a_id)",
+        ["id"],
+    ),
+    "semi join": ("SELECT id, t FROM a WHERE id IN (SELECT a_id FROM b WHERE y > 1)", ["id"]),
+    "anti join": ("SELECT id, t FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.a_id = a.id AND b.y > a.x)", ["id"]),
+    "left anti": ("SELECT a.id, a.t FROM a LEFT ANTI JOIN b ON a.id = b.a_id", ["id"]),
+    "distinct": (
+        "SELECT DISTINCT a.x, b.y FROM a JOIN b ON a.id = b.a_id WHERE a.x IS NOT NULL AND b.y IS NOT NULL",
+        ["x", "y"],
+    ),
+    "union all": (
+        "SELECT id, x AS v FROM a WHERE x < 2 UNION ALL SELECT a_id AS id, sum(y) AS v FROM b"
+        " WHERE a_id IN (SELECT id FROM a WHERE x >= 2) GROUP BY a_id",
+        ["id"],
+    ),
+    "derived and grouped": (
+        "WITH s AS (SELECT a_id, count(*) AS n FROM b GROUP BY a_id HAVING count(*) > 1)"
+        " SELECT a.id, s.n, t.n AS m FROM a JOIN s ON s.a_id = a.id LEFT JOIN s AS t ON t.a_id = a.x",
+        ["id"],
+    ),
+    "self join": ("SELECT l.id, r.id AS other FROM b l JOIN b r ON l.a_id = r.a_id AND l.id < r.id", ["id", "other"]),
+    "pairs of two tables": (
+        "SELECT b.id AS b, c.id AS c FROM b JOIN c ON c.a_id = b.a_id WHERE NOT EXISTS"
+        " (SELECT 1 FROM a WHERE a.id = b.a_id AND a.x = c.z)",
+        ["b", "c"],
+    ),
+    "window": (
+        "SELECT id, a_id, row_number() OVER (PARTITION BY a_id ORDER BY y, id) AS r FROM b WHERE a_id IS NOT NULL",
+        ["id", "a_id"],
+    ),
+    "correlated": ("SELECT a.id, (SELECT max(b.y) FROM b WHERE b.a_id = a.id) AS top FROM a", ["id"]),
+    "two keys in a join": ("SELECT c.id, b.y FROM c JOIN b ON c.b_id = b.id AND c.a_id = b.a_id", ["id"]),
+    "nested": (
+        "SELECT a.id, collect_list(struct(b.id, b.y)) AS list FROM a LEFT JOIN b ON b.a_id = a.id GROUP BY a.id",
+        ["id"],
+    ),
+}
+
+
+@dataclass
+class MemoryTable:
+    """A `RowFinder` over rows in memory."""
+
+    table: Table
+    rows: dict[object, Record] = field(default_factory=dict)
+
+    def arrow(self, rows: Sequence[Record] | None = None) -> pa.Table:
+        return pa.Table.from_pylist(list(self.rows.values() if rows is None else rows), arrow_schema(self.table))
+
+    def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
+        rows = self.arrow().append_column(ROW, pa.array(range(len(self.rows)), pa.int64()))
+        return matching(rows, columns, values).select([*names, ROW])
+
+
+def change(state: MemoryTable, random: Random) -> RowChanges:
+    """Change some rows: insert, update, delete, move to another key."""
+    before = dict(state.rows)
+    for _ in range(random.randint(1, 4)):
+        key = random.randrange(6)
+        if random.random() < 0.3:
+            state.rows.pop(key, None)
+        else:
+            state.rows[key] = random_row(state.table, key, random)
+    if random.random() < 0.05:
+        state.rows.clear()
+    keys = sorted(key for key in before.keys() | state.rows.keys() if before.get(key) != state.rows.get(key))
+    old, new = [before[k] for k in keys if k in before], [state.rows[k] for k in keys if k in state.rows]
+    return RowChanges(state.arrow(old), state.arrow(new))
+
+
+def random_row(of: Table, key: int, random: Random) -> Record:
+    values = {c.name: None if random.random() < 0.15 else random.randrange(5) for c in of.columns}
+    texts = {c.name: random.choice(["x", "y", None]) for c in of.columns if c.kind is Kind.TEXT}
+    return {**values, **texts, "id": key}
+
+
+@pytest.mark.parametrize(("sql", "key"), CASES.values(), ids=CASES)
+def test_a_view_equals_its_statement(sql: str, key: list[str]) -> None:
+    statement = parse_statement("v", sql, TABLES)
+    plan, evaluator = plan_view(statement, key), Evaluator()
+    assert not plan.whole
+    query = translate(statement.tree, {name: name.table for name in TABLES})
+    for seed in range(10):
+        random, state = Random(seed), {name: MemoryTable(each) for name, each in TABLES.items()}
+        view = whole(evaluator, query, state)
+        for _ in range(10):
+            changed = [name for name in TABLES if random.random() < 0.5]
+            changes = {name: change(state[name], random) for name in changed}
+            touched = find_touched_keys(plan, Tables(state, changes))
+            needed = find_needed_rows(plan, touched, Tables(state, changes))
+            there = {name: needed.get(name, state[name].arrow([])) for name in TABLES}
+            some = evaluator.evaluate(query, {name.table: rows for name, rows in there.items()})
+            new, old = (
+                pa.concat_tables([side.slice(0, 0), *(matching(side, keys.key, keys.values) for keys in touched)])
+                for side in (some, view)
+            )
+            rows, gone = compare_rows(evaluator, unique(old, key), unique(new, key), key)
+            view = kept_up(view, rows, gone, key)
+            assert contents(view, key) == contents(whole(evaluator, query, state), key), (seed, changes, touched)
+
+
+def whole(evaluator: Evaluator, query: str, state: Mapping[TableName, MemoryTable]) -> pa.Table:
+    return evaluator.evaluate(query, {name.table: each.arrow() for name, each in state.items()})
+
+
+def unique(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    return pa.Table.from_pylist(list(contents(rows, key).values()), rows.schema)
+
+
+def kept_up(view: pa.Table, rows: pa.Table, gone: pa.Table, key: Sequence[str]) -> pa.Table:
+    merged = contents(view, key) | contents(rows, key)
+    for record in gone.to_pylist():
+        del merged[tuple(record[name] for name in key)]
+    return pa.Table.from_pylist(list(merged.values()), view.schema)
+
+
+def contents(rows: pa.Table, key: Sequence[str]) -> dict[tuple[object, ...], Record]:
+    return {tuple(record[name] for name in key): canonical(record) for record in rows.to_pylist()}
+
+
+def canonical(record: Record) -> Record:
+    return {name: sorted(value, key=repr) if isinstance(value, list) else value for name, value in record.items()}
