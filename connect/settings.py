@@ -11,61 +11,7 @@ from cdc.core.selection import Selection
 from cdc.core.settings import Settings, finding_error, findings_error
 from cdc.core.table import TableName
 from connect.choices import Choices, ChosenType
-
-DECIDED = frozenset(
-    [
-        "binary.handling.mode",
-        "column.exclude.list",
-        "column.include.list",
-        "connector.class",
-        "converters",
-        "database.initial.statements",
-        "decimal.handling.mode",
-        "driver.options",
-        "event.processing.failure.handling.mode",
-        "exactly.once.support",
-        "field.name.adjustment.mode",
-        "header.converter",
-        "header.converter.schemas.enable",
-        "heartbeat.action.query",
-        "hstore.handling.mode",
-        "include.unknown.datatypes",
-        "interval.handling.mode",
-        "key.converter",
-        "key.converter.replace.null.with.default",
-        "key.converter.schemas.enable",
-        "lsn.flush.mode",
-        "message.key.columns",
-        "offset.mismatch.strategy",
-        "plugin.name",
-        "post.processors",
-        "provide.transaction.metadata",
-        "publication.autocreate.mode",
-        "publication.name",
-        "schema.exclude.list",
-        "schema.include.list",
-        "schema.name.adjustment.mode",
-        "skipped.operations",
-        "slot.drop.on.stop",
-        "slot.name",
-        "slot.stream.params",
-        "snapshot.mode",
-        "table.exclude.list",
-        "table.include.list",
-        "tasks.max",
-        "time.precision.mode",
-        "tombstones.on.delete",
-        "topic.naming.strategy",
-        "topic.prefix",
-        "transaction.boundary",
-        "transforms",
-        "unavailable.value.placeholder",
-        "value.converter",
-        "value.converter.replace.null.with.default",
-        "value.converter.schemas.enable",
-    ]
-)
-"""Properties that the user cannot override: decoding and order depend on them, so followers would stop or differ."""
+from connect.decided_properties import DECIDED
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 
@@ -181,7 +127,7 @@ class CaptureSettings(Settings):
     @classmethod
     def _nothing_decided(cls, overrides: dict[str, str]) -> dict[str, str]:
         if found := sorted(DECIDED & overrides.keys()):
-            raise findings_error([((name,), "is decided: what followers read rests on it") for name in found])
+            raise findings_error([((name,), "cannot be overridden: decoding and order depend on it") for name in found])
         return overrides
 
     @model_validator(mode="after")

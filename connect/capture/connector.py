@@ -7,7 +7,8 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import look_up
-from connect.capture.debezium_properties import CONNECTOR_CLASS, table_pattern
+from connect.capture.debezium_properties import table_pattern
+from connect.decided_properties import CONNECTOR_CLASS
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0

@@ -51,6 +51,7 @@ from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
 from connect.capture import debezium_properties, topics
 from connect.capture.connect_client import ConnectClient
+from connect.decided_properties import CONNECTOR_CLASS
 from connect.settings import SourceSettings
 from connect.source import connection as source
 from connect.source import preflight, publication, registration, schema_history, slot
@@ -128,7 +129,7 @@ def run_preflight(
     every reason against the rest.
     """
     preflight.check(connection, settings.source)
-    if debezium_properties.CONNECTOR_CLASS not in client.plugins():
+    if CONNECTOR_CLASS not in client.plugins():
         raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
     _check_followers_answer(settings)
     return accept_tables(connection, settings, names, client.extensions(), optional)
