@@ -48,8 +48,7 @@ def status(
 def _print(status: "Status") -> None:
     from cdc.core.position import format_lsn
 
-    connector = status.connector or {"name": "-", "state": "not known", "tasks": []}
-    slot, log = status.slot, status.log_end
+    connector, slot, log = status.connector, status.slot, status.log_end
     output.fields(
         {
             "source": f"at {format_lsn(status.source_lsn)}" if status.source_lsn is not None else "does not answer",
@@ -57,7 +56,9 @@ def _print(status: "Status") -> None:
             f" {slot.wal_status}{'' if slot.active else ', nobody reads it'}"
             if slot
             else ("not known" if status.source_lsn is None else "missing"),
-            "connector": f"{connector['name']} {connector['state']}, tasks {', '.join(connector['tasks']) or 'none'}",
+            "connector": f"{connector.name} {connector.state}, tasks {', '.join(connector.tasks) or 'none'}"
+            if connector
+            else "- not known, tasks none",
             "log": f"at {format_lsn(log.lsn)}{_describe_age(status.log_age)}" if log else "no transaction seen",
             "lake writes": _describe_writes(status.lake_writes),
         }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import look_up
+from connect.capture.connector_state import RunState, look_up
 from connect.capture.debezium_properties import table_pattern
 from connect.decided_properties import CONNECTOR_CLASS
 
@@ -84,7 +84,7 @@ def _stop(client: ConnectClient, name: str) -> None:
 
 def _has_stopped(client: ConnectClient, name: str) -> bool:
     found = look_up(client, name)
-    return found.state is None or (found.state == "STOPPED" and not found.tasks)
+    return found.state is None or (found.state == RunState.STOPPED and not found.tasks)
 
 
 def _wait_until(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -12,7 +12,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
 from connect.choices import NO_CHOICES, Choices, ChosenType
 from connect.source import column_types as types
-from connect.source.relation import Leaf, Shape, read_shapes
+from connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
 
 # without schemas with a dot in their name: `schema.table` would be ambiguous
 _TABLES = """
@@ -24,7 +24,12 @@ Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]
 """The user's keys for tables without one."""
 _AWKWARD = re.compile(r'[`"\\\x00-\x1f]')
-_IDENTITIES = {"d": "DEFAULT", "f": "FULL", "i": "an index", "n": "NOTHING"}
+_IDENTITIES = {
+    ReplicaIdentity.DEFAULT: "DEFAULT",
+    ReplicaIdentity.FULL: "FULL",
+    ReplicaIdentity.INDEX: "an index",
+    ReplicaIdentity.NOTHING: "NOTHING",
+}
 
 
 class TablesRefusedError(PreconditionError):
@@ -178,25 +183,25 @@ def _duplicate_key_error(name: TableName, key: Key) -> PreconditionError:
 
 def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
     # one line is enough: the other checks are about tables whose rows are in the log
-    if shape.kind not in ("r", "p"):
+    if shape.kind is RelationKind.OTHER:
         yield PreconditionError(f"{name} is no table", "name the tables behind it, or leave it out")
         return
     yield from chain.from_iterable(_leaf_refusals(name, shape, leaf) for leaf in shape.leaves)
-    if shape.persistence != "p":
+    if shape.persistence is not Persistence.PERMANENT:
         yield PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
-    if shape.kind == "p" and shape.identity == "i":
+    if shape.kind is RelationKind.PARTITIONED and shape.identity is ReplicaIdentity.INDEX:
         yield PreconditionError(
             f"{name} is partitioned, and its replica identity is an index: that of each part may be another",
             "ALTER TABLE … REPLICA IDENTITY DEFAULT, or FULL, for the table and for each part",
         )
     # with the whole row in the log, rows need no key; without either, UPDATE and DELETE of a published table fail, as
     # the manual says of publications
-    if shape.identity == "n":
+    if shape.identity is ReplicaIdentity.NOTHING:
         yield PreconditionError(
             f"{name} has replica identity NOTHING, so no change or delete of its rows is sent",
             "ALTER TABLE … REPLICA IDENTITY DEFAULT, or FULL",
         )
-    elif shape.identity != "f" and not _key(shape):
+    elif shape.identity is not ReplicaIdentity.FULL and not _key(shape):
         what = "a deferrable primary key" if shape.key else "no primary key"
         yield PreconditionError(
             f"{name} has {what}, and no other replica identity",
@@ -208,7 +213,7 @@ def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> It
     """Find reasons why the chosen key cannot identify rows."""
     if not named_key:
         return
-    if shape.identity != "f":
+    if shape.identity is not ReplicaIdentity.FULL:
         yield PreconditionError(
             f"{name} is followed by source.keys, and the log does not have its whole rows",
             "ALTER TABLE … REPLICA IDENTITY FULL",
@@ -223,12 +228,12 @@ def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> It
 
 def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[PreconditionError]:
     """Check a partition: its changes are logged with its own replica identity, and sent under the table's name."""
-    if leaf.kind != "r" or leaf.persistence != "p":
-        reason = "is not logged" if leaf.kind == "r" else "is no table of this server"
+    if leaf.kind is not RelationKind.TABLE or leaf.persistence is not Persistence.PERMANENT:
+        reason = "is not logged" if leaf.kind is RelationKind.TABLE else "is no table of this server"
         yield PreconditionError(
             f"{leaf.name}, a part of {name}, {reason}, so no change of it can be captured", "DETACH it, or SET LOGGED"
         )
-    elif leaf.identity != shape.identity:
+    elif leaf.identity is not shape.identity:
         yield PreconditionError(
             f"{leaf.name}, a part of {name}, has another replica identity: {_IDENTITIES[leaf.identity]}, not"
             f" {_IDENTITIES[shape.identity]}",

@@ -6,12 +6,11 @@ from psycopg import sql
 
 from connect.settings import SourceSettings
 from connect.source.registration import HISTORY, PIPELINES
-from connect.source.relation import SHAPES
+from connect.source.relation import SHAPES, RelationKind
 
 FILES_TABLE: Final = "files"
 """The table with each table's file number: without event triggers, a new number shows a rewrite."""
-KINDS: Final = ("r", "p")
-"""Tables and partitioned tables, as `relkind` of pg_class."""
+KINDS: Final = (RelationKind.TABLE, RelationKind.PARTITIONED)
 
 # Only publications that send whole tables: changes that one leaves out for a while are lost, and nothing else shows it.
 _SENT: Final = """(

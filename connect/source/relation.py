@@ -1,6 +1,7 @@
 """The shape of a table: all of its catalog entry as one JSON value, read now or noted at a change."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -83,6 +84,35 @@ SELECT n.nspname::text AS schema, c.relname::text AS "table", c.oid::bigint AS r
 _OF_NAMES: Final = " WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 
 
+class RelationKind(StrEnum):
+    """`relkind` of pg_class; every kind that has no rows of its own in the log is OTHER."""
+
+    TABLE = "r"
+    PARTITIONED = "p"
+    OTHER = "other"
+
+    @classmethod
+    def _missing_(cls, _: object) -> "RelationKind":
+        return cls.OTHER
+
+
+class Persistence(StrEnum):
+    """`relpersistence` of pg_class."""
+
+    PERMANENT = "p"
+    UNLOGGED = "u"
+    TEMPORARY = "t"
+
+
+class ReplicaIdentity(StrEnum):
+    """`relreplident` of pg_class: the columns by which the log identifies an old row."""
+
+    DEFAULT = "d"
+    FULL = "f"
+    INDEX = "i"
+    NOTHING = "n"
+
+
 class Attribute(msgspec.Struct, frozen=True):
     """A column; `fills_old_rows`: older rows have its default."""
 
@@ -101,9 +131,9 @@ class Leaf(msgspec.Struct, frozen=True):
     schema: str
     table: str
     relation: int
-    kind: str
-    persistence: str
-    identity: str
+    kind: RelationKind
+    persistence: Persistence
+    identity: ReplicaIdentity
     file: int | None
 
     @property
@@ -119,9 +149,9 @@ class Shape(msgspec.Struct, frozen=True):
     noted.
     """
 
-    kind: str
-    persistence: str
-    identity: str
+    kind: RelationKind
+    persistence: Persistence
+    identity: ReplicaIdentity
     key: tuple[str, ...]
     key_immediate: bool
     key_primary: bool

@@ -21,7 +21,7 @@ from connect.settings import SourceSettings
 from connect.source import event_triggers as notes
 from connect.source.event_triggers import fill_sql
 from connect.source.registration import HISTORY
-from connect.source.relation import parse_shape, read_shapes
+from connect.source.relation import RelationKind, parse_shape, read_shapes
 
 NOTE_SECONDS: Final = 60.0
 """How long to wait for locked tables."""
@@ -148,12 +148,12 @@ def note_partitions(connection: Connection, source: SourceSettings) -> None:
     """
     # a locked table is noted by the session that has locked it, or by the next call
     with suppress(psycopg.errors.LockNotAvailable):
-        _note(connection, source, ("p",))
+        _note(connection, source, (RelationKind.PARTITIONED,))
         if _has_function(connection, source):
             connection.execute(fill_sql(notes.FILES, source))
 
 
-def _note(connection: Connection, source: SourceSettings, kinds: Sequence[str]) -> None:
+def _note(connection: Connection, source: SourceSettings, kinds: Sequence[RelationKind]) -> None:
     of_kinds = sql.Literal(list(kinds))
     with connection.transaction():
         connection.execute(_SHORT_WAIT)

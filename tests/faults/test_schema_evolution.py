@@ -391,4 +391,4 @@ def test_capture_fails_at_rows_from_before_a_type_change(make_pipeline: MakePipe
 
 def is_stopped(client: ConnectClient, connector: str) -> bool:
     status = client.status(connector)
-    return status is not None and not status["tasks"]
+    return status is not None and not status.tasks

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
@@ -24,7 +24,7 @@ from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems
 from cdc.run.tables.selection import list_followed, list_held_by
 from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import look_up, trouble
+from connect.capture.connector_state import ConnectorState, look_up, trouble
 from connect.capture.observation import CaptureObserver, observe
 from connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
 from connect.source import connection as source
@@ -147,8 +147,8 @@ class StatusCollector:
                 self._ask(partial(check_continuity, settings, connection, cut.position))
             return source.current_lsn(connection), rows, state
 
-    def _read_connector(self, newest_at: float | None) -> Mapping[str, Any] | None:
-        """The connector's state; adds why it does not run, or that no data moves though it says it runs."""
+    def _read_connector(self, newest_at: float | None) -> ConnectorState | None:
+        """The connector's state, None if it is not known; adds why it does not run, or that no data moves anyway."""
         name, state, silent = self._settings.connect.connector, None, None
         try:
             with ConnectClient(self._settings.connect.url) as client:
@@ -161,9 +161,7 @@ class StatusCollector:
             self._add_problem(still.error(state, silent))
         elif silent:
             self._add_problem(silent)
-        if state is None or state.state is None:
-            return None
-        return {"name": name, "state": state.state, "tasks": [*state.tasks]}
+        return state if state and state.state is not None else None
 
     def _find_standstill(self, newest_at: float | None) -> Standstill | None:
         """Looks only when the newest commit in the log is older than heartbeats take to arrive."""

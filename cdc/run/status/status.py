@@ -8,6 +8,7 @@ from cdc.core.errors import CdcError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.run.capture.lag import Lag
+from connect.capture.connector_state import ConnectorState
 from connect.source.slot import SlotState
 
 
@@ -45,7 +46,7 @@ class Status:
     source_rows: Mapping[str, int | None]
     slot: SlotState | None
     log_end: TransactionEnd | None
-    connector: Mapping[str, Any] | None
+    connector: ConnectorState | None
     followers: Mapping[str, FollowerState]
     lake_writes: Mapping[str, int] | None
     """Per hour at the present rate of writing: commits, files, bytes, and requests of an object store."""
@@ -61,7 +62,7 @@ class Status:
             },
             "slot": _slot_to_json(self.slot),
             "log": self._log_to_json(),
-            "connector": dict(self.connector) if self.connector else None,
+            "connector": _connector_to_json(self.connector),
             "followers": {name: state.as_json() for name, state in self.followers.items()},
             "lake_writes": self.lake_writes,
             "problems": [str(problem) for problem in self.problems],
@@ -77,6 +78,10 @@ class Status:
     def exit_code(self) -> int:
         """The exit code of the first problem; 0 without one."""
         return next((problem.exit_code for problem in self.problems), 0)
+
+
+def _connector_to_json(state: ConnectorState | None) -> dict[str, Any] | None:
+    return {"name": state.name, "state": state.state, "tasks": [*state.tasks]} if state else None
 
 
 def _slot_to_json(state: SlotState | None) -> dict[str, Any] | None:

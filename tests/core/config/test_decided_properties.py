@@ -38,7 +38,7 @@ class Server:
 
 
 def properties(plugins: set[str], **overrides: str) -> dict[str, str]:
-    source = SourceSettings(host="db", dbname="shop", user="cdc", password="p", tables=["public.orders"])  # type: ignore[arg-type]
+    source = SourceSettings(host="db", dbname="shop", user="cdc", password="p", tables=["public.orders"])
     captured = CapturedTables([TABLE], {TABLE: ["id"]}, {TABLE: ["price"]}, 1_000_000, plugins)
     # unchecked, as if the list of decided properties lacked one
     capture = CaptureSettings(url="http://connect").model_copy(update={"overrides": overrides})
