@@ -30,20 +30,11 @@ from connect.settings import SourceSettings
 from connect.source import connection as source
 from connect.source import publication
 from connect.source.heartbeat import HEARTBEAT, write_heartbeat
+from connect.source.queries import read_sql
 
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000
 """How long to wait for a lock on the heartbeat table."""
-# Columns of other roles' sessions are null without the right to see them, `state` too. A walsender that waits for the
-# connector or for WAL has the wait event type Client or Activity; with IO or a short lock it is working.
-_SLOT: Final = """
-SELECT slot.confirmed_flush_lsn::text, slot.active, sender.sent_lsn::text,
-       session.state IS NOT NULL AND COALESCE(session.wait_event_type, 'IO') IN ('IO', 'LWLock', 'BufferPin'),
-       extract(epoch FROM clock_timestamp())::float8
-  FROM (SELECT) AS one
-  LEFT JOIN pg_replication_slots slot ON slot.slot_name = %s
-  LEFT JOIN pg_stat_replication sender ON sender.pid = slot.active_pid
-  LEFT JOIN pg_stat_activity session ON session.pid = slot.active_pid"""
 _BLOCKERS: Final = """
 SELECT DISTINCT pid FROM pg_locks
  WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid() AND mode LIKE '%%Exclusive%%'"""
@@ -132,7 +123,7 @@ class CaptureObserver:
         self._quiet, self._last, self._moved_at, self.is_known_to_move = None, None, moved_at, True
 
     def _slot(self, connection: Connection) -> _Slot:
-        row = connection.execute(_SLOT, (self._source.slot,)).fetchone()
+        row = connection.execute(read_sql("slot_reader"), (self._source.slot,)).fetchone()
         assert row is not None
         confirmed, sent = (parse_lsn(text) if text else None for text in (row[0], row[2]))
         return _Slot(confirmed, bool(row[1]), sent, bool(row[3]), row[4])

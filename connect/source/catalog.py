@@ -12,14 +12,9 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
 from connect.choices import NO_CHOICES, Choices, ChosenType
 from connect.source import column_types as types
+from connect.source.queries import read_sql
 from connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
 
-# without schemas with a dot in their name: `schema.table` would be ambiguous
-_TABLES = """
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't' AND n.nspname <> %s
-   AND NOT starts_with(n.nspname, 'pg_') AND n.nspname <> 'information_schema' AND strpos(n.nspname, '.') = 0
- ORDER BY 1, 2"""
 Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]
 """The user's keys for tables without one."""
@@ -91,7 +86,7 @@ def examine(connection: Connection, names: Sequence[TableName], choices: Choices
 
 def list_tables(connection: Connection, own_schema: str) -> list[TableName]:
     """List the tables of the database, without partitions, Postgres's own tables and the toolkit's schema."""
-    rows = connection.execute(_TABLES, (own_schema,)).fetchall()
+    rows = connection.execute(read_sql("tables"), (own_schema,)).fetchall()
     return [TableName(*row) for row in rows]
 
 

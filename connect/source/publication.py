@@ -1,22 +1,14 @@
 """The publication: the tables that the source sends. It is committed before a slot is created."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import psycopg
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
+from connect.source.queries import read_sql
 
-# not the view pg_publication_tables: it opens every table, so it waits while one of them is locked
-_TABLES: Final = """
-SELECT namespace.nspname, relation.relname
-  FROM pg_publication_rel published
-  JOIN pg_publication publication ON publication.oid = published.prpubid
-  JOIN pg_class relation ON relation.oid = published.prrelid
-  JOIN pg_namespace namespace ON namespace.oid = relation.relnamespace
- WHERE publication.pubname = %s"""
 OPERATIONS = "insert, update, delete, truncate"
 
 
@@ -25,7 +17,7 @@ def read_publication(connection: Connection, publication: str) -> set[TableName]
     exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
     if not exists:
         return None
-    return {TableName(*row) for row in connection.execute(_TABLES, (publication,)).fetchall()}
+    return {TableName(*row) for row in connection.execute(read_sql("published_tables"), (publication,)).fetchall()}
 
 
 def publish(connection: Connection, publication: str, tables: Sequence[TableName]) -> list[TableName]:
