@@ -16,6 +16,7 @@ from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import RECAPTURE, TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets
 from cdc.core.table import Table, TableName
+from cdc.core.waiting import Deadline
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import change_topic
 
@@ -92,16 +93,16 @@ class RunReader:
         sought = [*self._find_searches(run, tables, applied)]
         for each in sought:
             self._consumer.seek(each.topic, start.get(each.topic, {}))
-        deadline, discovery = time.monotonic() + self._patience, time.monotonic() + DISCOVERY_SECONDS
+        deadline, discovery = Deadline(self._patience), Deadline(DISCOVERY_SECONDS)
         while missing := self._missing(sought):
             self._consumer.read_on([each.topic for each in missing])
-            if time.monotonic() >= discovery:
+            if discovery.is_past:
                 for each in missing:
                     self._consumer.discover(each.topic)
-                discovery = time.monotonic() + DISCOVERY_SECONDS
-            if time.monotonic() >= deadline:
+                discovery = Deadline(DISCOVERY_SECONDS)
+            if deadline.is_past:
                 self._check(missing)
-                deadline = time.monotonic() + CHECK_SECONDS
+                deadline = Deadline(CHECK_SECONDS)
         # only when all topics are complete: after a failure, the same offsets are read again
         found = {each.table.name: self._take(each) for each in sought}
         self._consumer.release()

@@ -12,6 +12,7 @@ from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
@@ -168,8 +169,8 @@ class CaptureObserver:
 
 def observe(look: CaptureObserver, connection: Connection) -> Standstill | None:
     """Look until it is certain whether the capture stands still, at most 1.5 times OBSERVED_SECONDS."""
-    deadline = time.monotonic() + 1.5 * OBSERVED_SECONDS
-    while time.monotonic() < deadline:
+    deadline = Deadline(1.5 * OBSERVED_SECONDS)
+    while not deadline.is_past:
         found = look.look(connection)
         if found or look.is_known_to_move:
             return found

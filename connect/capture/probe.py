@@ -8,6 +8,7 @@ from uuid import uuid4
 from psycopg import Connection
 
 from cdc.core.table import TableName
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
@@ -63,7 +64,7 @@ class _Watch:
         self._connection = connection
         self._capture = capture
         self._progress = CaptureObserver(capture.source, capture.log, capture.pipeline)
-        self._ran, self._next_look = time.monotonic(), time.monotonic() + LOOK_SECONDS
+        self._ran, self._next_look = time.monotonic(), Deadline(LOOK_SECONDS)
         self.done: str | None = None
 
     def check(self) -> None:
@@ -79,8 +80,8 @@ class _Watch:
         patience = IDLE_SECONDS if found.failure is None else 0.0
         if failed and time.monotonic() - self._ran >= patience:
             raise failed
-        if time.monotonic() > self._next_look:
-            self._next_look = time.monotonic() + LOOK_SECONDS
+        if self._next_look.is_past:
+            self._next_look = Deadline(LOOK_SECONDS)
             still = self._progress.look(self._connection)
             if still and self.done:
                 raise still.error(found)
@@ -90,7 +91,7 @@ class _Watch:
     def _start_anew(self, why: str) -> None:
         self._capture.client.restart(self._capture.connector, whole=True)
         self.done = f"{why}: connector {self._capture.connector} was started anew"
-        self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, time.monotonic() + ANEW_SECONDS
+        self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, Deadline(ANEW_SECONDS)
 
 
 def _is_in_log(reader: Reader, topic: str, start: int, mark: str) -> bool:

@@ -6,7 +6,6 @@ invisible transaction came before a visible one in the log.
 """
 
 import select
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
+from cdc.core.waiting import Deadline
 from connect.settings import SourceSettings
 from connect.source import replication
 from connect.source.connection import connect, open_connection
@@ -138,12 +138,11 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
 
 
 def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
+    deadline = Deadline(seconds)
     while pgconn.is_busy():
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
+        if deadline.is_past:
             return False
-        select.select([pgconn.socket], [], [], remaining)
+        select.select([pgconn.socket], [], [], deadline.seconds_left)
         # a lost connection ends the wait as well: the result has the error
         with suppress(psycopg.OperationalError):
             pgconn.consume_input()

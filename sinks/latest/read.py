@@ -16,6 +16,7 @@ from cdc.columns.rows.digest import Digest
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
+from cdc.core.waiting import Deadline
 from cdc.log import spark_options
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
@@ -123,8 +124,8 @@ def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
     """
     with Reader(log) as reader, Reader(log, committed=False) as beyond:
         start, written = reader.beginning([topic]), beyond.end([topic])
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while _behind(until := reader.end([topic]), written, topic) and time.monotonic() < deadline:
+        deadline = Deadline(SETTLE_SECONDS)
+        while _behind(until := reader.end([topic]), written, topic) and not deadline.is_past:
             time.sleep(POLL_SECONDS)
     return start, until
 

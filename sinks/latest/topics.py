@@ -1,10 +1,10 @@
 """Creates and checks the latest topics."""
 
-import time
 from collections.abc import Sequence
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
+from cdc.core.waiting import wait_until
 from cdc.log.clients.topics import Admin, Topic
 from cdc.log.names import latest_topic
 from cdc.log.settings import LogSettings
@@ -52,7 +52,5 @@ def missing(log: LogSettings, names: Sequence[TableName]) -> list[TableName]:
 def make(admin: Admin, topic: Topic) -> None:
     """Create the topic and wait until the brokers know it."""
     admin.create([topic])
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while topic.name not in admin.topics([topic.name]):
-        if time.monotonic() > deadline:
-            raise PreconditionError(f"topic {topic.name} was made and is not there", "see the broker's log")
+    if not wait_until(lambda: topic.name in admin.topics([topic.name]), SETTLE_SECONDS):
+        raise PreconditionError(f"topic {topic.name} was made and is not there", "see the broker's log")

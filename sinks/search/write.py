@@ -23,6 +23,7 @@ from cdc.columns.table_copy import TableCopy
 from cdc.core import errors
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
 from cdc.core.table import Table
+from cdc.core.waiting import Deadline
 from sinks.search.bulk import Operations, chunks, put_rows
 from sinks.search.client import (
     Cluster,
@@ -103,12 +104,12 @@ class _Sender:
 
     def send(self, chunk: Operations) -> None:
         """Write a chunk until every operation is acknowledged or refused; raises _StopError if that is not possible."""
-        deadline, wait = time.monotonic() + self.target.retry_seconds, FIRST_WAIT_SECONDS
+        deadline, wait = Deadline(self.target.retry_seconds), FIRST_WAIT_SECONDS
         while len(chunk):
             # repeating an operation that had arrived is fine: it meets its own version
             again, failure = self._once(chunk)
             chunk = chunk.take(again)
-            if failure and time.monotonic() > deadline:
+            if failure and deadline.is_past:
                 told = f"{failure.what}, for {self.target.retry_seconds:.0f} s"
                 raise _StopError(UnreachableError(told, failure.remedy))
             if failure:

@@ -13,6 +13,7 @@ from typing import Final
 import psutil
 
 from cdc.core.errors import PreconditionError
+from cdc.core.waiting import Deadline
 from cdc.local.running.class_archive import ClassArchive
 from cdc.local.state.files import write
 from cdc.local.state_dir import Home
@@ -151,8 +152,8 @@ def _wait_for_exit(patience: float, watched: Sequence[psutil.Process]) -> list[p
 
     Not psutil.wait_procs: it also waits until somebody has taken notice of the end, and a slow init does that late.
     """
-    end, pause = time.monotonic() + patience, _FIRST_LOOK
-    while (alive := [found for found in watched if is_alive(found)]) and time.monotonic() < end:
+    deadline, pause = Deadline(patience), _FIRST_LOOK
+    while (alive := [found for found in watched if is_alive(found)]) and not deadline.is_past:
         time.sleep(pause)
         # who takes long is looked at seldom: on a busy machine, looking takes from those that are to end
         pause = min(1.2 * pause, _LATER_LOOKS)

@@ -1,6 +1,5 @@
 """The admin client: reads, creates, configures and deletes topics."""
 
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.cimpl import NewTopic
 
 from cdc.core.errors import UnreachableError
+from cdc.core.waiting import wait_until
 from cdc.log.clients.connection import REQUEST_SECONDS, Connection
 from cdc.log.settings import LogSettings
 
@@ -86,11 +86,8 @@ class Admin:
         Raises UnreachableError when they do not go.
         """
         self.delete(names)
-        deadline = time.monotonic() + GONE_SECONDS
-        while names and self.topics(names):
-            if time.monotonic() > deadline:
-                raise UnreachableError(f"topics {', '.join(names)} are deleted and do not go", "see the broker's log")
-            time.sleep(0.2)
+        if names and not wait_until(lambda: not self.topics(names), GONE_SECONDS):
+            raise UnreachableError(f"topics {', '.join(names)} are deleted and do not go", "see the broker's log")
 
 
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:

@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.waiting import Deadline
 from cdc.log.clients.connection import TOO_LARGE, Connection
 from cdc.log.settings import LogSettings
 
@@ -120,7 +121,7 @@ class TransactionalWriter:
 
         If a broker refuses the record, the transaction fails, not this call.
         """
-        deadline = 0.0
+        deadline: Deadline | None = None
         while True:
             try:
                 self._producer.produce(topic, value, key)
@@ -131,8 +132,8 @@ class TransactionalWriter:
                     self._refused = self._refused or _RefusedRecord(error.args[0], topic, key)
                 raise
             except BufferError:
-                deadline = deadline or time.monotonic() + FLUSH_SECONDS
-                if time.monotonic() > deadline:
+                deadline = deadline or Deadline(FLUSH_SECONDS)
+                if deadline.is_past:
                     raise self._silent() from None
                 self._producer.poll(0.1)
 

@@ -12,6 +12,7 @@ from cdc.columns.netting.changes import RefusedMessage
 from cdc.columns.netting.transactions import Ends
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
 from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost_changes_error
@@ -90,10 +91,10 @@ class LargeRunReader:
         complete: dict[str, list[TaskResult]] = {}
         # The first job leaves a partition early when no change of the run comes. Later jobs read to the end: they find
         # changes behind that, and those not visible yet (commit markers reach partitions one by one).
-        deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
+        deadline, patient = Deadline(PATIENCE_SECONDS), False
         while missing := [w for w in wanted if w.topic not in complete]:
             # read before the job: changes that become visible before the deadline are then found by this last job
-            is_last = patient and time.monotonic() > deadline
+            is_last = patient and deadline.is_past
             by_topic = self._run_job(run, missing, start, patient=patient)
             for table in missing:
                 own = by_topic.get(table.topic, [])

@@ -9,6 +9,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import log_bounds, read_ends_between
@@ -54,14 +55,14 @@ def wait_for_lsn(
     follower is behind and nobody follows it. Errors of `check` pass through.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
-    deadline = time.monotonic() + longest
+    deadline = Deadline(longest)
     while True:
         position = read_position()
         if position is not None and _has_reached(settings, position, lsn):
             return position
         if patience is None:
             check_followed(settings, {name: read_position}, lsn)
-        if time.monotonic() > deadline:
+        if deadline.is_past:
             raise PreconditionError(
                 f"follower {name} is {_describe_position(position)} and has not reached {format_lsn(lsn)}"
                 f" in {longest:.0f} s",
@@ -83,7 +84,7 @@ def wait_for_tables(
     PreconditionError as `wait_for_lsn` does.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
-    deadline = time.monotonic() + longest
+    deadline = Deadline(longest)
     while True:
         # positions first: a later cut has more tables, never fewer
         positions = {name: read_position() for name, read_position in followers.items()}
@@ -95,7 +96,7 @@ def wait_for_tables(
         name, tables = next(((name, tables) for name, tables in missing.items() if tables), ("", []))
         if not tables:
             return lake.stops()
-        if time.monotonic() > deadline or (patience is None and not is_lease_held(settings, name)):
+        if deadline.is_past or (patience is None and not is_lease_held(settings, name)):
             raise PreconditionError(
                 f"follower {name} does not have {', '.join(map(str, tables))} as copied last",
                 "run `cdc follow` until it has",
