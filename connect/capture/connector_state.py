@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from cdc.core.error_text import root_cause
 from cdc.core.errors import RECAPTURE, PreconditionError
-from connect.capture.connect_client import ConnectClient, PartStatus
+from connect.capture.connect_client import ConnectClient
 
 
 class RunState(StrEnum):
@@ -54,8 +55,8 @@ def look_up(client: ConnectClient, name: str) -> ConnectorState:
         return ConnectorState(name, None)
     # a connector stays RUNNING while a task of it is FAILED
     failed = next((part for part in (found.connector, *found.tasks) if part.state == RunState.FAILED), None)
-    tasks = tuple(task.state for task in found.tasks)
-    return ConnectorState(name, found.connector.state, tasks, _reason(failed) if failed else None)
+    reason = root_cause(failed.trace or "") or "no reason given" if failed else None
+    return ConnectorState(name, found.connector.state, tuple(task.state for task in found.tasks), reason)
 
 
 def is_fenced(state: ConnectorState) -> bool:
@@ -88,9 +89,3 @@ def _remedy(reason: str) -> str:
     if any(sign in reason for sign in _LOST):
         return RECAPTURE
     return "mend the cause; `cdc bootstrap` starts it again"
-
-
-def _reason(part: PartStatus) -> str:
-    lines = [line.strip() for line in (part.trace or "").splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes or lines or ["no reason given"])[-1 if causes else 0]

@@ -15,6 +15,7 @@ import stamina
 from msgspec.structs import replace
 from psycopg import Connection, sql
 
+from cdc.core.error_text import first_line
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.settings import SourceSettings
@@ -68,7 +69,7 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
             for trigger in missing:
                 _install(connection, trigger)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = first_line(error)
     # after the triggers: they note all later changes, and compare them with these shapes
     locked = psycopg.errors.LockNotAvailable
     try:

@@ -26,7 +26,7 @@ def client(code: int, answer: object) -> ConnectClient:
 
 def test_a_failed_task_gives_its_innermost_cause() -> None:
     status = {"name": "c", "connector": RUNNING, "tasks": [FAILED], "type": "source"}
-    assert look_up(client(200, status), "c") == ConnectorState("c", "RUNNING", ("FAILED",), "Caused by: X: slot gone")
+    assert look_up(client(200, status), "c") == ConnectorState("c", "RUNNING", ("FAILED",), "X: slot gone")
 
 
 def test_an_unknown_connector_has_no_state() -> None:

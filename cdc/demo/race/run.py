@@ -22,7 +22,7 @@ from cdc.demo.race.stores import (
     make_table,
     read_index,
     read_table,
-    translate_store_errors,
+    translate_errors,
 )
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
@@ -47,7 +47,7 @@ def run_race(home: Home, pairs: int, seed: int) -> RaceResult:
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
         endpoints = environment.start_services(home)
     on = environment.set_up_environment(home, endpoints, DEMO)
-    with translate_store_errors(), ThreadPoolExecutor(1) as waiting:
+    with translate_errors(), ThreadPoolExecutor(1) as waiting:
         make_table(on.dsn, TABLE.table)
         # Spark starts in a thread meanwhile, which takes seconds
         spark = waiting.submit(build_spark_session, on.settings, "race", brief=True)

@@ -132,7 +132,7 @@ def make_index(url: str, index: str) -> None:
 
 
 @contextmanager
-def translate_store_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate the drivers' errors for a store that goes away; do not log the failures that the race provokes."""
     log = logging.getLogger("opensearch")
     before = log.level
