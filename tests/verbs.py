@@ -8,9 +8,10 @@ from functools import partial
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.cli.output import PlainBars, say
+from cdc.cli.output import say
 from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
+from cdc.progress import LineProgress
 from cdc.run.copy.bootstrap import BootstrapResult, bootstrap
 from cdc.run.copy.recapture import RecaptureResult, recapture
 from cdc.run.follow.follow import follow
@@ -25,12 +26,12 @@ from tests.waiting import until
 
 def booted(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:
     names = [TableName.parse(name) for name in again]
-    return bootstrap(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0), names)
+    return bootstrap(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0), names)
 
 
 def recapture_all(pipeline: Pipeline, spark: SparkSession) -> RecaptureResult:
     """Start the capture anew, and copy all tables again."""
-    return recapture(pipeline.settings, lambda: spark, say, PlainBars(10.0, lambda: 0.0))
+    return recapture(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0))
 
 
 def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:

@@ -7,6 +7,8 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, OnlyFollowers, OnlyTables
+from cdc.cli.progress import open_progress
+from cdc.progress import LineProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,8 +46,8 @@ def bootstrap(
     from cdc.run.spark.errors import translate_errors
 
     tables = _parse_tables(settings, "--again", again or ())
-    with output.progress() as bars, translate_errors("the bootstrap"):
-        outcome = run(settings, _spark_starter(settings, "bootstrap"), output.say, bars, tables)
+    with open_progress() as progress, translate_errors("the bootstrap"):
+        outcome = run(settings, _spark_starter(settings, "bootstrap"), output.say, progress, tables)
     if json:
         output.as_json(
             {
@@ -169,10 +171,9 @@ def verify(
 
 def _spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
     """Returns the function that starts Spark for a verb, after all checks without Spark; its slow steps are printed."""
-    from cdc.cli.fetch_progress import LineProgress
     from cdc.run.pipeline import build_spark_session
 
-    return lambda: build_spark_session(settings, verb, progress=LineProgress())
+    return lambda: build_spark_session(settings, verb, progress=LineProgress(output.say))
 
 
 def show_report(report: "Report") -> None:

@@ -5,6 +5,7 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, Yes
+from cdc.cli.progress import open_progress
 
 
 def register(app: typer.Typer) -> None:
@@ -34,8 +35,8 @@ def recapture(
         for line in plan_recapture(settings).lines():
             output.say(line)
         output.confirm(f"start the capture of pipeline {settings.pipeline.name} anew?", yes=yes)
-        with output.progress() as bars:
-            done = run(settings, lambda: build_spark_session(settings, "recapture"), output.say, bars)
+        with open_progress() as progress:
+            done = run(settings, lambda: build_spark_session(settings, "recapture"), output.say, progress)
     if json:
         copied = {str(name): rows for name, rows in done.copied.items()}
         output.as_json({"lsn": format_lsn(done.lsn), "copied": copied})

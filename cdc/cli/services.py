@@ -9,6 +9,7 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, Yes
+from cdc.cli.progress import open_progress
 
 if TYPE_CHECKING:
     from cdc.local.services import Service
@@ -38,10 +39,9 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
 
     Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, as processes of yours, without Docker.
     """
-    from cdc.cli.fetch_progress import open_download_progress
     from cdc.local import services as local
 
-    with open_download_progress() as progress:
+    with open_progress() as progress:
         endpoints = local.up(local_home(context), _parse_services(only), progress)
     if json:
         # the password's file, never the password
@@ -107,10 +107,9 @@ def plugin(
     It sends as text the types that Debezium cannot hold whole: arrays, intervals, ranges, composites. The Connect of
     `cdc up` has it.
     """
-    from cdc.cli.fetch_progress import open_download_progress
     from cdc.local.connect_jar import write_connect_jar
 
-    with open_download_progress() as progress:
+    with open_progress() as progress:
         output.data(str(write_connect_jar(folder, progress)))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from cdc.cli.fetch_progress import open_download_progress
+from cdc.cli.progress import open_progress
 from cdc.config import init
 from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
@@ -45,7 +45,7 @@ class Environment:
 
 def start_services(home: Home) -> Endpoints:
     """Start every local service, with progress on stderr. Raises as `cdc.local.services.up` does."""
-    with open_download_progress() as progress:
+    with open_progress() as progress:
         return services.up(home, None, progress)
 
 

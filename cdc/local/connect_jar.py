@@ -8,8 +8,8 @@ from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder
 from cdc.local.fetch.jars import fetch
 from cdc.local.plugin_jar import build_plugin_jar
-from cdc.local.progress import SILENT, Progress
 from cdc.local.servers.java import find_java
+from cdc.progress import SILENT, Progress
 
 
 def write_connect_jar(folder: Path, progress: Progress = SILENT) -> Path:

@@ -15,13 +15,13 @@ from cdc.local.endpoints import Endpoints, Service, ServiceStatus, endpoints_at
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.jars import fetch
 from cdc.local.launch_context import LaunchContext
-from cdc.local.progress import SILENT, Progress
 from cdc.local.running import processes
 from cdc.local.running.processes import Launch
 from cdc.local.running.startup import Candidate, start
 from cdc.local.servers import connect_worker, kafka_broker, opensearch_node, postgres
 from cdc.local.state import neighbours, passwords, ports
 from cdc.local.state_dir import Home
+from cdc.progress import SILENT, Progress
 
 __all__ = ["Endpoints", "Home", "Service", "ServiceStatus", "down", "endpoints", "status", "up", "wipe"]
 

@@ -11,7 +11,7 @@ from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.local.fetch.jars import fetch, spark_jars
-from cdc.local.progress import SILENT, Progress
+from cdc.progress import SILENT, Progress
 from cdc.run.scratch import open_scratch
 from cdc.run.spark import session
 from sinks.lake.feed.change_cache import ChangeCache

@@ -7,7 +7,7 @@ import psycopg
 from pyspark.sql import SparkSession
 
 from cdc.cli import output
-from cdc.cli.fetch_progress import LineProgress
+from cdc.cli.progress import open_progress
 from cdc.demo import environment
 from cdc.demo.environment import DemoSettings, Environment
 from cdc.demo.flights import data, traffic, workload
@@ -15,6 +15,7 @@ from cdc.demo.flights.traffic import WriteCounts
 from cdc.demo.follow_thread import FollowThread, list_followers
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
+from cdc.progress import LineProgress
 from cdc.run.copy import bootstrap
 from cdc.run.pipeline import build_spark_session
 from cdc.run.verify.report import Report
@@ -69,7 +70,7 @@ def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
             "bootstrap", f"cdc -c {environment.relative_path(on.config)} bootstrap: capture first, then the copies"
         ):
             # brief: the demo ends before Java's second compiler pays off
-            spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress())
+            spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress(output.say))
             copied = _bootstrap(on, spark)
         outcome = _follow_workload(steps, on, spark, connection, _WorkloadSize(changes, seed))
     steps.finish()
@@ -85,8 +86,8 @@ class _WorkloadSize:
 
 
 def _load(connection: psycopg.Connection) -> dict[str, int]:
-    with output.progress() as bars:
-        loaded = data.load(connection, bars)
+    with open_progress() as progress:
+        loaded = data.load(connection, progress)
     if not loaded:
         note("the tables are there already, and are used as they are")
     for table, rows in (loaded or data.count_rows(connection)).items():
@@ -95,8 +96,8 @@ def _load(connection: psycopg.Connection) -> dict[str, int]:
 
 
 def _bootstrap(on: Environment, spark: SparkSession) -> dict[str, int]:
-    with output.progress() as bars:
-        outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, bars)
+    with open_progress() as progress:
+        outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, progress)
     for name, rows in outcome.copied.items():
         note(f"{name!s:<16} {rows:>9,} rows copied into the lake")
     if not outcome.has_changed:
@@ -124,7 +125,7 @@ def _follow_workload(
 
 def _write(connection: psycopg.Connection, size: _WorkloadSize) -> WriteCounts:
     plan = workload.plan(size.seed, traffic.read_keys(connection, size.seed), size.changes)
-    with output.progress() as bars, bars.bar("changed", size.changes) as advance:
+    with open_progress() as progress, progress.bar("changed", size.changes) as advance:
         written = traffic.carry_out(connection, plan, advance)
     note(
         f"{written.changes:,} changed rows in {written.transactions:,} transactions,"

@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from cdc.cli import output
+from cdc.cli.progress import open_progress
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.demo import environment
@@ -82,8 +82,8 @@ def _write_to_both(steps: Steps, on: Environment, plan: Schedule) -> list[str]:
 def _write_through_log(steps: Steps, on: Environment, plan: Schedule, spark: "Future[SparkSession]") -> list[str]:
     """Let the clients write to the database, and the index follow its log; returns the keys that differ then."""
     with steps.step("bootstrap", "Through the log: capture the database's table, and let the index follow it"):
-        with output.progress() as bars:
-            bootstrap.bootstrap(on.settings, spark.result, note, bars)
+        with open_progress() as progress:
+            bootstrap.bootstrap(on.settings, spark.result, note, progress)
         names = list_followers(on.settings, spark.result())
     with steps.step("writes", "The same writes again, by the same clients, to the database only"):
         _write(Stores(on.dsn, TABLE.table, on.endpoints.search_url, None), plan, "through the log")
@@ -99,7 +99,7 @@ def _write(stores: Stores, plan: Schedule, what: str) -> None:
     """Do all planned writes; print the timeline of the first pair, the book's figure."""
     timelines = [clients.write_in_order(stores, pair) for pair in plan.forced]
     note(story.format_timeline(plan.forced[0], timelines[0]))
-    with output.progress() as bars, bars.bar(f"raced, {what}", len(plan.raced)) as advance:
+    with open_progress() as progress, progress.bar(f"raced, {what}", len(plan.raced)) as advance:
         clients.race_pairs(stores, plan.raced, advance)
     clients.fail_writes(stores, plan.failing)
 

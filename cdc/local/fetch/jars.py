@@ -14,7 +14,7 @@ from filelock import FileLock
 from cdc.local.fetch.artifacts import Artifact, artifacts_for, split
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.registry import download, intact, open_registry
-from cdc.local.progress import SILENT, Progress
+from cdc.progress import MEGABYTES, SILENT, Progress
 
 OFTEN_MISSING: Final = "org.apache.spark:spark-token-provider-kafka"
 _AT_ONCE: Final = 8
@@ -74,8 +74,10 @@ def _missing(artifacts: Sequence[Artifact], folder: Path) -> list[Artifact]:
 def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: Progress) -> None:
     if not artifacts:
         return
-    progress.start_download(part, sum(artifact.size for artifact in artifacts))
-    with open_registry(folder, progress) as registry:
+    size = sum(artifact.size for artifact in artifacts)
+    progress.step(part, f"fetching {MEGABYTES.show(size)} MB")
+    bar = progress.bar(part, size, unit=MEGABYTES, waiting_for="")
+    with bar as advance, open_registry(folder, progress, advance) as registry:
         # no context manager: it would fetch all the others before raising the first error
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
@@ -83,4 +85,3 @@ def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: 
                 done.result()
         finally:
             pool.shutdown(cancel_futures=True)
-    progress.finish_download()

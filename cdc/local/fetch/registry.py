@@ -16,7 +16,7 @@ import stamina
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, tls_context
 from cdc.local.fetch.artifacts import Artifact
-from cdc.local.progress import Progress
+from cdc.progress import Advance, Progress
 
 REGISTRY_VARIABLE: Final = "CDC_REGISTRY"
 _ATTEMPTS: Final = 4
@@ -36,6 +36,7 @@ class Registry:
     http: httpx.Client
     cache: Path
     progress: Progress
+    advance: Advance
     _untold: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -50,10 +51,10 @@ class Registry:
 
 
 @contextmanager
-def open_registry(cache: Path, progress: Progress) -> Iterator[Registry]:
-    """Open the registry for downloads."""
+def open_registry(cache: Path, progress: Progress, advance: Advance) -> Iterator[Registry]:
+    """Open the registry for downloads; `advance` gets the bytes that arrive, negative when a download restarts."""
     with httpx.Client(verify=tls_context(), timeout=_TIMEOUT, follow_redirects=True) as http:
-        yield Registry(address().rstrip("/"), http, cache, progress)
+        yield Registry(address().rstrip("/"), http, cache, progress, advance)
 
 
 def address() -> str:
@@ -138,7 +139,7 @@ def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
         partial.replace(path)
     except BaseException:
         # Ctrl-C as well: half a file goes, and the bar goes back
-        registry.progress.advance(-_size(partial))
+        registry.advance(-_size(partial))
         partial.unlink(missing_ok=True)
         raise
 
@@ -151,7 +152,7 @@ def _receive(artifact: Artifact, registry: Registry, partial: Path) -> None:
         answer.raise_for_status()
         for chunk in answer.iter_bytes():
             file.write(chunk)
-            registry.progress.advance(len(chunk))
+            registry.advance(len(chunk))
 
 
 def _size(path: Path) -> int:

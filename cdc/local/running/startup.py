@@ -11,10 +11,10 @@ import psutil
 
 from cdc.core.errors import PreconditionError
 from cdc.local.endpoints import Service
-from cdc.local.progress import Progress
 from cdc.local.running import failures, processes
 from cdc.local.running.processes import Launch
 from cdc.local.state_dir import Home
+from cdc.progress import Progress
 
 _PATIENCE: Final = 120.0
 _POLL: Final = 0.1

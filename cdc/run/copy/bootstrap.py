@@ -30,6 +30,7 @@ from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
+from cdc.progress import SPARKS_ROWS, Progress
 from cdc.run.copy.fill import TableFiller, find_missing_tables, has_followed_another_lake
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
@@ -42,7 +43,6 @@ from cdc.run.copy.snapshot_copy import (
 )
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
-from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import check_history
@@ -82,13 +82,13 @@ def bootstrap(
     settings: PipelineSettings,
     start_spark: Callable[[], SparkSession],
     say: Callable[[str], None],
-    bars: Bars,
+    progress: Progress,
     again: Sequence[TableName] = (),
 ) -> BootstrapResult:
     """Create the missing parts, copy tables without a bookmark and those in `again`, and fill the followers behind.
 
     Checks everything first that can be checked, before it makes anything. Spark starts only when there is something to
-    copy or to fill. `say` gets a line per step, `bars` a bar per table. Raises CdcError.
+    copy or to fill. `say` gets a line per step, `progress` a bar per table. Raises CdcError.
     """
     with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         names = find_selected(connection, settings)
@@ -111,7 +111,7 @@ def bootstrap(
             # under the lease: another bootstrap may have finished the copies a moment ago
             captured = [table.name for table in tables]
             spark = None if _has_all_copies(settings, captured) and not again else start_spark()
-            context = CopyContext(settings, connection, client, spark, captured, registered, say, bars)
+            context = CopyContext(settings, connection, client, spark, captured, registered, say, progress)
             _release_unlisted(context, delta_follower(settings), [*captured, *skipped])
             return _copy_and_fill(context, tables, again, optional)
 
@@ -304,15 +304,15 @@ def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:
                     context.say(f"{name} followed another lake: all of its tables are copied from this one")
                     # before the copies: after a kill in between, the next run copies all tables again
                     follower.forget_position()
-                open_bar = partial(_open_bar, context.bars, name, follower)
+                open_bar = partial(_open_bar, context.progress, name, follower)
                 TableFiller(name, follower, feed, context.say, open_bar).resume()
             loaded[name] = missing
     return loaded
 
 
 @contextmanager
-def _open_bar(bars: Bars, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
+def _open_bar(progress: Progress, name: str, follower: FedFollower, table: TableName, rows: int) -> Iterator[None]:
     # by the follower's own count of writes: Spark reports rows only when a task ends, after half a minute of silence
     count = partial(follower.write_count, table)
-    with bars.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, track_count(count, advance, rows):
+    with progress.bar(f"{name} {table}", rows, waiting_for=SPARKS_ROWS) as advance, track_count(count, advance, rows):
         yield

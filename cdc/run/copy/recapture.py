@@ -22,12 +22,12 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
+from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
 from cdc.run.copy.bootstrap import prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
-from cdc.run.progress import Bars
 from cdc.run.tables.preflight import merge_refusals
 from cdc.run.tables.selection import find_selected
 from connect.capture import connector, topics
@@ -82,7 +82,7 @@ def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
 
 
 def recapture(
-    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, bars: Bars
+    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, progress: Progress
 ) -> RecaptureResult:
     """Start the capture anew, and copy all tables again.
 
@@ -109,7 +109,7 @@ def recapture(
         registered = prepare_capture(settings, connection, tables, say, is_ours=True)
         start = _read_log_ends(settings, tables)
         context = CopyContext(
-            settings, connection, client, spark, [table.name for table in tables], registered, say, bars
+            settings, connection, client, spark, [table.name for table in tables], registered, say, progress
         )
         pending = _PendingCopies()
         copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)

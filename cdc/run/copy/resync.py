@@ -15,6 +15,7 @@ from cdc.core.errors import CdcError
 from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
+from cdc.progress import Progress
 from cdc.run.copy.resync_queue import ResyncResult
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
@@ -26,7 +27,6 @@ from cdc.run.copy.snapshot_copy import (
 )
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
-from cdc.run.progress import Bars
 from cdc.run.spark.errors import to_cdc_error
 from cdc.run.tables.preflight import check_tables, describe_skipped
 from cdc.run.tables.selection import find_uncopied, list_followed
@@ -41,7 +41,7 @@ def resync_tables(
     settings: PipelineSettings,
     spark: SparkSession,
     say: Callable[[str], None],
-    bars: Bars,
+    progress: Progress,
     names: Collection[TableName],
 ) -> ResyncResult:
     """Copy these tables as they are in the source now. Raises CdcError when none of them can be copied."""
@@ -65,7 +65,7 @@ def resync_tables(
         others = sorted({*list_followed(settings, follower)} - {*to_copy})
         registered = registration.read_registration(connection, settings.source, settings.pipeline.name)
         assert registered is not None
-        context = CopyContext(settings, connection, client, spark, others, registered, say, bars)
+        context = CopyContext(settings, connection, client, spark, others, registered, say, progress)
         try:
             result, failure = _copy_acceptable(context, follower, to_copy)
         except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile

@@ -14,8 +14,8 @@ from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.progress import SPARKS_ROWS, Progress
 from cdc.run.pipeline import lake_of
-from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
 from connect.capture import connector, debezium_properties, probe
@@ -42,7 +42,7 @@ class CopyContext:
     captured: Sequence[TableName]
     registration: Registration
     say: Callable[[str], None]
-    bars: Bars
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _copy_tables(
         try:
             storage = prepare_folder(lake, table.name)
             # the planner's estimate; a table that was never analysed has none, and its bar no end
-            with context.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
+            with context.progress.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)

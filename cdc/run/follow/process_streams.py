@@ -19,6 +19,7 @@ from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.runs import RunReader
 from cdc.log.transaction_reader import TransactionReader
+from cdc.progress import LineProgress
 from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
@@ -32,7 +33,6 @@ from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
 from cdc.run.lease import Lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
-from cdc.run.progress import LineBars
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
@@ -86,7 +86,7 @@ class ProcessStreams:
     @property
     def resync(self) -> Callable[[Collection[TableName]], ResyncResult]:
         """Copies tables beside the streams."""
-        return partial(resync_tables, self._settings, self.spark, self._say, LineBars(self._say))
+        return partial(resync_tables, self._settings, self.spark, self._say, LineProgress(self._say, every=30.0))
 
     def run(self, name: str) -> CdcError | None:
         """Run one follower's stream until it ends; returns its failure. One that ends the process sets `stopping`."""

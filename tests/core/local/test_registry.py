@@ -12,7 +12,7 @@ import pytest
 from cdc.core.errors import UnreachableError
 from cdc.local.fetch.artifacts import Artifact
 from cdc.local.fetch.registry import REGISTRY_VARIABLE, download, open_registry
-from cdc.local.progress import Silent
+from cdc.progress import Silent
 from tests.core.https_server import Answers, authority_file, https, known_by_nobody
 
 __all__ = ["https"]
@@ -30,8 +30,8 @@ class Heard(Silent):
         self.steps: list[str] = []
         self.came = 0
 
-    def step(self, part: str, what: str) -> None:
-        self.steps.append(f"{part}: {what}")
+    def step(self, name: str, text: str) -> None:
+        self.steps.append(f"{name}: {text}")
 
     def advance(self, count: int) -> None:
         self.came += count
@@ -49,7 +49,7 @@ def fetch(https: Answers, heard: Heard, monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv(REGISTRY_VARIABLE, https.url)
 
     def run() -> Path:
-        with open_registry(tmp_path / "jars", heard) as registry:
+        with open_registry(tmp_path / "jars", heard, heard.advance) as registry:
             return download(THING, registry)
 
     return run
@@ -99,7 +99,7 @@ def test_untrusted_certificate_is_not_retried(
 
 def test_password_in_the_address_is_not_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heard: Heard) -> None:
     monkeypatch.setenv(REGISTRY_VARIABLE, "http://me:canary@127.0.0.1:9/repository")
-    with open_registry(tmp_path, heard) as registry, pytest.raises(UnreachableError) as failed:
+    with open_registry(tmp_path, heard, heard.advance) as registry, pytest.raises(UnreachableError) as failed:
         download(THING, registry)
     assert "canary" not in f"{failed.value} {heard.steps}"
 
