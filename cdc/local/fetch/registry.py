@@ -19,6 +19,7 @@ from cdc.local.fetch.artifacts import Artifact
 from cdc.progress import Advance, Progress
 
 REGISTRY_VARIABLE: Final = "CDC_REGISTRY"
+MAVEN_CENTRAL: Final = "https://repo.maven.apache.org/maven2"
 _ATTEMPTS: Final = 4
 _TIMEOUT: Final = 30.0
 _BUSY: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
@@ -59,9 +60,7 @@ def open_registry(cache: Path, progress: Progress, advance: Advance) -> Iterator
 
 def address() -> str:
     """The registry that CDC_REGISTRY names, or the public one."""
-    from jgo.constants import MAVEN_CENTRAL_URL  # slow to import, and most runs fetch nothing
-
-    return os.environ.get(REGISTRY_VARIABLE) or MAVEN_CENTRAL_URL
+    return os.environ.get(REGISTRY_VARIABLE) or MAVEN_CENTRAL
 
 
 def intact(path: Path, artifact: Artifact) -> bool:
