@@ -66,7 +66,6 @@ class Position:
     an older state reaches the same END by another cut.
     """
 
-    generation: int
     end_offset: int
     lsn: Lsn
     tx_id: int
@@ -90,7 +89,6 @@ class Position:
     def as_json(self) -> dict[str, Any]:
         """The position as JSON values; `from_json` reads it back."""
         return {
-            "generation": self.generation,
             "end_offset": self.end_offset,
             "lsn": self.lsn,
             "tx_id": self.tx_id,
@@ -106,10 +104,9 @@ class Position:
             topic: {int(partition): offset for partition, offset in parts.items()}
             for topic, parts in value["next_offsets"].items()
         }
-        # positions of older versions have no `log_start`, no `beat` and no `cut`
+        # positions of older versions have no `log_start`, no `beat` and no `cut`, but a `generation`, always 1
         start = LogStart(**value.get("log_start", {}))
         return cls(
-            value["generation"],
             value["end_offset"],
             Lsn(value["lsn"]),
             value["tx_id"],

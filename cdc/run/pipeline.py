@@ -67,10 +67,10 @@ def _session_options(settings: PipelineSettings, progress: Progress, *, brief: b
     return session.SessionOptions(spark.master, spark.driver_memory, jars, log, brief, open_scratch(state))
 
 
-def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
-    """The lake's location, with the name and generation under which it stores its positions."""
+def lake_of(settings: PipelineSettings) -> Lake:
+    """The lake's location, with the name under which it stores its positions."""
     lake = settings.delta[1]
-    return Lake(lake.path, settings.pipeline.name, generation, lake.access)
+    return Lake(lake.path, settings.pipeline.name, lake.access)
 
 
 def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None) -> DeltaFollower:

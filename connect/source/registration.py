@@ -21,19 +21,19 @@ _TABLES = (PIPELINES, HEARTBEAT, HISTORY)
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One prepared pipeline: the names that it owns, and the generation of its copies."""
+    """One prepared pipeline: the names that it owns."""
 
     pipeline: str
     slot: str
     publication: str
     prefix: str
-    generation: int = 1
 
 
 def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     """Create the toolkit's schema and tables if they do not exist.
 
-    `pipeline` (pipeline text key, slot text unique, publication text, prefix text, generation integer): registrations.
+    `pipeline` (pipeline text key, slot text unique, publication text, prefix text, generation integer: 1):
+    registrations.
     `heartbeat` (pipeline text key, beat text): see `heartbeat.py`.
     `shapes` (schema text key, table text key, relation bigint, shape text, rewritten_by bigint): see
     `schema_history.py`.
@@ -70,7 +70,7 @@ def read_registration(connection: Connection, source: SourceSettings, pipeline: 
     if not _has_tables(connection, source, [PIPELINES]):
         return None
     row = connection.execute(
-        sql.SQL("SELECT pipeline, slot, publication, prefix, generation FROM {} WHERE pipeline = %s").format(
+        sql.SQL("SELECT pipeline, slot, publication, prefix FROM {} WHERE pipeline = %s").format(
             sql.Identifier(source.heartbeat_schema, PIPELINES)
         ),
         (pipeline,),
@@ -86,11 +86,12 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
     """
     connection.execute(
         sql.SQL(
-            "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, %s)"
+            # `generation` has no default in the tables of earlier versions
+            "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, 1)"
             # of two concurrent bootstraps one writes the row, and both compare their names with it
             " ON CONFLICT DO NOTHING"
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
-        (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix, wanted.generation),
+        (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix),
     )
     stands = read_registration(connection, source, wanted.pipeline)
     if stands is None:

@@ -219,7 +219,7 @@ class DeltaFollower:
         if self._cuts.last() is None and tables:
             # tables with a later copy join at the first cut that reaches their bookmark
             lsn = min(table.bookmark.lsn for table in tables.values())
-            position = Position(self._lake.generation, BEFORE_LOG, lsn, 0, log_start=LogStart(lsn=lsn))
+            position = Position(BEFORE_LOG, lsn, 0, log_start=LogStart(lsn=lsn))
             self._cuts.add(self._cut(tables, position, committed_ms), None)
 
     def begin_capture(self) -> int:
@@ -238,7 +238,7 @@ class DeltaFollower:
         last = self._cuts.last()
         # above every table's offset: after a kill between two commits, one may be ahead of the last cut
         at = max(self.highest_offset(), last.position.end_offset if last else BEFORE_LOG) + 1
-        position = Position(1, at, lsn, 0, offsets, start(at + 1))
+        position = Position(at, lsn, 0, offsets, start(at + 1))
         self._cuts.add(self._cut(self._tables.active(), position, committed_ms), last)
 
     def joining(self) -> dict[TableName, Bookmark]:

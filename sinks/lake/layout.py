@@ -35,7 +35,6 @@ class Lake:
 
     path: str
     pipeline: str
-    generation: int
     access: S3Settings | None = None
 
     def folder(self, name: TableName) -> str:
@@ -57,7 +56,8 @@ class Lake:
     @property
     def app_id(self) -> str:
         """The `txn` id whose version is the offset of the last applied END."""
-        return f"cdc/{self.pipeline}/{self.generation}"
+        # on disk: lakes hold their positions under this id, so its last part cannot change
+        return f"cdc/{self.pipeline}/1"
 
     @property
     def bookmark_id(self) -> str:

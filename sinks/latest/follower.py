@@ -14,7 +14,6 @@ from cdc.columns.table_copy import TableCopy
 from cdc.core.errors import (
     HistoryLostError,
     PreconditionError,
-    RefusedError,
     TableStoppedError,
     UnreachableError,
 )
@@ -249,12 +248,7 @@ class LatestFollower:
 
     def _has_applied(self, position: Position) -> bool:
         stands = self._states.state.position
-        if stands and stands.generation > position.generation:
-            raise RefusedError(
-                f"the latest log is followed in generation {stands.generation}, this is {position.generation}",
-                "stop this `cdc follow`: a later one has taken over",
-            )
-        return stands is not None and _order(position) <= _order(stands)
+        return stands is not None and position.end_offset <= stands.end_offset
 
     def _send(self, writer: TransactionalWriter, table: Table, changes: Iterable[FeedRows]) -> None:
         topic = self._topic(table.name)
@@ -265,7 +259,3 @@ class LatestFollower:
                     writer.write(topic, key.encode(), value.encode())
             for key in key_documents(each.gone, table).to_pylist():
                 writer.write(topic, key.encode(), None)
-
-
-def _order(position: Position) -> tuple[int, int]:
-    return position.generation, position.end_offset

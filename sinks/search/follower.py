@@ -14,7 +14,7 @@ from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import rows_of
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
-from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, RefusedError, TableStoppedError
+from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, TableStoppedError
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
@@ -39,9 +39,7 @@ class SearchFollower:
     The rows of a copy have the lowest version: all later changes are newer.
     """
 
-    def __init__(
-        self, spark: SparkSession | None, settings: SearchSettings, pipeline: str, name: str, generation: int = 1
-    ) -> None:
+    def __init__(self, spark: SparkSession | None, settings: SearchSettings, pipeline: str, name: str) -> None:
         self._spark = spark
         self._settings = settings
         password = settings.password.get_secret_value() if settings.password else None
@@ -49,7 +47,6 @@ class SearchFollower:
         self._owner = Owner(pipeline, name)
         self._prefix = settings.prefix or pipeline
         self._indexes = Indexes(self._cluster, self._owner, self._prefix, settings)
-        self._generation = generation
         self._document = StateDocument.of(self._prefix, self._owner)
         # cached by the only writer; None before the first read
         self._stops: Stops | None = None
@@ -88,7 +85,7 @@ class SearchFollower:
         self._indexes.note(client, table.name)
         # a new index, since delete_by_query raises versions, and the copy's rows would lose against those
         old, index = self._indexes.begin_copy(client, table)
-        target = self._target(index, table, layout.version_of_copy(self._generation))
+        target = self._target(index, table, layout.COPY_VERSION)
         refused = write.fill(copy, table, target)
         if refused:
             self._refuse(client, table.name, target.version, refused)
@@ -189,7 +186,7 @@ class SearchFollower:
         if stops:
             there, state = self._indexes.of_tables(client), self._read(client)
             self._indexes.forget_copies(client, [there[name] for name in stops if name in there])
-            version = max(state.version, layout.version_of_copy(self._generation))
+            version = max(state.version, layout.COPY_VERSION)
             self._store(client, replace(state, stops={**state.stops, **stops}, version=version))
 
     def _resume(self, client: OpenSearch, name: TableName) -> None:
@@ -245,11 +242,6 @@ class SearchFollower:
 
 
 def _has_applied(stands: Position | None, position: Position) -> bool:
-    if stands and stands.generation > position.generation:
-        raise RefusedError(
-            f"the index is followed in generation {stands.generation}, this is {position.generation}",
-            "stop this `cdc follow`: a later one has taken over",
-        )
     return stands is not None and layout.version_at(position) <= layout.version_at(stands)
 
 

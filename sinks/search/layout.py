@@ -15,8 +15,12 @@ _PLAIN = re.compile(r"[a-z0-9_]{1,60}")
 _FOREIGN = re.compile(r"[^a-z0-9_]")
 _HASH_LENGTH, _LONGEST_PART = 16, 60
 _COPY = ".copy"
-_END_BITS = 48
-"""Bits of an END offset in a version (a signed 64-bit number); the generation has the rest."""
+_BASE_BIT = 48
+COPY_VERSION = 1 << _BASE_BIT
+"""The external version of copied rows, below that of every change.
+
+Above the versions that other writers use: counters, and milliseconds since 1970. On disk in every index.
+"""
 EXACT_CHARACTERS = 1024
 """Texts up to this length can be found by their exact value; the limit of Lucene is 32,766 bytes."""
 
@@ -79,18 +83,14 @@ class IndexNote:
 
 
 def version_at(position: Position) -> int:
-    """The external version of writes at a position: the generation, then the END offset."""
+    """The external version of writes at a position."""
     # BEFORE_LOG is -1: so the first END, at offset 0, is above the copy
-    return (position.generation << _END_BITS) + position.end_offset - BEFORE_LOG
+    return COPY_VERSION + position.end_offset - BEFORE_LOG
 
 
-def version_of_copy(generation: int) -> int:
-    """The version of copied rows, below that of every change."""
-    return generation << _END_BITS
-
-
-def generation_of(version: int) -> int:
-    return version >> _END_BITS
+def is_own_version(version: int) -> bool:
+    """Whether a document's version can be one of ours: no END offset reaches the base's bit."""
+    return version >> _BASE_BIT == COPY_VERSION >> _BASE_BIT
 
 
 def index_name(prefix: str, table: TableName) -> str:

@@ -35,7 +35,7 @@ from sinks.search.client import (
     to_cdc_error,
     unreachable_error,
 )
-from sinks.search.layout import generation_of
+from sinks.search.layout import is_own_version
 
 MOST_REFUSALS: Final = 100
 """The most refusals that one task reports; the first one stops the table anyway."""
@@ -177,10 +177,10 @@ class _Sender:
         return False
 
     def _check_conflict(self, reason: str) -> None:
-        """Check a version conflict: a newer version of this generation is ours, another one is a foreign writer's."""
+        """Check a version conflict: the newer version may be one of ours; any other is a foreign writer's."""
         current = _CURRENT_VERSION.search(reason)
         # external_gte accepts equal versions, so the existing one is above ours
-        if current is None or generation_of(int(current[1])) != generation_of(self.target.version):
+        if current is None or not is_own_version(int(current[1])):
             told = f"another writer has written to index {self.target.index}: {reason}"
             raise _StopError(RefusedError(told, "stop the other `cdc follow`"))
 
@@ -196,7 +196,7 @@ class _Sender:
 def fill(copy: TableCopy, table: Table, target: Target) -> list[RefusedDocument]:
     """Write the rows of a copy from the executors; returns the refused documents, all others are acknowledged.
 
-    Raises UnreachableError when the cluster does not take them in time, RefusedError when another generation has
+    Raises UnreachableError when the cluster does not take them in time, RefusedError when another writer has
     written to the index, and the errors of `to_cdc_error`.
     """
     rows = copy.map_parts(partial(_fill_part, table=table, target=target), _TOLD).collect()

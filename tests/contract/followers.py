@@ -56,7 +56,7 @@ def batch_of(history: Sequence[tuple[int, Sent]]) -> tuple[ChangesInMemory, Posi
     """Numbered transactions as a batch that reaches the last of them."""
     ends = tuple(end(number) for number, _ in history)
     changes = tuple(change for _, sent in history for change in sent.changes)
-    return ChangesInMemory(ends, changes), Position(1, ends[-1].offset, ends[-1].lsn, ends[-1].tx_id)
+    return ChangesInMemory(ends, changes), Position(ends[-1].offset, ends[-1].lsn, ends[-1].tx_id)
 
 
 class MemoryHarness:

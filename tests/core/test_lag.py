@@ -27,7 +27,7 @@ def ends(*counts: dict[str, int]) -> Ends:
 
 
 def lag(found: Ends, *, at: int, is_current: bool = True) -> Lag | None:
-    position = Position(1, 2 * at + 1, Lsn(100 * (at + 1)), at)
+    position = Position(2 * at + 1, Lsn(100 * (at + 1)), at)
     return LagMeter([ORDERS], Lsn(900), NOW, found, is_current).measure(position)
 
 
@@ -48,7 +48,7 @@ def test_nobody_is_caught_up_behind_a_stale_log() -> None:
 
 
 def test_lag_is_unknown_without_source_or_position() -> None:
-    assert LagMeter([ORDERS], None, NOW, ends(BEATS), is_log_current=True).measure(Position(1, 1, Lsn(1), 1)) is None
+    assert LagMeter([ORDERS], None, NOW, ends(BEATS), is_log_current=True).measure(Position(1, Lsn(1), 1)) is None
     assert LagMeter([ORDERS], Lsn(1), NOW, ends(BEATS), is_log_current=True).measure(None) is None
 
 

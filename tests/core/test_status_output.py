@@ -8,7 +8,7 @@ from cdc.core.transaction import TransactionEnd
 from cdc.run.capture.lag import Lag
 from cdc.run.status.status import FollowerState, Status
 
-AT = Position(1, 17796, Lsn(0xA6D96F0), 7)
+AT = Position(17796, Lsn(0xA6D96F0), 7)
 WRITES = {"commits": 2900, "files": 15600, "bytes": 650 * 2**20}
 ROWS = {"public.orders": 12, "public.items": 3}
 

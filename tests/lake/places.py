@@ -51,9 +51,9 @@ def place_lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 def in_folder(path: Path) -> PlacedLake:
     lake = path / "lake"
-    return PlacedLake(str(lake), "p", 1, None, lake, path)
+    return PlacedLake(str(lake), "p", None, lake, path)
 
 
 def on_server(server: S3Server, path: Path) -> PlacedLake:
     bucket = server.bucket()
-    return PlacedLake(f"{SCHEME}{bucket}/a/lake", "p", 1, server.access, server.folder / bucket / "a/lake", path)
+    return PlacedLake(f"{SCHEME}{bucket}/a/lake", "p", server.access, server.folder / bucket / "a/lake", path)

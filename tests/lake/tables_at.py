@@ -54,7 +54,7 @@ def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS)
     counts = {str(table.name): len(only) for table in TABLES}
     ends = to_columns([TransactionEnd(n, n, Lsn(n), 0, counts) for n in numbers])
     changes = {table.name: _changes(table, numbers, only) for table in TABLES}
-    follower.apply(DecodedBatch(ends, changes), Position(1, numbers[-1], Lsn(numbers[-1]), numbers[-1]))
+    follower.apply(DecodedBatch(ends, changes), Position(numbers[-1], Lsn(numbers[-1]), numbers[-1]))
     return [str(stop) for stop in follower.take_report().stopped]
 
 

@@ -62,7 +62,7 @@ def open_lake(first: list[Row]) -> Iterator[PlacedLake]:
     """A lake with a copy of these rows, while the context lasts."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        lake = PlacedLake(str(folder / "lake"), "p", 1, files=folder / "lake", indexes=folder / "indexes")
+        lake = PlacedLake(str(folder / "lake"), "p", files=folder / "lake", indexes=folder / "indexes")
         copy_rows(lake, LOGS, [named(row) for row in first])  # type: ignore[misc]
         yield lake
 

@@ -46,7 +46,7 @@ def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row:
 def commit(follower: DeltaFollower, lsn: int) -> None:
     """Bring all tables to this LSN by a transaction on another table."""
     ends = to_columns([TransactionEnd(lsn, lsn, Lsn(lsn), 0, {})])
-    follower.apply(DecodedBatch(ends, {}), Position(1, lsn, Lsn(lsn), lsn))
+    follower.apply(DecodedBatch(ends, {}), Position(lsn, Lsn(lsn), lsn))
 
 
 def follow_at_20(lake: PlacedLake) -> DeltaFollower:
@@ -93,9 +93,9 @@ def test_feed_describes_tables_with_the_columns_of_the_cut(lake: PlacedLake) -> 
     follower.adopt(follower.joining())
     commit(follower, 40)
     feed = LakeFeed(None, lake)
-    cuts = feed.cuts_after(feed.require_cut(Position(1, 20, Lsn(20), 20)), 10)
+    cuts = feed.cuts_after(feed.require_cut(Position(20, Lsn(20), 20)), 10)
     assert [[table for table, _ in feed.tables(cut)] for cut in cuts] == [[], [OTHER]]
-    assert [*feed.tables(feed.require_cut(Position(1, 20, Lsn(20), 20)))] == [(THINGS, Bookmark(Lsn(10), 4711, 1))]
+    assert [*feed.tables(feed.require_cut(Position(20, Lsn(20), 20)))] == [(THINGS, Bookmark(Lsn(10), 4711, 1))]
     assert feed.tables(feed.last_cut()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
 
 
@@ -116,7 +116,7 @@ def test_maintenance_vacuums_a_table_in_no_cut(lake: PlacedLake) -> None:
     assert again.joining()
     # nor where a follower stands at a cut without it
     commit(again, 600)
-    again.maintain([Position(1, 500, Lsn(500), 500)])
+    again.maintain([Position(500, Lsn(500), 500)])
 
 
 def test_letters_of_a_joining_table_are_not_replayed(lake: PlacedLake) -> None:
@@ -148,7 +148,7 @@ def test_a_lagging_follower_gets_a_joined_table_as_of_its_first_cut(lake: Placed
     follower.prepare([first])
     follower.load(first, [write_copy(lake, first, [{"id": 1, "was": "a"}])], Bookmark(Lsn(5), 4711, 1))
     commit(follower, 20)
-    stands = Position(1, 20, Lsn(20), 20)
+    stands = Position(20, Lsn(20), 20)
     load(lake, follower, THINGS, 25, {"id": 1, "was": "a"})
     follower.adopt(follower.joining())
     commit(follower, 30)

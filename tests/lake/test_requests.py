@@ -74,7 +74,7 @@ def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Co
             # as the stream does for each run
             follower.joining()
             follower.tables_in_cuts()
-            follower.apply(batch(rank), Position(1, rank, Lsn(rank * 10), 0))
+            follower.apply(batch(rank), Position(rank, Lsn(rank * 10), 0))
             follower.take_report()
 
     go_on(range(10, 12))

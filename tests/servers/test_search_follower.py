@@ -176,7 +176,7 @@ def test_late_write_of_an_old_version_changes_nothing(
 
 
 @pytest.mark.parametrize("row", [written(1, "theirs"), None])
-def test_conflict_with_a_later_generation_is_an_error(
+def test_conflict_with_a_foreign_version_is_an_error(
     spark: SparkSession, follower: SearchFollower, row: Row | None
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
@@ -184,13 +184,6 @@ def test_conflict_with_a_later_generation_is_an_error(
     with pytest.raises(RefusedError, match="another writer has written to index"):
         follower.apply(one(THINGS, 1, written(1, "ours")), at(9))
     assert follower.position() is None
-
-
-def test_a_later_generation_has_taken_over(spark: SparkSession, follower: SearchFollower) -> None:
-    follower.apply(FeedBatch({}), at(0, generation=2))
-    with pytest.raises(RefusedError, match="generation 2"):
-        follower.apply(FeedBatch({}), at(7))
-    assert follower.position() == at(0, generation=2)
 
 
 FAULTS = [

@@ -237,15 +237,6 @@ def test_a_topic_that_is_gone_wants_a_new_copy(spark: SparkSession, start: Start
     assert next_one.bookmarks() == {OTHERS.name: MARK}
 
 
-def test_a_later_generation_has_taken_over(spark: SparkSession, start: Start) -> None:
-    follower = start()
-    follower.prepare([THINGS])
-    follower.apply(FeedBatch({}), at(0, generation=2))
-    with pytest.raises(RefusedError, match="generation 2"):
-        follower.apply(FeedBatch({}), at(7))
-    assert follower.position() == at(0, generation=2)
-
-
 TOO_LARGE = "→ raise log.latest.max_record_bytes"
 
 
