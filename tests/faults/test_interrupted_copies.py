@@ -24,7 +24,7 @@ FIRST, SECOND = TableName("public", "first"), TableName("public", "second")
 
 
 def stopped_tables(pipeline: Pipeline) -> set[TableName]:
-    return {stop.name for stop in delta_follower(pipeline.settings).stops()}
+    return {stop.name for stop in delta_follower(pipeline.settings).tables.stops()}
 
 
 def test_tables_committed_by_a_failed_try_are_not_copied_again(

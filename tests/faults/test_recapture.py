@@ -309,7 +309,7 @@ def test_lost_change_topic_stops_only_its_table(pipeline: Pipeline, spark: Spark
         running.wait_for("public.things is followed no further")
         running.wait_for("public.things is copied again")
         pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
-        until(lambda: not delta_follower(settings).stops(), "nothing is stopped")
+        until(lambda: not delta_follower(settings).tables.stops(), "nothing is stopped")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
 

@@ -267,7 +267,7 @@ def test_columns_that_differ_by_case_stop_only_their_table(make_pipeline: MakePi
         assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
         pipeline.run('ALTER TABLE came RENAME COLUMN "A" TO other')
         running.wait_for("public.child is copied again: 1 row copied")
-        until(lambda: not delta_follower(pipeline.settings).stops(), "both take part again")
+        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "both take part again")
         pipeline.run("UPDATE came SET a = 11")
         assert verified(pipeline, spark).is_equal
 

@@ -10,6 +10,7 @@ from cdc.columns.netting.transactions import to_columns
 from cdc.core.change import Change, Key, Place, Row, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import Joining
 from cdc.core.transaction import TransactionEnd
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.feed.feed import LakeFeed
@@ -43,10 +44,15 @@ def bootstrap_follower(lake: PlacedLake) -> DeltaFollower:
 
 def copy(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, text: str) -> None:
     """Copy a table with this text in all rows, and let it join the cuts."""
+    load_copy(lake, follower, table, lsn, text)
+    follower.tables.adopt(follower.tables.select(Joining))
+
+
+def load_copy(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, text: str) -> None:
+    """Copy a table with this text in all rows."""
     rows = [row(key, text) for key in KEYS]
     follower.load(table, [write_copy(lake, table, rows)], Bookmark(Lsn(lsn), 4711, 1))
-    follower.reload_tables([table.name])
-    follower.adopt(follower.joining())
+    follower.tables.forget([table.name])
 
 
 def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS) -> list[str]:
@@ -54,8 +60,8 @@ def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS)
     counts = {str(table.name): len(only) for table in TABLES}
     ends = to_columns([TransactionEnd(n, n, Lsn(n), 0, counts) for n in numbers])
     changes = {table.name: _changes(table, numbers, only) for table in TABLES}
-    follower.apply(DecodedBatch(ends, changes), Position(numbers[-1], Lsn(numbers[-1]), numbers[-1]))
-    return [str(stop) for stop in follower.take_report().stopped]
+    applied = follower.apply(DecodedBatch(ends, changes), Position(numbers[-1], Lsn(numbers[-1]), numbers[-1]))
+    return [str(stop) for stop in applied.stopped]
 
 
 def _changes(table: Table, numbers: Sequence[int], keys: Sequence[int]) -> TableChanges:

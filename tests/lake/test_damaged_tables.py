@@ -187,5 +187,5 @@ def test_maintenance_of_other_tables_goes_on(folder_lake: PlacedLake, monkeypatc
     for file in lake.disk(THINGS.name).glob("*.parquet"):
         cut_off(file)
     with pytest.raises(Exception, match=r"public\.things: file .* of the lake is damaged"):
-        follower.maintain([])
+        follower.maintenance.run([])
     assert [*(lake.disk(OTHERS.name) / "_delta_log").glob("*.checkpoint.parquet")]

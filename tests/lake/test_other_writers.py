@@ -147,7 +147,7 @@ def test_an_unknown_feature_stops_its_table_alone(spark: SparkSession, lake: Pla
     assert stop.startswith("public.things is followed no further than 0/A: table public.things of the lake was given ")
     assert feature in stop
     assert cut_tables(lake) == {str(OTHERS.name)}
-    [again] = follower_of(lake).stops()
+    [again] = follower_of(lake).tables.stops()
     assert feature in again.reason
     with pytest.raises(PreconditionError, match=feature):
         copy(lake, follower_of(lake), THINGS, 30, "at 30")

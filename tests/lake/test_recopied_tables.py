@@ -13,6 +13,7 @@ from cdc.core.change import Row
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
+from cdc.core.table_state import Followed, Joining
 from cdc.core.transaction import TransactionEnd
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.scan import Share, live_rows
@@ -40,7 +41,7 @@ def follower_of(lake: PlacedLake) -> DeltaFollower:
 
 def load(lake: PlacedLake, follower: DeltaFollower, table: Table, lsn: int, row: Row) -> None:
     follower.load(table, [write_copy(lake, table, [row])], Bookmark(Lsn(lsn), 4711, 1))
-    follower.reload_tables([table.name])
+    follower.tables.forget([table.name])
 
 
 def commit(follower: DeltaFollower, lsn: int) -> None:
@@ -58,7 +59,7 @@ def follow_at_20(lake: PlacedLake) -> DeltaFollower:
 
 
 def stop_table(follower: DeltaFollower) -> None:
-    follower.stop({THINGS.name: "its schema has changed"}, [THINGS.name])
+    follower.tables.stop({THINGS.name: "its schema has changed"}, [THINGS.name])
 
 
 def test_each_new_copy_lacks_the_changes_since_its_snapshot(lake: PlacedLake) -> None:
@@ -67,9 +68,9 @@ def test_each_new_copy_lacks_the_changes_since_its_snapshot(lake: PlacedLake) ->
         stop_table(follower)
         commit(follower, lsn)
         load(lake, follower, THINGS, lsn - 5, {"id": 1, "was": "b"})
-        assert [*follower.joining()] == [THINGS.name]
-        follower.adopt(follower.joining())
-        assert not follower.joining()
+        assert [*follower.tables.select(Joining)] == [THINGS.name]
+        follower.tables.adopt(follower.tables.select(Joining))
+        assert not follower.tables.select(Joining)
         commit(follower, lsn + 1)
     assert LakeFeed(None, lake).last_cut().versions.keys() == {"public.things"}
 
@@ -78,11 +79,11 @@ def test_a_table_that_stops_while_catching_up_joins_no_cut(lake: PlacedLake) -> 
     follower = follow_at_20(lake)
     stop_table(follower)
     load(lake, follower, THINGS, 15, {"id": 1, "was": "b"})
-    late = follower.joining()
+    late = follower.tables.select(Joining)
     stop_table(follower)
-    follower.adopt(late)
+    follower.tables.adopt(late)
     load(lake, follower, OTHER, 18, {"id": 1, "now": 2})
-    assert [*follower.joining()] == [THINGS.name]
+    assert [*follower.tables.select(Joining)] == [THINGS.name]
 
 
 def test_feed_describes_tables_with_the_columns_of_the_cut(lake: PlacedLake) -> None:
@@ -90,7 +91,7 @@ def test_feed_describes_tables_with_the_columns_of_the_cut(lake: PlacedLake) -> 
     stop_table(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
-    follower.adopt(follower.joining())
+    follower.tables.adopt(follower.tables.select(Joining))
     commit(follower, 40)
     feed = LakeFeed(None, lake)
     cuts = feed.cuts_after(feed.require_cut(Position(20, Lsn(20), 20)), 10)
@@ -104,19 +105,19 @@ def test_maintenance_vacuums_a_table_in_no_cut(lake: PlacedLake) -> None:
     for lsn in range(10, 115):
         load(lake, follower, THINGS, lsn, {"id": 1, "was": "a"})
     commit(follower, 400)
-    follower.maintain([])
+    follower.maintenance.run([])
     stop_table(follower)
     commit(follower, 500)
     commits = lake.disk(THINGS.name) / "_delta_log"
     assert not (commits / f"{1:020}.json").exists()
     again = follower_of(lake)
     load(lake, again, THINGS, 450, {"id": 1, "was": "b"})
-    assert again.joining()
-    again.maintain([])
-    assert again.joining()
+    assert again.tables.select(Joining)
+    again.maintenance.run([])
+    assert again.tables.select(Joining)
     # nor where a follower stands at a cut without it
     commit(again, 600)
-    again.maintain([Position(500, Lsn(500), 500)])
+    again.maintenance.run([Position(500, Lsn(500), 500)])
 
 
 def test_letters_of_a_joining_table_are_not_replayed(lake: PlacedLake) -> None:
@@ -125,7 +126,7 @@ def test_letters_of_a_joining_table_are_not_replayed(lake: PlacedLake) -> None:
     commit(follower, 30)
     load(lake, follower, THINGS, 25, {"id": 1, "was": "b"})
     with pytest.raises(PreconditionError, match="is in no cut of the lake yet"):
-        follower.replay_letters(THINGS.name, Decoder(THINGS, "unavailable"))
+        follower.letters.replay(THINGS.name, Decoder(THINGS, "unavailable"))
 
 
 def test_a_table_joins_only_after_adoption(lake: PlacedLake) -> None:
@@ -133,12 +134,12 @@ def test_a_table_joins_only_after_adoption(lake: PlacedLake) -> None:
     stop_table(follower)
     commit(follower, 30)
     load(lake, follower, OTHER, 35, {"id": 1, "now": 2})
-    assert follower.tables_in_cuts() == []
+    assert not follower.tables.select(Followed)
     # the batch was read without it, and may have changes of it from behind its copy
     commit(follower, 40)
-    assert [*follower.joining()] == [OTHER.name]
-    follower.adopt(follower.joining())
-    assert follower.tables_in_cuts() == [OTHER]
+    assert [*follower.tables.select(Joining)] == [OTHER.name]
+    follower.tables.adopt(follower.tables.select(Joining))
+    assert [*follower.tables.select(Followed)] == [OTHER.name]
 
 
 @pytest.mark.parametrize("stops", [False, True], ids=["it goes on", "it stops again"])
@@ -150,13 +151,13 @@ def test_a_lagging_follower_gets_a_joined_table_as_of_its_first_cut(lake: Placed
     commit(follower, 20)
     stands = Position(20, Lsn(20), 20)
     load(lake, follower, THINGS, 25, {"id": 1, "was": "a"})
-    follower.adopt(follower.joining())
+    follower.tables.adopt(follower.tables.select(Joining))
     commit(follower, 30)
     if stops:
         stop_table(follower)
         commit(follower, 40)
     load(lake, follower, THINGS, 35, {"id": 1, "was": "b"})
-    follower.maintain([stands])
+    follower.maintenance.run([stands])
     feed = LakeFeed(None, lake)
     joined = next(cut for cut in feed.cuts_after(feed.require_cut(stands), 10) if str(THINGS.name) in cut.versions)
     then = DeltaLog.open(lake.table_storage(THINGS.name), joined.versions[str(THINGS.name)])
@@ -178,4 +179,4 @@ def test_abandoned_copied_files_are_deleted_after_a_day(lake: PlacedLake) -> Non
     before = {*lake.disk(THINGS.name).glob("copy-*")}
     prepare_folder(lake, THINGS.name)
     assert {*lake.disk(THINGS.name).glob("copy-*")} == before
-    assert follower.tables_in_cuts() == [THINGS]
+    assert [*follower.tables.select(Followed)] == [THINGS.name]

@@ -72,13 +72,13 @@ def test_blocking_and_replaying_equals_applying_at_once(
     for batch in (run.slice(0, cut), run.slice(cut, len(run))):
         spoiled_messages = _take(replace(sound, value=values), np.isin(_ranks(sound), batch.offset))
         part = batch_of(spoiled_messages, batch)
-        letters += [_letter(message, sound) for message in part.find_refused(THINGS, -1, held)]
+        letters += [_letter(message, sound) for message in part.take(THINGS, -1, held).refused]
         # killed between its letters and the table, it comes again, and does the same
         again = _blocked_keys(letters)
         # nothing of it may be applied before, not even where its keys are given up meanwhile
         assert _comes_before_its_batch(letters, batch, again) == []
         assert _outcome(part, again, rows) == _outcome(part, held, rows)
-        rows, held = on_rows(rows, part.effect(THINGS, -1, held).net), again
+        rows, held = on_rows(rows, part.take(THINGS, -1, held).effect().net), again
     done = plan_replay(THINGS, [_repair(letter, sound) for letter in letters], END, DECODER)
     assert not done.blocked
     after_all = on_rows(rows, done.effect.net) if done.effect else rows
@@ -105,8 +105,8 @@ def _comes_before_its_batch(letters: list[DeadLetter], batch: Ends, given_up: Bl
 
 
 def _outcome(batch: DecodedBatch, held: BlockedKeys, rows: dict[Key, Row]) -> tuple[set[Refusal], dict[Key, Row]]:
-    refused = {message.refusal for message in batch.find_refused(THINGS, -1, held)}
-    return refused, on_rows(rows, batch.effect(THINGS, -1, held).net)
+    part = batch.take(THINGS, -1, held)
+    return {message.refusal for message in part.refused}, on_rows(rows, part.effect().net)
 
 
 def _blocked_keys(letters: list[DeadLetter]) -> dict[bytes, int]:

@@ -11,6 +11,7 @@ import pytest
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
 from cdc.columns.netting.transactions import to_columns
 from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.core.transaction import TransactionEnd
 from sinks.lake.delta import checkpoint
 from sinks.lake.follower import DeltaFollower
@@ -67,15 +68,14 @@ def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Co
     follower.prepare([THINGS])
     follower.load(THINGS, [write_copy(lake, THINGS, [row(n, "old") for n in range(400)])], Bookmark(Lsn(1), 4711, 1))
     follower.first_cut(0)
-    follower.adopt(follower.joining())
+    follower.tables.adopt(follower.tables.select(Joining))
 
     def go_on(ranks: range) -> None:
         for rank in ranks:
             # as the stream does for each run
-            follower.joining()
-            follower.tables_in_cuts()
+            follower.tables.select(Joining)
+            follower.tables.select(Followed)
             follower.apply(batch(rank), Position(rank, Lsn(rank * 10), 0))
-            follower.take_report()
 
     go_on(range(10, 12))
     asked.clear()
@@ -85,7 +85,7 @@ def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Co
     asked.clear()
     for rank in range(100, 100 + BATCHES):
         go_on(range(rank, rank + 1))
-        follower.maintain([])
+        follower.maintenance.run([])
     assert asked.total() <= 10 * BATCHES, asked
 
 
@@ -94,17 +94,17 @@ def test_another_writers_table_is_seen_after_the_refresh_interval(
 ) -> None:
     follower = follower_of(lake)
     follower.prepare([])
-    assert follower.tables() == []
+    assert not follower.tables.select(*ACTIVE)
     other = follower_of(lake)
     other.prepare([THINGS])
     other.load(THINGS, [write_copy(lake, THINGS, [row(1, "old")])], Bookmark(Lsn(1), 4711, 1))
     # who is told of it looks at once
-    follower.reload_tables([THINGS.name])
-    assert follower.tables() == [THINGS]
+    follower.tables.forget([THINGS.name])
+    assert [*follower.tables.select(*ACTIVE)] == [THINGS.name]
     late = follower_of(lake)
     late.prepare([])
     monkeypatch.setattr(metadata_table, "REFRESH_SECONDS", 0.0)
-    assert late.tables() == [THINGS]
+    assert [*late.tables.select(*ACTIVE)] == [THINGS.name]
 
 
 def test_a_log_whose_next_commit_was_vacuumed_is_reopened(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:

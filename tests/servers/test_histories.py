@@ -186,7 +186,7 @@ def check_all_equal(pipeline: Pipeline, spark: SparkSession, made: list[str]) ->
     """All followers are equal to the source, those tables among them that had to be copied again."""
     report = verified(pipeline, spark)
     if report.stopped:
-        until(lambda: not delta_follower(pipeline.settings).stops(), "all are copied again", LIMIT_SECONDS)
+        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "all are copied again", LIMIT_SECONDS)
         report = verified(pipeline, spark)
     assert not report.stopped
     differing = {

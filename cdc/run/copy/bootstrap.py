@@ -138,7 +138,7 @@ def run_preflight(
 def _check_history(settings: PipelineSettings, connection: Connection) -> None:
     """Raise HistoryLostError when the log cannot go on from the lake's position. A first bootstrap has none yet."""
     slot.check_wal_kept(slot.read_state(connection, settings.source.slot))
-    delta_follower(settings).check_capture()
+    delta_follower(settings).cuts.check_capture()
     check_history(settings)
 
 
@@ -154,7 +154,7 @@ def _find_optional(settings: PipelineSettings, names: Sequence[TableName]) -> Se
     """The tables whose refusal does not fail the bootstrap: stopped ones, and new ones that only a pattern names."""
     lake = delta_follower(settings)
     new = set(names) - lake.bookmarks().keys() - set(settings.selection.names)
-    return new | {stop.name for stop in lake.stops()}
+    return new | {stop.name for stop in lake.tables.stops()}
 
 
 def _release_unlisted(context: CopyContext, follower: DeltaFollower, listed: Sequence[TableName]) -> None:
@@ -253,7 +253,7 @@ def _copy_and_fill(
     if to_replace:
         # readers keep the old rows until the new copy is there; the stream goes on with the other tables
         with hold_lease(context.settings, context.settings.delta[0]):
-            follower.stop(dict.fromkeys(to_replace, "it is to be copied again"), copy=to_replace)
+            follower.tables.stop(dict.fromkeys(to_replace, "it is to be copied again"), copy=to_replace)
     for problem in problems.describe_stops(context.settings, follower):
         context.say(str(problem))
     follower.prepare(tables)

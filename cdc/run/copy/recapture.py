@@ -102,7 +102,7 @@ def recapture(
         # before anything is dropped: a Spark that does not start leaves the pipeline as it was
         spark = start_spark()
         # from here on nobody follows on from the old position, even if this process is killed
-        number = follower.begin_capture()
+        number = follower.cuts.begin_capture()
         _drop_old_capture(settings, connection, client, say)
         # with the connector stopped: a running one would write into a topic that is being deleted
         _remake_ordering_topics(settings, say)
@@ -194,7 +194,7 @@ def _swap_copies(
     }
     stopped |= {name: refusal.what for name, refusal in copied.refused.items() if name in stopped}
     # tables without a new copy must not go on from the old capture's position
-    follower.stop(stopped, copy=list(stopped))
+    follower.tables.stop(stopped, copy=list(stopped))
     follower.prepare([table for table, _, _ in pending.copies.values()])
     # all files are written, so each commit takes milliseconds; the cut that names all of them comes last
     for table, files, bookmark in pending.copies.values():

@@ -14,6 +14,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE
 from cdc.log.clients.topics import Admin
 from cdc.progress import Progress
 from cdc.run.copy.resync_queue import ResyncResult
@@ -74,7 +75,9 @@ def resync_tables(
             for name in sorted(committed):
                 say(_describe_done(name, known))
             return ResyncResult(done | committed, obsolete, _explain_failure(context, error))
-        skipped = describe_skipped(settings, [table for table in follower.all_tables() if table.name in result.rows])
+        skipped = describe_skipped(
+            settings, [s.table for name, s in follower.tables.all().items() if name in result.rows]
+        )
     for name, rows in result.rows.items():
         say(f"{_describe_done(name, known)}: {format_count(rows, 'row')} copied")
     for notice in skipped:
@@ -84,7 +87,7 @@ def resync_tables(
 
 def _followed_now(follower: DeltaFollower) -> frozenset[TableName]:
     """The tables that have a copy and are not stopped."""
-    return frozenset(follower.bookmarks().keys() - {stop.name for stop in follower.stops()})
+    return frozenset(follower.tables.select(*ACTIVE))
 
 
 def _copy_acceptable(

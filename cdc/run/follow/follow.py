@@ -90,7 +90,9 @@ def _raise_first(failures: Sequence[CdcError | None]) -> None:
 def _find_incomplete(settings: PipelineSettings, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not without help."""
     lake, fed = delta_follower(settings), fed_followers(None, settings)
-    held = [problems.describe_blocked_keys(name, *counts) for name, counts in sorted(lake.count_blocked().items())]
+    held = [
+        problems.describe_blocked_keys(name, *counts) for name, counts in sorted(lake.letters.count_blocked().items())
+    ]
     behind = [problems.describe_stops_in(settings, name, fed[name]) for name in names if name in fed]
     incomplete = [*problems.describe_stops(settings, lake), *chain.from_iterable(behind), *held]
     return IncompleteError(incomplete) if incomplete else None
@@ -120,7 +122,7 @@ def _check_source(settings: PipelineSettings, say: Say, stops: StopRequests, res
     """Request the stops and copies that the source asks for now. A source that does not answer is only reported, since
     followers read the log."""
     lake = delta_follower(settings)
-    resyncs.request(stop.name for stop in lake.stops() if stop.copy)
+    resyncs.request(stop.name for stop in lake.tables.stops() if stop.copy)
     stops.request(find_changed_choices(settings))
     for problem in problems.describe_stops(settings, lake):
         say(str(problem))

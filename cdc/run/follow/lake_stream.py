@@ -12,6 +12,7 @@ from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
 from cdc.core.errors import HistoryLostError, TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets, Position
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE, Followed
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.runs import ReadRun, RunReader
@@ -21,12 +22,14 @@ from cdc.log.transaction_reader import TransactionReader
 from cdc.log.transactions import check_position
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
-from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun
+from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
+from sinks.lake.apply.apply import AppliedBatch
+from sinks.lake.apply.spark_batch import LargeBatch
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 from sinks.lake.pace import Pace
@@ -88,7 +91,7 @@ class LakeStream:
         self._pace = Pace(settings.pace_limits)
         self._topic = transaction_topic(log.prefix)
         self._joiner = TableJoiner(follower, readers.small, log, settings.batch_changes, hooks.resyncs)
-        self._steps = StreamSteps(self._await_commit, self._apply_schema_changes, schema.table)
+        self._steps = StreamSteps(self._await_commit, self._report, self._apply_schema_changes, schema.table)
         # The query's thread owns `_last_read` and `_pending`; the reading thread owns the rest. `_await_reading` hands
         # over between them. The commit thread sees only its arguments; `_await_commit` hears its answer.
         self._position = self._check_start()
@@ -167,7 +170,7 @@ class LakeStream:
             self._await_commit()
             if self._is_done:
                 return
-            if isinstance(read, ReadLargeRun) and self._follower.count_blocked().keys() & set(read.batch.large.tables):
+            if isinstance(read, ReadLargeRun) and self._has_blocked_keys(read.batch.large):
                 # the last commit left keys held, unknown to the tasks of this run: read again. The files they wrote
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
@@ -176,17 +179,22 @@ class LakeStream:
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
 
+    def _has_blocked_keys(self, batch: LargeBatch) -> bool:
+        return bool(self._follower.letters.count_blocked().keys() & set(batch.tables))
+
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
-        self._follower.apply(read.batch, progress.position)
+        applied = self._follower.apply(read.batch, progress.position)
         # the cost of this commit decides how long the next micro-batch waits for more changes
-        self._pace.note_commit(self._follower.cost(), len(read.batch.ends))
-        left = self._follower.take_report()
-        for line in left.notes:
-            self._hooks.say(line)
-        for name, (keys, letters) in left.blocked.items():
-            self._hooks.say(str(problems.describe_blocked_keys(name, keys, letters)))
-        self._report_stops(left.stopped)
+        self._pace.note_commit(applied.cost, len(read.batch.ends))
+        self._report(applied)
         return self._hooks.reached(progress)
+
+    def _report(self, applied: AppliedBatch) -> None:
+        for line in applied.notes:
+            self._hooks.say(line)
+        for name, (keys, letters) in applied.blocked.items():
+            self._hooks.say(str(problems.describe_blocked_keys(name, keys, letters)))
+        self._report_stops(applied.stopped)
 
     def _apply_schema_changes(self, run: Ends, start: Offsets) -> Offsets:
         """Apply the schema changes of a run, before its row changes, which may rely on them."""
@@ -211,7 +219,7 @@ class LakeStream:
         """Read a run; a table whose topic has lost counted changes is stopped, and the others are read without it."""
         while True:
             # not the tables that came since `join`: their topics would be read past changes that nobody applies
-            tables = self._follower.tables_in_cuts()
+            tables = [table.table for table in self._follower.tables.select(Followed).values()]
             changes = sum(run.counts(str(table.name) for table in tables).values())
             try:
                 return tables, changes, self._read_tables(run, tables, changes, start)
@@ -226,23 +234,24 @@ class LakeStream:
             raise lost
         # earlier runs are applied with the table as it was
         self._await_commit()
-        self._report_stops(self._follower.stop(dict.fromkeys(names, lost.what), copy=names))
+        self._report_stops(self._follower.tables.stop(dict.fromkeys(names, lost.what), copy=names))
         self._position = replace(self._position, next_offsets=_without_topic(self._position.next_offsets, lost.topic))
         return _without_topic(start, lost.topic)
 
     def _read_tables(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         # a Spark job takes 0.6 s even for one message; the driver reads a small run in milliseconds
         if changes <= self._settings.small_run_changes:
-            return self._readers.small.read(run, tables, start, self._follower.last_applied(run))
+            active = self._follower.tables.select(*ACTIVE).items()
+            return self._readers.small.read(run, tables, start, {name: s.last_applied(run) for name, s in active})
         topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}
-        return self._readers.large.read(run, self._follower.find_missing(run, topics), start)
+        return self._readers.large.read(run, find_missing(self._follower, run, topics), start)
 
     def _check_start(self) -> Position:
         """The lake's position, once it is known that the log still goes on from there."""
         position = self._follower.position()
         if position is None:
             raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
-        self._follower.check_capture()
+        self._follower.cuts.check_capture()
         with Reader(self._log) as reader:
             check_position(reader, self._topic, position)
         return position

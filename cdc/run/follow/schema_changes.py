@@ -21,11 +21,13 @@ from cdc.core.schema_change import (
     diff_tables,
 )
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE
 from cdc.log.runs import RunReader
 from connect.settings import SourceSettings
 from connect.source.catalog import to_table
 from connect.source.relation import Shape, parse_shape
 from connect.source.schema_history import history_table
+from sinks.lake.apply.tables import FollowedTable
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 
@@ -68,27 +70,27 @@ class SchemaChanges:
         read = self._reader.read(run, [self._history], start)
         entries = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
         changes = {
-            table.name: classify_change(table, entries[table.name], self._source)
-            for table in self._follower.find_outdated(end.lsn)
-            if table.name in entries
+            name: classify_change(table.table, entries[name], self._source)
+            for name, table in self._follower.tables.all().items()
+            if name in entries and table.lacks_schema(end.lsn)
         }
         return self._apply_changes(changes, end.lsn), read.next_offsets
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
         """Stop tables whose schema has changed; those with policy `evolve` are to be copied again."""
         copied = [name for name in reasons if self._source.policy(name) is Policy.EVOLVE]
-        return self._follower.stop(reasons, copy=copied)
+        return self._follower.tables.stop(reasons, copy=copied)
 
     def _apply_changes(self, changes: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[StoppedTable]:
         reasons: dict[TableName, str] = {}
-        followed = {table.name for table in self._follower.tables()}
+        followed = self._follower.tables.select(*ACTIVE)
         for name, change in changes.items():
             match change:
                 case Widened(table, difference):
                     if self._source.policy(name) is Policy.STOP:
                         reasons[name] = difference
                     elif name in followed:
-                        reasons |= self._widen(table, lsn, difference)
+                        reasons |= _widen(followed[name], table, lsn, difference)
                     else:
                         # it stopped at a message that the capture may have decoded by this later schema
                         reasons[name] = difference
@@ -98,13 +100,14 @@ class SchemaChanges:
                     pass
         return self.stop({name: f"its schema has changed: {reason}" for name, reason in reasons.items()})
 
-    def _widen(self, table: Table, lsn: Lsn, difference: str) -> dict[TableName, str]:
-        """Add columns to a table; returns the reason to stop it when the lake has lost the table."""
-        try:
-            self._follower.add_columns(table, lsn)
-        except TableLostError as lost:
-            return {table.name: f"{difference}; {lost.why}"}
-        return {}
+
+def _widen(followed: FollowedTable, table: Table, lsn: Lsn, difference: str) -> dict[TableName, str]:
+    """Add the columns of `table`; returns the reason to stop it when the lake has lost the table."""
+    try:
+        followed.writer.add_columns(table, lsn)
+    except TableLostError as lost:
+        return {table.name: f"{difference}; {lost.why}"}
+    return {}
 
 
 def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:

@@ -18,7 +18,7 @@ from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
 from cdc.run.lease import read_problem
-from cdc.run.pipeline import delta_follower, lake_of
+from cdc.run.pipeline import delta_follower
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems
@@ -31,7 +31,7 @@ from connect.source import connection as source
 from connect.source import preflight, slot
 from connect.source.relation import read_shapes
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.cuts import Cut, Cuts
+from sinks.lake.metadata.cuts import Cut
 from sinks.latest.settings import LatestSettings
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class StatusCollector:
         """Ask all parts; returns their state now."""
         lake = self._lake
         self._tables = self._ask(partial(list_followed, self._settings, lake)) or self._settings.selection.names
-        cut = self._ask(Cuts(lake_of(self._settings)).last)
+        cut = self._ask(lake.cuts.last)
         # None for everything that failed: the rest of the status is shown all the same
         self._lsn, rows, state = self._ask(partial(self._read_source, cut)) or (None, {}, None)
         fed = self._ask(self._fed) or {}
@@ -99,7 +99,7 @@ class StatusCollector:
         for name, follower in fed.items():
             for problem in self._ask(partial(problems.describe_stops_in, self._settings, name, follower)) or ():
                 self._add_problem(problem)
-        for table, (keys, letters) in (self._ask(lake.count_blocked) or {}).items():
+        for table, (keys, letters) in (self._ask(lake.letters.count_blocked) or {}).items():
             self._add_problem(problems.describe_blocked_keys(table, keys, letters))
 
     def _add_stream_problems(self, followers: Iterable[str]) -> None:
@@ -143,7 +143,7 @@ class StatusCollector:
             self._ask(partial(slot.check_wal_kept, state))
             self._now = source.read_clock(connection)
             if cut is not None:
-                self._ask(delta_follower(settings).check_capture)
+                self._ask(self._lake.cuts.check_capture)
                 self._ask(partial(check_continuity, settings, connection, cut.position))
             return source.current_lsn(connection), rows, state
 

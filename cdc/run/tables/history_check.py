@@ -27,7 +27,7 @@ def check_log(settings: PipelineSettings) -> None:
     A log that does not answer is no error here: the streams wait for it.
     """
     position = require_position(settings)
-    delta_follower(settings).check_capture()
+    delta_follower(settings).cuts.check_capture()
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)
 

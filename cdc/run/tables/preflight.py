@@ -61,7 +61,7 @@ def examine_tables(
     gone = {name: _GONE.format(name) for name in names if name not in there and name not in settings.selection.names}
     remedy = "stop `cdc follow`; `cdc bootstrap` leaves it out"
     own |= {name: [PreconditionError(what, remedy)] for name, what in gone.items()}
-    copied = delta_follower(settings).all_tables()
+    copied = [table.table for table in delta_follower(settings).tables.all().values()]
     further = [
         preflight.find_unreadable(connection, settings.source, there),
         *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),

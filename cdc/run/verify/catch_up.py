@@ -9,6 +9,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
+from cdc.core.table_state import Joining
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
@@ -95,7 +96,7 @@ def wait_for_tables(
         }
         name, tables = next(((name, tables) for name, tables in missing.items() if tables), ("", []))
         if not tables:
-            return lake.stops()
+            return lake.tables.stops()
         if deadline.is_past or (patience is None and not is_lease_held(settings, name)):
             raise PreconditionError(
                 f"follower {name} does not have {', '.join(map(str, tables))} as copied last",
@@ -109,10 +110,8 @@ def _find_missing_tables(
 ) -> Sequence[TableName]:
     if position is None:
         return []
-    absent = lake.joining() if name == settings.delta[0] else lake.find_absent(position)
-    return sorted(
-        table.name for table in lake.all_tables() if table.name in absent and settings.holds_table(name, table)
-    )
+    absent = lake.tables.select(Joining, at=None if name == settings.delta[0] else position)
+    return sorted(absentee for absentee, s in absent.items() if settings.holds_table(name, s.table))
 
 
 def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from cdc.core.position import format_lsn
+from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
+from cdc.core.table_state import Stopped
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.table import MetadataTable
 
@@ -52,6 +53,10 @@ class StoppedTable:
     def name(self) -> TableName:
         """The source table's name."""
         return TableName(self.schema, self.table)
+
+    def as_state(self) -> Stopped:
+        """The table's state."""
+        return Stopped(Lsn(self.lsn), self.reason, self.copy)
 
     @property
     def remedy(self) -> str:
