@@ -66,10 +66,10 @@ def _print(status: "Status") -> None:
     output.data("")
     followers = status.followers.values()
     rows = [
-        (table, count, *(_to_cell(table, follower) for follower in followers))
+        (table, count, *(_to_cell(table, follower) for follower in followers), _name_state(status, table))
         for table, count in status.source_rows.items()
     ]
-    output.table(("rows of", "source", *status.followers), rows)
+    output.table(("rows of", "source", *status.followers, "state"), rows)
     if any(follower.not_counted for follower in followers):
         output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
     output.data("")
@@ -104,6 +104,10 @@ def _to_cell(table: str, follower: "FollowerState") -> object:
     if follower.problem:
         return output.Instead("not known")
     return output.Instead("none yet" if table in follower.rows else "left out")
+
+
+def _name_state(status: "Status", table: str) -> str:
+    return status.states[table].name if table in status.states else "not known"
 
 
 def _to_row(name: str, state: "FollowerState") -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from cdc.cli.output import say
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
+from cdc.core.table_state import Followed
 from cdc.run.follow.follow import follow
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import fed_followers
@@ -134,6 +135,7 @@ def test_verify_fails_at_once_when_nobody_follows(make_pipeline: MakePipeline, s
 def lags(pipeline: Pipeline) -> dict[str, int | None]:
     settings = pipeline.settings
     found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
+    assert set(found.states.values()) == {Followed()}
     return {name: state.lag.changes if state.lag else None for name, state in found.followers.items()}
 
 

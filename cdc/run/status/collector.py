@@ -12,6 +12,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
+from cdc.core.table_state import Listed, TableState
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
@@ -89,7 +90,13 @@ class StatusCollector:
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
         price = self._ask(lake.write_rate)
         writes = price.as_json(requests=self._settings.delta[1].access is not None) if price else None
-        return Status(self._lsn, rows, state, last, connector, followers, writes, tuple(self._problems), age)
+        states = self._read_states()
+        return Status(self._lsn, rows, state, last, connector, followers, states, writes, tuple(self._problems), age)
+
+    def _read_states(self) -> dict[str, TableState]:
+        """The lake's states; a selected table that the lake does not list yet is as one without a copy."""
+        known = self._ask(self._lake.tables.states)
+        return {} if known is None else {str(table): known.get(table, Listed()) for table in self._tables}
 
     def _add_table_problems(self, lake: DeltaFollower, fed: Mapping[str, FedFollower]) -> None:
         """Add the stopped tables, those not copied yet, and those with dead letters."""

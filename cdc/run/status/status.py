@@ -6,6 +6,7 @@ from typing import Any
 
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.table_state import TableState, state_as_json
 from cdc.core.transaction import TransactionEnd
 from cdc.run.capture.lag import Lag
 from connect.capture.connector_state import ConnectorState
@@ -48,6 +49,8 @@ class Status:
     log_end: TransactionEnd | None
     connector: ConnectorState | None
     followers: Mapping[str, FollowerState]
+    states: Mapping[str, TableState]
+    """By table, its state in the lake."""
     lake_writes: Mapping[str, int] | None
     """Per hour at the present rate of writing: commits, files, bytes, and requests of an object store."""
     problems: Sequence[CdcError]
@@ -63,6 +66,7 @@ class Status:
             "slot": _slot_to_json(self.slot),
             "log": self._log_to_json(),
             "connector": _connector_to_json(self.connector),
+            "tables": {table: state_as_json(state) for table, state in self.states.items()},
             "followers": {name: state.as_json() for name, state in self.followers.items()},
             "lake_writes": self.lake_writes,
             "problems": [str(problem) for problem in self.problems],
