@@ -56,7 +56,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
         grid.add_column(name, justify="right" if numeric else "left", no_wrap=not sys.stdout.isatty())
     for line in lines:
         grid.add_row(*(Text("" if cell is None else str(cell)) for cell in line))
-    console = open_console(sys.stdout.isatty())
+    console = open_console(is_terminal=sys.stdout.isatty())
     if not sys.stdout.isatty():
         # without a terminal rich assumes 80 columns, and measures no more than its width: so the widest first
         console.width = WIDEST
@@ -64,10 +64,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
     console.print(grid)
 
 
-def open_console(terminal: bool, *, stderr: bool = False) -> "Console":
+def open_console(*, is_terminal: bool, stderr: bool = False) -> "Console":
     from rich.console import Console
 
-    return Console(stderr=stderr, force_terminal=terminal, highlight=False)
+    return Console(stderr=stderr, force_terminal=is_terminal, highlight=False)
 
 
 def confirm(question: str, *, yes: bool) -> None:

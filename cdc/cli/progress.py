@@ -34,7 +34,7 @@ def _open_bars() -> "Bars":
         TextColumn("{task.fields[done]}"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        console=output.open_console(True, stderr=True),
+        console=output.open_console(is_terminal=True, stderr=True),
     )
 
 

@@ -57,7 +57,7 @@ def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> list[str]:
     """
     present = admin.topics([topic.name for topic in topics])
     for topic in topics:
-        _check(topic, present.get(topic.name), ours)
+        _check(topic, present.get(topic.name), ours=ours)
     return [t.name for t in topics if t.name in present and present[t.name].partitions > t.partitions]
 
 
@@ -68,7 +68,7 @@ def ensure(admin: Admin, topics: Sequence[Topic]) -> list[str]:
     return admin.configure([topic for topic in topics if topic.name in present])
 
 
-def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
+def _check(wanted: Topic, present: Topic | None, *, ours: bool) -> None:
     if present is None:
         return
     if not ours:

@@ -115,11 +115,11 @@ def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Ta
         *_key_refusals(name, shape, choices.key(name)),
         *_choice_refusals(name, columns, key, chosen),
     ]
-    made = (_as_followed(column, column.name in key, chosen.get(column.name)) for column in columns)
+    made = (_as_followed(column, chosen.get(column.name), is_key=column.name in key) for column in columns)
     return refusals or Table(name, tuple(made), key)
 
 
-def _as_followed(column: Column, is_key: bool, choice: ChosenType | None) -> Column:
+def _as_followed(column: Column, choice: ChosenType | None, *, is_key: bool) -> Column:
     found = types.apply_choice(column, choice) if choice else None
     return found or (types.to_key_column(column) if is_key else column)
 

@@ -110,7 +110,7 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
     try:
         # before the slot: any later command on this connection would end the slot's snapshot
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
-        result = _create(connection, source, slot, temporary)
+        result = _create(connection, source, slot, temporary=temporary)
         bookmark = Bookmark(
             parse_lsn(replication.text(result, 1)), int(replication.text(system, 0)), int(replication.text(system, 1))
         )
@@ -119,7 +119,7 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
         connection.close()
 
 
-def _create(connection: Connection, source: SourceSettings, slot: str, temporary: bool) -> PGresult:
+def _create(connection: Connection, source: SourceSettings, slot: str, *, temporary: bool) -> PGresult:
     command = sql.SQL("CREATE_REPLICATION_SLOT {} {} LOGICAL pgoutput (SNAPSHOT 'export')").format(
         sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else "")
     )

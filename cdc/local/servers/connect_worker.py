@@ -62,7 +62,7 @@ def launch(site: LaunchContext) -> Launch:
     _lay_out(folder / "plugins" / "debezium-connector-postgres", [*debezium, exact])
     settings = folder / "worker.properties"
     write_properties(settings, worker_settings(site))
-    return jvm.launch(site, Service.CONNECT, "768m", _MAIN, [str(settings)], "connect")
+    return jvm.launch(site, Service.CONNECT, jvm.Program(_MAIN, [str(settings)], "connect", "768m"))
 
 
 def worker_settings(site: LaunchContext) -> dict[str, object]:

@@ -52,7 +52,7 @@ def launch(site: LaunchContext) -> Launch:
     write_properties(settings, broker_settings(site, data))
     if not (data / "meta.properties").exists():
         _format(site, settings)
-    return jvm.launch(site, Service.KAFKA, "512m", "kafka.Kafka", [str(settings)], "kafka")
+    return jvm.launch(site, Service.KAFKA, jvm.Program("kafka.Kafka", [str(settings)], "kafka", "512m"))
 
 
 def broker_settings(site: LaunchContext, data: Path) -> dict[str, object]:
