@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.table import TableName
-from cdc.log.clients.topics import Admin, Topic
+from cdc.log.clients.topics import Admin, Topic, partition_count_error
 from cdc.log.names import change_topic, check_distinct, debezium_heartbeat_topic, message_topic, transaction_topic
 from cdc.log.settings import FRAME_BYTES, LogSettings
 
@@ -84,10 +84,7 @@ def _check(wanted: Topic, present: Topic | None, *, ours: bool) -> None:
     # More partitions are fine: keys move to other partitions, but changes are ordered by their transaction. Kafka never
     # removes partitions, so a topic with fewer is not the one that we created.
     if present.partitions < wanted.partitions:
-        raise PreconditionError(
-            f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
-            "set log.partitions back: with another count, keys would move",
-        )
+        raise partition_count_error(wanted, present)
 
 
 def _change_config(log: LogSettings) -> dict[str, str]:

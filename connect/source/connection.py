@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg import Connection, sql
@@ -15,6 +15,33 @@ from cdc.core.position import Lsn, parse_lsn
 from connect.settings import SourceSettings
 from connect.source import replication
 from connect.source.sessions import later_settings, startup_options
+
+
+class _Cause(NamedTuple):
+    """Why the source lets nobody in: signs in libpq's text, and the error."""
+
+    signs: tuple[str, ...]
+    what: str
+    remedy: str
+
+
+_CAUSES: Final = (
+    _Cause(
+        ("conversion between",),
+        "{where}: its encoding has no conversion to UTF8",
+        "use a database with ENCODING 'UTF8'",
+    ),
+    _Cause(
+        ("password authentication failed", "no password supplied"),
+        "{where} refuses the password of {user!r}",
+        "correct source.password",
+    ),
+    _Cause(
+        ("does not exist", "no pg_hba.conf entry", "permission denied"),
+        "{where}: {reason}",
+        "correct the source block, or create what is missing",
+    ),
+)
 
 
 def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
@@ -110,14 +137,9 @@ def _begin(connection: Connection, source: SourceSettings) -> None:
 
 def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
     reason, where = first_line(error), address(source)
-    if "conversion between" in reason:
-        return PreconditionError(
-            f"{where}: its encoding has no conversion to UTF8", "use a database with ENCODING 'UTF8'"
-        )
-    if "password authentication failed" in reason or "no password supplied" in reason:
-        return PreconditionError(f"{where} refuses the password of {source.user!r}", "correct source.password")
-    if "does not exist" in reason or "no pg_hba.conf entry" in reason or "permission denied" in reason:
-        return PreconditionError(f"{where}: {reason}", "correct the source block, or create what is missing")
+    for cause in _CAUSES:
+        if any(sign in reason for sign in cause.signs):
+            return PreconditionError(cause.what.format(where=where, user=source.user, reason=reason), cause.remedy)
     return UnreachableError(f"{where} does not answer: {reason}", "check source.host and source.port; is it running?")
 
 

@@ -25,15 +25,6 @@ def topic_of_positions(log: LogSettings) -> Topic:
     return Topic(positions_topic(log.prefix), 1, log.replication_factor, _compaction_config(log))
 
 
-def check_partitions(wanted: Topic, present: Topic) -> None:
-    """Raise PreconditionError when the topic has another partition count: keys would move to other partitions."""
-    if present.partitions != wanted.partitions:
-        raise PreconditionError(
-            f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
-            "set log.partitions back: with another count, keys would move",
-        )
-
-
 def _compaction_config(log: LogSettings) -> dict[str, str]:
     kept = log.latest
     return {

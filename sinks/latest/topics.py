@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import wait_until
-from cdc.log.clients.topics import Admin, Topic
+from cdc.log.clients.topics import Admin, Topic, partition_count_error
 from cdc.log.names import latest_topic
 from cdc.log.settings import LogSettings
 from sinks.latest import layout, read
@@ -37,7 +37,8 @@ def ensure(admin: Admin, wanted: Topic) -> bool:
     if present is None:
         make(admin, wanted)
         return True
-    layout.check_partitions(wanted, present)
+    if present.partitions != wanted.partitions:
+        raise partition_count_error(wanted, present)
     return False
 
 

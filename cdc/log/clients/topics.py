@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
-from cdc.core.errors import UnreachableError
+from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.waiting import wait_until
 from cdc.log.clients.connection import REQUEST_SECONDS, Connection
 from cdc.log.settings import LogSettings
@@ -88,6 +88,14 @@ class Admin:
         self.delete(names)
         if names and not wait_until(lambda: not self.topics(names), GONE_SECONDS):
             raise UnreachableError(f"topics {', '.join(names)} are deleted and do not go", "see the broker's log")
+
+
+def partition_count_error(wanted: Topic, present: Topic) -> PreconditionError:
+    """Make the error for a topic with another number of partitions: keys would move to other partitions."""
+    return PreconditionError(
+        f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
+        "set log.partitions back: with another count, keys would move",
+    )
 
 
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
