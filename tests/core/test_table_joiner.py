@@ -22,7 +22,7 @@ from cdc.log.transaction_reader import TransactionReader
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow import lake_stream, table_joiner
-from cdc.run.follow.lake_stream import LakeStream, LakeStreamHooks, Readers
+from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_requests import StopRequests
@@ -119,8 +119,9 @@ class Stream(LakeStream):
             self.follower,
             Readers(small, cast("LargeRunReader", None), cast("TransactionReader", NoEnds()), chain),
             cast("SchemaChanges", NoChanges()),
-            LogSettings(bootstrap="nowhere:9", prefix="p"),
-            DeltaSettings(kind="delta", path=lake.path),
+            LakeStreamConfig(
+                LogSettings(bootstrap="nowhere:9", prefix="p"), DeltaSettings(kind="delta", path=lake.path)
+            ),
             LakeStreamHooks(lambda progress: True, lambda text: None, StopRequests(), ResyncQueue()),
         )
 

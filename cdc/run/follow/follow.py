@@ -71,14 +71,24 @@ def follow(
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
         held.enter_context(stop_on_signals(stopping, say))
         say(f"following: {', '.join(names)}")
-        # leaving the pool waits for every stream: each ends after its current batch
-        with ThreadPoolExecutor(len(names)) as threads:
-            running = [threads.submit(streams.run, name) for name in names]
-            fatal = _wait_for_streams(running, partial(_find_fatal, monitor, leases.values()), stopping)
-            failures = [failure for stream in running if (failure := stream.result())]
-    _raise_first([fatal, *failures])
+        failures = _run_streams(streams, names, partial(_find_fatal, monitor, leases.values()), stopping)
+    _raise_first(failures)
     if until_caught_up:
         _raise_first([_find_incomplete(settings, names)])
+
+
+def _run_streams(
+    streams: ProcessStreams,
+    names: Sequence[str],
+    find_fatal: Callable[[], CdcError | None],
+    stopping: threading.Event,
+) -> list[CdcError | None]:
+    """Run the streams to their ends; returns the reason to end the process, if any, and each stream's failure."""
+    # leaving the pool waits for every stream: each ends after its current batch
+    with ThreadPoolExecutor(len(names)) as threads:
+        running = [threads.submit(streams.run, name) for name in names]
+        fatal = _wait_for_streams(running, find_fatal, stopping)
+        return [fatal, *(stream.result() for stream in running)]
 
 
 def _raise_first(failures: Sequence[CdcError | None]) -> None:

@@ -64,6 +64,29 @@ class LakeStreamHooks:
     wait: Callable[[float], object] = time.sleep
 
 
+@dataclass(frozen=True, slots=True)
+class LakeStreamConfig:
+    """The settings of the log, and those of the lake, which say how large a run is."""
+
+    log: LogSettings
+    delta: DeltaSettings
+
+    @property
+    def topic(self) -> str:
+        """The transaction topic."""
+        return transaction_topic(self.log.prefix)
+
+    @property
+    def few_messages(self) -> int:
+        """Up to so many messages of the transaction topic, a run is small."""
+        return self.delta.small_run_changes * MESSAGES_A_CHANGE
+
+    @property
+    def most_messages(self) -> int:
+        """So many messages of the transaction topic are read at once."""
+        return self.delta.batch_changes * MESSAGES_A_CHANGE
+
+
 class LakeStream:
     """Applies the transaction topic to the Delta follower; one call per micro-batch.
 
@@ -76,21 +99,16 @@ class LakeStream:
         follower: DeltaFollower,
         readers: Readers,
         schema: SchemaChanges,
-        log: LogSettings,
-        settings: DeltaSettings,
+        config: LakeStreamConfig,
         hooks: LakeStreamHooks,
     ) -> None:
         self._follower = follower
         self._readers = readers
         self._schema = schema
-        self._log = log
-        self._settings = settings
-        self._few = settings.small_run_changes * MESSAGES_A_CHANGE
-        self._most = settings.batch_changes * MESSAGES_A_CHANGE
+        self._config = config
         self._hooks = hooks
-        self._pace = Pace(settings.pace_limits)
-        self._topic = transaction_topic(log.prefix)
-        self._joiner = TableJoiner(follower, readers.small, log, settings.batch_changes, hooks.resyncs)
+        self._pace = Pace(config.delta.pace_limits)
+        self._joiner = TableJoiner(follower, readers.small, config.log, config.delta.batch_changes, hooks.resyncs)
         self._steps = StreamSteps(self._await_commit, self._report, self._apply_schema_changes, schema.table)
         # The query's thread owns `_last_read` and `_pending`; the reading thread owns the rest. `_await_reading` hands
         # over between them. The commit thread sees only its arguments; `_await_commit` hears its answer.
@@ -110,14 +128,16 @@ class LakeStream:
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position, as a clock only: the driver reads them itself."""
-        options = stream_options(self._log, self._topic, self._position.topic_offset + 1, self._most)
+        options = stream_options(
+            self._config.log, self._config.topic, self._position.topic_offset + 1, self._config.most_messages
+        )
         return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         self._hooks.wait(self._pace.remaining())
         self._pace.begin()
         # as many offsets as the micro-batch has: no later call may come for a remainder
-        new_ends = self._readers.ends.read(self._most)
+        new_ends = self._readers.ends.read(self._config.most_messages)
         if len(new_ends):
             self._pending.append(new_ends)
             self._last_read = int(new_ends.offset[-1])
@@ -129,9 +149,10 @@ class LakeStream:
             return
         ends, self._pending = columns.concat_ends(self._pending), []
         to_apply = drop_applied(ends, self._position)
-        runs = [*cut_runs(to_apply, self._settings.batch_changes, self._furthest, self._schema.table)]
+        runs = [*cut_runs(to_apply, self._config.delta.batch_changes, self._furthest, self._schema.table)]
         # with few ENDs, reading the next ones meanwhile is not worth a thread
-        if len(ends) * MESSAGES_A_CHANGE > self._few and self._readers.ends.waiting() > self._few:
+        few = self._config.few_messages
+        if len(ends) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few:
             # the last run may be cut short: it waits for its remaining ENDs
             self._pending = [runs.pop()] if len(runs) > 1 else []
             # more messages wait, so there will be another call, and that hears of a failure of this thread
@@ -229,7 +250,7 @@ class LakeStream:
     def _stop_table_of(self, lost: TopicLostError, tables: Sequence[Table], start: Offsets) -> Offsets:
         """Stop the table of a lost topic, to be copied again; returns the offsets without that topic's."""
         self._readers.small.forget(lost.topic)
-        names = [table.name for table in tables if change_topic(self._log.prefix, table.name) == lost.topic]
+        names = [table.name for table in tables if change_topic(self._config.log.prefix, table.name) == lost.topic]
         if not names:
             raise lost
         # earlier runs are applied with the table as it was
@@ -240,10 +261,10 @@ class LakeStream:
 
     def _read_tables(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         # a Spark job takes 0.6 s even for one message; the driver reads a small run in milliseconds
-        if changes <= self._settings.small_run_changes:
+        if changes <= self._config.delta.small_run_changes:
             active = self._follower.tables.select(*ACTIVE).items()
             return self._readers.small.read(run, tables, start, {name: s.last_applied(run) for name, s in active})
-        topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}
+        topics = {table.name: change_topic(self._config.log.prefix, table.name) for table in tables}
         return self._readers.large.read(run, find_missing(self._follower, run, topics), start)
 
     def _check_start(self) -> Position:
@@ -252,8 +273,8 @@ class LakeStream:
         if position is None:
             raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
         self._follower.cuts.check_capture()
-        with Reader(self._log) as reader:
-            check_position(reader, self._topic, position)
+        with Reader(self._config.log) as reader:
+            check_position(reader, self._config.topic, position)
         return position
 
 

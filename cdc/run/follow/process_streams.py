@@ -25,7 +25,7 @@ from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
 from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
 from cdc.run.follow.feed_stream import POLL_SECONDS, RING_SECONDS, FeedStream, FeedStreamHooks
-from cdc.run.follow.lake_stream import LakeStream, LakeStreamHooks, Readers
+from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.maintenance import run_maintenance
 from cdc.run.follow.schema_changes import SchemaChanges
@@ -148,7 +148,7 @@ class ProcessStreams:
         held.enter_context(run_maintenance(follower, self._read_positions, self._say))
         schema = SchemaChanges(follower, small, s.source)
         hooks = LakeStreamHooks(reached, self._say, self._context.stops, self._context.resyncs, done.wait)
-        stream = LakeStream(follower, readers, schema, s.log, s.delta[1], hooks)
+        stream = LakeStream(follower, readers, schema, LakeStreamConfig(s.log, s.delta[1]), hooks)
         scratch = open_scratch(Path(s.pipeline.state))
         return SparkStream(self.spark, s.delta[0], s.follow.trigger_seconds, stream, scratch)
 

@@ -77,21 +77,20 @@ class StatusCollector:
         self._add_table_problems(lake, fed)
         self._add_stream_problems(positions)
         meter = LagMeter(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
-        followers = {
-            name: FollowerState(
-                at,
-                counts[name],
-                meter.measure(at),
-                self._problem_of.get(name),
-                self._list_not_counted(name, counts[name]),
-            )
-            for name, at in positions.items()
-        }
+        followers = {name: self._describe(name, at, counts[name], meter) for name, at in positions.items()}
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
-        price = self._ask(lake.write_rate)
-        writes = price.as_json(requests=self._settings.delta[1].access is not None) if price else None
-        states = self._read_states()
+        writes, states = self._read_writes(), self._read_states()
         return Status(self._lsn, rows, state, last, connector, followers, states, writes, tuple(self._problems), age)
+
+    def _describe(
+        self, name: str, at: Position | None, rows: Mapping[str, int | None], meter: LagMeter
+    ) -> FollowerState:
+        not_counted = self._list_not_counted(name, rows)
+        return FollowerState(at, rows, meter.measure(at), self._problem_of.get(name), not_counted)
+
+    def _read_writes(self) -> dict[str, int] | None:
+        rate = self._ask(self._lake.write_rate)
+        return rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
 
     def _read_states(self) -> dict[str, TableState]:
         """The lake's states; a selected table that the lake does not list yet is as one without a copy."""
