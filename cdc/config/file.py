@@ -17,7 +17,7 @@ from cdc.config.errors import InvalidSettingsError, Problem
 from cdc.config.references import Resolver, escape
 from cdc.config.settings import PipelineSettings, early_table_findings
 from cdc.config.validation import findings, plain_schema
-from cdc.core.error_text import first_line
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding, SettingPath
 
@@ -110,7 +110,7 @@ def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
     except MarkedYAMLError as error:
         raise InvalidSettingsError([_syntax_problem(error, file)]) from None
     except YAMLError as error:
-        raise InvalidSettingsError([Problem(1, "", f"not YAML: {first_line(error)}", file)]) from None
+        raise InvalidSettingsError([Problem(1, "", f"not YAML: {pick_first_line(error)}", file)]) from None
     if not values:
         raise ConfigurationError(f"{file} is empty", "run `cdc init --force` for one to start from")
     if not isinstance(values, dict):
@@ -121,7 +121,7 @@ def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
 def _syntax_problem(error: MarkedYAMLError, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    problem = first_line(error.problem or error)
+    problem = pick_first_line(error.problem or error)
     # ruamel names both values of a key that is there twice, and either may be a secret
     if twice := re.match(r'found duplicate key "(.*?)" with value', problem):
         problem = f"key '{twice[1]}' is there twice"

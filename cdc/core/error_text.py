@@ -13,12 +13,12 @@ _LOGGED_ERROR: Final = re.compile(
 _NOISE: Final = re.compile(r"^\s*at |^\s*\.\.\. \d+ more|Suppressed:|contains errors$")
 
 
-def first_line(error: object) -> str:
+def pick_first_line(error: object) -> str:
     """The first line of an error's text; the name of its type if it has none."""
     return next(iter(_lines(str(error))), type(error).__name__)
 
 
-def root_cause(trace: str) -> str:
+def pick_root_cause(trace: str) -> str:
     """The innermost cause of a Java stack trace, the end of a Python traceback, or the first line; "" of no text."""
     lines = _lines(trace)
     if causes := [line for line in lines if line.startswith(_CAUSE)]:
@@ -28,7 +28,7 @@ def root_cause(trace: str) -> str:
     return lines[0][:LONGEST_LINE] if lines else ""
 
 
-def last_error(log: str) -> str:
+def pick_last_error(log: str) -> str:
     """The line of a log that has the reason of its end: the last cause, else the last error, else the last line."""
     lines = [line for line in _lines(log) if not _NOISE.search(line)]
     causes = [line for line in lines if line.startswith(_CAUSE)]

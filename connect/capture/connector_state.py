@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from cdc.core.error_text import root_cause
+from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import RECAPTURE, PreconditionError
 from connect.capture.connect_client import ConnectClient
 
@@ -55,7 +55,7 @@ def look_up(client: ConnectClient, name: str) -> ConnectorState:
         return ConnectorState(name, None)
     # a connector stays RUNNING while a task of it is FAILED
     failed = next((part for part in (found.connector, *found.tasks) if part.state == RunState.FAILED), None)
-    reason = root_cause(failed.trace or "") or "no reason given" if failed else None
+    reason = pick_root_cause(failed.trace or "") or "no reason given" if failed else None
     return ConnectorState(name, found.connector.state, tuple(task.state for task in found.tasks), reason)
 
 

@@ -63,7 +63,7 @@ def build_properties(
         return heartbeat_query(source, registration.pipeline, mark, slot=slot).as_string(connection)
 
     return {
-        **_tuned(source, capture, captured),
+        **_tunable(source, capture, captured),
         **capture.overrides,
         **FIXED,
         "topic.prefix": registration.prefix,
@@ -80,7 +80,7 @@ def build_properties(
     }
 
 
-def _tuned(source: SourceSettings, capture: CaptureSettings, captured: CapturedTables) -> dict[str, str]:
+def _tunable(source: SourceSettings, capture: CaptureSettings, captured: CapturedTables) -> dict[str, str]:
     """Properties that a user may override."""
     return {
         **_source(source, capture),

@@ -8,7 +8,7 @@ from typing import Final
 import psycopg
 from psycopg import Connection
 
-from cdc.core.error_text import first_line
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
@@ -154,7 +154,7 @@ class CaptureObserver:
             raise
         except psycopg.Error as error:
             table = TableName(self._source.heartbeat_schema, HEARTBEAT)
-            reason = first_line(error)
+            reason = pick_first_line(error)
             raise PreconditionError(
                 f"no heartbeat can be written to {table}: {reason}", f"let {self._source.user} write to it"
             ) from error

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
-from cdc.core.error_text import first_line
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Lsn, parse_lsn
@@ -88,7 +88,7 @@ def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Itera
     except psycopg.errors.UntranslatableCharacter as error:
         # for instance a name in the configuration that the database's encoding cannot express
         raise PreconditionError(
-            f"{address(source)}: {first_line(error)}", "correct the name in source.tables or source.keys"
+            f"{address(source)}: {pick_first_line(error)}", "correct the name in source.tables or source.keys"
         ) from error
     except psycopg.OperationalError as error:
         if connection.closed or connection.broken:
@@ -98,7 +98,7 @@ def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Itera
 
 def lost_connection_error(source: SourceSettings, error: psycopg.OperationalError) -> UnreachableError:
     """Make the error for a session that the server or the network has ended."""
-    return UnreachableError(f"{address(source)} went away: {first_line(error)}", "try again")
+    return UnreachableError(f"{address(source)} went away: {pick_first_line(error)}", "try again")
 
 
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
@@ -136,7 +136,7 @@ def _begin(connection: Connection, source: SourceSettings) -> None:
 
 
 def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
-    reason, where = first_line(error), address(source)
+    reason, where = pick_first_line(error), address(source)
     for cause in _CAUSES:
         if any(sign in reason for sign in cause.signs):
             return PreconditionError(cause.what.format(where=where, user=source.user, reason=reason), cause.remedy)

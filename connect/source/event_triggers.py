@@ -32,16 +32,16 @@ def fill_sql(name: str, source: SourceSettings, **further: sql.Composable) -> sq
     return _read(name).format(**identifiers, **parts, **further)
 
 
-def function_body(name: str, source: SourceSettings, commanded: sql.Composable = NOTHING) -> str:
+def make_function_body(name: str, source: SourceSettings, commanded: sql.Composable = NOTHING) -> str:
     """Make the body of a function that notes shapes; `commanded` names further tables to note."""
     prune = fill_sql("prune", source, unreadable=fill_sql("unreadable", source))
     note = fill_sql("note", source, apart=NOTHING, commanded=commanded)
     return fill_sql(name, source, prune=prune, note=note).as_string()
 
 
-def trigger_body(name: str, source: SourceSettings) -> str:
+def make_trigger_body(name: str, source: SourceSettings) -> str:
     """Make the body of an event trigger's function, which also notes the tables of the user's command."""
-    return function_body(name, source, _read("commanded"))
+    return make_function_body(name, source, _read("commanded"))
 
 
 def _read(name: str) -> sql.SQL:

@@ -15,11 +15,11 @@ import stamina
 from msgspec.structs import replace
 from psycopg import Connection, sql
 
-from cdc.core.error_text import first_line
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.settings import SourceSettings
-from connect.source.event_triggers import FILES_TABLE, KINDS, NOTHING, fill_sql, function_body, trigger_body
+from connect.source.event_triggers import FILES_TABLE, KINDS, NOTHING, fill_sql, make_function_body, make_trigger_body
 from connect.source.registration import HISTORY
 from connect.source.relation import RelationKind, parse_shape, read_shapes
 
@@ -69,7 +69,7 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
             for trigger in missing:
                 _install(connection, trigger)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
-        reason = first_line(error)
+        reason = pick_first_line(error)
     # after the triggers: they note all later changes, and compare them with these shapes
     locked = psycopg.errors.LockNotAvailable
     try:
@@ -116,7 +116,7 @@ def install_function(connection: Connection, source: SourceSettings) -> bool:
     Returns False if the role may not create it.
     """
     name = sql.Identifier(source.heartbeat_schema, SHAPES_NOW)
-    body = function_body(SHAPES_NOW, source)
+    body = make_function_body(SHAPES_NOW, source)
     files = "CREATE TABLE IF NOT EXISTS {} (relation bigint PRIMARY KEY, file bigint, told text NOT NULL)"
     try:
         with connection.transaction():
@@ -176,7 +176,9 @@ def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
     for function, event in TRIGGERS.items():
         # an event trigger belongs to the database and has no schema, so its name has ours
         name = f"{source.heartbeat_schema[:40]}_{function}"
-        yield _Trigger(name, event, sql.Identifier(source.heartbeat_schema, function), trigger_body(function, source))
+        yield _Trigger(
+            name, event, sql.Identifier(source.heartbeat_schema, function), make_trigger_body(function, source)
+        )
 
 
 def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc.core.error_text import first_line, root_cause
+from cdc.core.error_text import pick_first_line, pick_root_cause
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from cdc.core.error_text import first_line, root_cause
     ids=["nothing", "a text", "Java", "Python", "a long line"],
 )
 def test_the_root_cause_of_a_trace(trace: str, line: str) -> None:
-    assert root_cause(trace) == line
+    assert pick_root_cause(trace) == line
 
 
 def test_an_error_without_text_is_named_by_its_type() -> None:
-    assert first_line(ValueError("\n one\ntwo")) == "one"
-    assert first_line(ValueError()) == "ValueError"
+    assert pick_first_line(ValueError("\n one\ntwo")) == "one"
+    assert pick_first_line(ValueError()) == "ValueError"

@@ -6,15 +6,15 @@ from importlib.resources import files
 import pytest
 
 from connect.settings import SourceSettings
-from connect.source.event_triggers import function_body, trigger_body
+from connect.source.event_triggers import make_function_body, make_trigger_body
 from connect.source.heartbeat import heartbeat_query
 from connect.source.queries import read_sql
 
 SOURCE = SourceSettings(host="db", dbname="shop", user="cdc", password="p", tables=["public.orders"])
 STATEMENTS = [
-    trigger_body("note_shapes", SOURCE),
-    trigger_body("note_rewrite", SOURCE),
-    function_body("shapes_now", SOURCE),
+    make_trigger_body("note_shapes", SOURCE),
+    make_trigger_body("note_rewrite", SOURCE),
+    make_function_body("shapes_now", SOURCE),
     heartbeat_query(SOURCE, "shop", slot="slot").as_string(),
 ]
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from cdc.core.error_text import last_error
+from cdc.core.error_text import pick_last_error
 from cdc.core.errors import PreconditionError, UnreachableError
 
 _FULL: Final = re.compile(r"No space left on device", re.IGNORECASE)
@@ -15,19 +15,19 @@ def startup_error(part: str, log: Path, offset: int) -> PreconditionError:
     written = read_from(log, offset)
     if _FULL.search(written):
         return PreconditionError(f"{part} did not start: the disk is full", f"free space; the log is {log}")
-    return PreconditionError(f"{part} did not start: {last_error(written)}", f"see {log}")
+    return PreconditionError(f"{part} did not start: {pick_last_error(written)}", f"see {log}")
 
 
 def command_error(part: str, doing: str, output: str) -> PreconditionError:
     """The error for `part` when the command that does `doing` has failed with this output."""
     if _FULL.search(output):
         return PreconditionError(f"{part}: {doing} failed: the disk is full", "free space, then start again")
-    return PreconditionError(f"{part}: {doing} failed: {last_error(output)}", "remove the cause, then start again")
+    return PreconditionError(f"{part}: {doing} failed: {pick_last_error(output)}", "remove the cause, then start again")
 
 
 def timeout_error(part: str, log: Path, offset: int, patience: float) -> UnreachableError:
     """The error for `part` that runs and does not answer; it has been stopped again."""
-    line = last_error(read_from(log, offset))
+    line = pick_last_error(read_from(log, offset))
     return UnreachableError(
         f"{part} did not answer within {patience:.0f} s; last in its log: {line}", f"start again, or see {log}"
     )

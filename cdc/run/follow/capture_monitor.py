@@ -11,7 +11,7 @@ import psycopg
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.error_text import first_line
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
@@ -151,7 +151,7 @@ class CaptureMonitor:
         except CdcError as error:
             return error
         except psycopg.Error as error:
-            return UnreachableError(first_line(error), "see `cdc status`")
+            return UnreachableError(pick_first_line(error), "see `cdc status`")
         return None
 
     def _has_reached(self, target: Lsn) -> bool:

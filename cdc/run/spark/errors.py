@@ -11,7 +11,7 @@ from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkException
 
 from cdc.core import errors
-from cdc.core.error_text import root_cause
+from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
@@ -62,7 +62,7 @@ def to_cdc_error(what: str, error: Exception) -> CdcError:
     if ours := CDC_ERROR.search(text):
         kind: type[CdcError] = getattr(errors, ours[1], CdcError)
         return kind(ours[2], ours[3] or "")
-    line = root_cause(text) or type(error).__name__
+    line = pick_root_cause(text) or type(error).__name__
     full = next((sign for sign in FULL if sign in text), None)
     if full:
         return PreconditionError(

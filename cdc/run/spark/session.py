@@ -18,7 +18,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from cdc.core.error_text import first_line
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
@@ -96,7 +96,7 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     try:
         session = _start(builder, options, before)
     except (PySparkRuntimeError, Py4JError) as error:
-        raise PreconditionError(f"Spark does not start: {first_line(error)}", f"see {options.log}") from error
+        raise PreconditionError(f"Spark does not start: {pick_first_line(error)}", f"see {options.log}") from error
     if archive and not archive.is_there:
         # session and first micro-batch take 17 s of processor time without an archive, 6.5 s with one and a late
         # compiler

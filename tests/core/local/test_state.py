@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.core.error_text import last_error
+from cdc.core.error_text import pick_last_error
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.local.running import failures
 from cdc.local.state import neighbours, passwords, ports
@@ -162,7 +162,7 @@ def test_forget_deletes_only_passwords(home: Home) -> None:
     ],
 )
 def test_the_last_error_of_a_log_is_its_cause(log: str, line: str) -> None:
-    assert last_error(log) == line
+    assert pick_last_error(log) == line
 
 
 def test_only_lines_of_this_start_count(tmp_path: Path) -> None:
