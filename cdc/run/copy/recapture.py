@@ -24,7 +24,7 @@ from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
-from cdc.run.copy.bootstrap import prepare_capture, run_preflight
+from cdc.run.copy.capture_setup import prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
