@@ -46,7 +46,7 @@ def test_every_kind_of_change_reaches_every_follower(
         work.write(100)
     caught_up(pipeline, spark)
     # every value has one form, whichever way it came: nothing is left to be brought together
-    with patch("cdc.run.verify.source_snapshot.compare", side_effect=AssertionError("other digests")):
+    with patch("cdc.run.verify.pinned_source.compare", side_effect=AssertionError("other digests")):
         report = verified(pipeline, spark)
     assert report.is_equal, report.as_json()
 
@@ -98,7 +98,7 @@ def sign_as_ours(table: Path, *versions: int) -> None:
 def test_rows_decide_when_digests_differ(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     booted(pipeline, spark)
-    with patch("cdc.run.verify.source_snapshot.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
+    with patch("cdc.run.verify.pinned_source.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
         found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None

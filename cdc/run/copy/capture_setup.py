@@ -87,7 +87,7 @@ def prepare_capture(
 
 
 def _install_triggers(connection: Connection, source: SourceSettings, say: Callable[[str], None]) -> None:
-    """Install what reports schema changes in the source; say how they are noticed where the role may not."""
+    """Install the triggers and the function that report schema changes; say how changes are noticed without them."""
     why_none = schema_history.install_triggers(connection, source)
     can_be_told = schema_history.install_function(connection, source)
     if not why_none:

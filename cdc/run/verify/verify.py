@@ -20,8 +20,8 @@ from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.schema_check import find_different
 from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
+from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
 from cdc.run.verify.report import Report
-from cdc.run.verify.source_snapshot import FollowerReader, SourceSnapshot, open_snapshot
 from connect.source import connection as source
 from connect.source.catalog import ExaminedTables
 from sinks.lake.feed.digest import compute_digest
@@ -58,34 +58,34 @@ def verify(
         spark = start_spark()
         followers = _open_readers(settings, spark, names)
         to_compare = [table.name for table in now.fit]
-        with open_snapshot(settings, connection, spark, to_compare, lake_position.log_start, max_keys) as at_lsn:
-            return _compare_followers(settings, followers, now, at_lsn, patience, check)
+        with pin_source(settings, connection, spark, to_compare, lake_position.log_start, max_keys) as pinned:
+            return _compare_followers(settings, followers, now, pinned, patience, check)
 
 
 def _compare_followers(
     settings: PipelineSettings,
     followers: Followers,
     now: ExaminedTables,
-    at_lsn: SourceSnapshot,
+    pinned: PinnedSource,
     patience: float | None,
     check: CaptureCheck,
 ) -> Report:
     """Wait until the followers have everything up to the LSN, then compare their tables."""
     reached = {
-        name: wait_for_lsn(settings, name, reader.position, at_lsn.lsn, patience, check)
+        name: wait_for_lsn(settings, name, reader.position, pinned.lsn, patience, check)
         for name, reader in followers.items()
     }
     asked = now.shapes.keys() | now.refusals.keys()
     # only now: on the way to the LSN they may have changed a table's schema, or stopped the table
     stops = wait_for_tables(settings, {name: reader.position for name, reader in followers.items()}, patience, asked)
     stopped = {stop.name: problems.describe_stop(stop, now) for stop in stops if stop.name in asked}
-    at_lsn.incomparable.update(_find_incomparable(settings, now, stopped))
+    pinned.incomparable.update(_find_incomparable(settings, now, stopped))
     followed = [table for table in now.fit if table.name not in stopped]
     verdicts = {
-        name: at_lsn.verdicts(reader, reached[name], _select_own(settings, name, reader, followed))
+        name: pinned.verdicts(reader, reached[name], _select_own(settings, name, reader, followed))
         for name, reader in followers.items()
     }
-    return Report(at_lsn.lsn, verdicts, stopped, at_lsn.incomparable)
+    return Report(pinned.lsn, verdicts, stopped, pinned.incomparable)
 
 
 def _select_own(

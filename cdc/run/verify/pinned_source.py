@@ -43,7 +43,7 @@ class FollowerReader:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSnapshot:
+class PinnedSource:
     """The source at one LSN, and the transactions committed above it; compares followers with it."""
 
     spark: SparkSession
@@ -134,14 +134,14 @@ class SourceSnapshot:
 
 
 @contextmanager
-def open_snapshot(
+def pin_source(
     settings: PipelineSettings,
     connection: Connection,
     spark: SparkSession,
     tables: Sequence[TableName],
     log_start: LogStart,
     max_keys: int,
-) -> Iterator[SourceSnapshot]:
+) -> Iterator[PinnedSource]:
     """Hold these tables as they are now, on the snapshot of a temporary slot.
 
     `log_start`: of the lake's position. `max_keys`: most differing keys that a comparison names.
@@ -162,7 +162,7 @@ def open_snapshot(
         snapshot_source = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
         log = held.enter_context(Reader(settings.log))
         since = EndsAbove(log, transaction_topic(settings.log.prefix), lsn, log_start)
-        yield SourceSnapshot(spark, snapshot_source, keeper, lsn, since, max_keys, held)
+        yield PinnedSource(spark, snapshot_source, keeper, lsn, since, max_keys, held)
 
 
 class _UnsupportedValueError(PreconditionError):
