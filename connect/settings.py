@@ -53,8 +53,8 @@ class SourceSettings(Settings):
     """For columns with values that no follower holds, by `schema.table` and column: `text`, what Postgres writes, for
     numeric (NaN), date, timestamp, timestamptz and interval (infinity); `double`, the nearest one, for numeric."""
     on_schema_change: Policy = Policy.EVOLVE
-    """What is done when a table's schema changes: `evolve`, go along with all of it; `additive`, with columns that come
-    and are null in the rows that are there; `stop`, follow that table no further."""
+    """The reaction to a change of a table's schema: `evolve`, follow every change; `additive`, follow new columns that
+    are null in older rows; `stop`, follow that table no further."""
     on_schema_change_of: dict[str, Policy] = Field(default_factory=dict)
     """The same for some of the tables, by `schema.table`."""
     heartbeat_schema: str = Field(default="cdc", pattern=r"^[a-zA-Z0-9_-]{1,63}$")
@@ -111,7 +111,7 @@ class CaptureSettings(Settings):
     source_port: int | None = Field(default=None, ge=1, le=65535)
     """The source's port as Connect's workers reach it, where it differs from `source.port`."""
     password_reference: str | None = None
-    """What stands for the password in the connector's configuration, such as `${file:/secrets/pg:password}`
+    """A reference in place of the password in the connector's configuration, such as `${file:/secrets/pg:password}`
     or `${env:PG_PASSWORD}`: resolved by Connect's own config providers. Without it, the password itself is sent."""
     max_batch_size: int = Field(default=20_000, ge=1)
     """Debezium's `max.batch.size`: events per batch."""

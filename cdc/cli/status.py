@@ -46,23 +46,7 @@ def status(
 
 
 def _print(status: "Status") -> None:
-    from cdc.core.position import format_lsn
-
-    connector, slot, log = status.connector, status.slot, status.log_end
-    output.fields(
-        {
-            "source": f"at {format_lsn(status.source_lsn)}" if status.source_lsn is not None else "does not answer",
-            "slot": f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {slot.retained_bytes:,} bytes retained,"
-            f" {slot.wal_status}{'' if slot.active else ', nobody reads it'}"
-            if slot
-            else ("not known" if status.source_lsn is None else "missing"),
-            "connector": f"{connector.name} {connector.state}, tasks {', '.join(connector.tasks) or 'none'}"
-            if connector
-            else "- not known, tasks none",
-            "log": f"at {format_lsn(log.lsn)}{_describe_age(status.log_age)}" if log else "no transaction seen",
-            "lake writes": _describe_writes(status.lake_writes),
-        }
-    )
+    _print_capture(status)
     output.data("")
     followers = status.followers.values()
     rows = [
@@ -77,6 +61,40 @@ def _print(status: "Status") -> None:
     output.table(columns, [_to_row(name, state) for name, state in status.followers.items()])
     for problem in status.problems:
         output.say(f"problem: {problem}")
+
+
+def _print_capture(status: "Status") -> None:
+    from cdc.core.position import format_lsn
+
+    log = status.log_end
+    output.fields(
+        {
+            "source": f"at {format_lsn(status.source_lsn)}" if status.source_lsn is not None else "does not answer",
+            "slot": _describe_slot(status),
+            "connector": _describe_connector(status),
+            "log": f"at {format_lsn(log.lsn)}{_describe_age(status.log_age)}" if log else "no transaction seen",
+            "lake writes": _describe_writes(status.lake_writes),
+        }
+    )
+
+
+def _describe_slot(status: "Status") -> str:
+    from cdc.core.position import format_lsn
+
+    slot = status.slot
+    if slot is None:
+        # a source that does not answer says nothing of its slots
+        return "not known" if status.source_lsn is None else "missing"
+    reader = "" if slot.active else ", nobody reads it"
+    kept = f"{slot.retained_bytes:,} bytes retained, {slot.wal_status}"
+    return f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {kept}{reader}"
+
+
+def _describe_connector(status: "Status") -> str:
+    connector = status.connector
+    if connector is None:
+        return "- not known, tasks none"
+    return f"{connector.name} {connector.state}, tasks {', '.join(connector.tasks) or 'none'}"
 
 
 def _describe_writes(hourly: Mapping[str, int] | None) -> str:

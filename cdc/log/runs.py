@@ -186,7 +186,7 @@ def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _TopicPart:
         until[place.partition] = max(until.get(place.partition, 0), place.offset + 1)
     # the ENDs count these as well: to Postgres they were changes
     distinct += len({(each.tx_id, each.total_order) for each in refused})
-    # what says no transaction was not written by the capture, and is counted by no END: it belongs where it lies
+    # a message without a transaction is not of the capture, and no END counts it: it stays where it is in the order
     foreign = [each for each in decoded.refused if each.tx_id is None and _is_before(each, until)]
     return _TopicPart(TableChanges(changes, places[own], [*refused, *foreign], messages, at), distinct, until)
 

@@ -27,7 +27,7 @@ def _default() -> Path:
 
 
 def open_folder(folder: Path) -> Path:
-    """Make `folder` so that other users may enter and read it, whatever the umask; gives it back."""
+    """Make `folder` so that other users may enter and read it, whatever the umask; returns it."""
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ class ClassArchive:
         return [f"-XX:SharedArchiveFile={self.path}"] if self.is_there else []
 
     def keep(self) -> None:
-        """When it is written whole: it gets its name; what others left half done goes."""
+        """Give the whole archive its name, and remove unfinished ones of processes that are gone."""
         # renamed when it is whole: programs that start meanwhile see the old archive, or none
         with suppress(FileNotFoundError):
             self.own.rename(self.path)
@@ -65,7 +65,7 @@ def _fingerprint(java: Path, class_path: Iterable[str]) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes that are gone have left half written."""
+    """Remove the unfinished archives of processes that are gone."""
     for file in folder.glob("*.new"):
         if not psutil.pid_exists(int(file.stem.rpartition(".")[2])):
             file.unlink(missing_ok=True)

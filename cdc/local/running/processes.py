@@ -1,4 +1,4 @@
-"""A part's process: started apart from ours, known again by pid and start time, stopped for good."""
+"""The process of a service: started in a session of its own, found again by pid and start time, stopped."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _FIRST_LOOK, _LATER_LOOKS = 0.02, 0.3
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a process runs as, if not as ourselves."""
+    """The user of a process, if it is not ours."""
 
     uid: int
     gid: int
@@ -66,14 +66,18 @@ def spawn(home: Home, launch: Launch) -> psutil.Process:
             extra_groups=[] if launch.user else None,
         )
     process = psutil.Process(started.pid)
-    note: dict[str, object] = {"pid": process.pid, "created": process.create_time()}
-    if launch.archive is not None and not launch.archive.is_there:
-        note["archive"] = [str(launch.archive.path), str(launch.archive.own)]
-    # whoever is killed before this line leaves a process that nobody knows; the next `up` names it as its port's holder
-    write(home.record(launch.part), json.dumps(note) + "\n", 0o644)
+    # a kill before this line leaves an unknown process; the next `up` names it as its port's holder
+    _write_record(home, launch, process)
     # it outlives us on purpose: tell Popen not to warn that it still runs
     started.returncode = 0
     return process
+
+
+def _write_record(home: Home, launch: Launch, process: psutil.Process) -> None:
+    note: dict[str, object] = {"pid": process.pid, "created": process.create_time()}
+    if launch.archive is not None and not launch.archive.is_there:
+        note["archive"] = [str(launch.archive.path), str(launch.archive.own)]
+    write(home.record(launch.part), json.dumps(note) + "\n", 0o644)
 
 
 def find(home: Home, part: str) -> psutil.Process | None:
@@ -88,7 +92,7 @@ def find(home: Home, part: str) -> psutil.Process | None:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether `process` runs; a child of ours that has ended is waited for, so that no zombie stays."""
+    """Does `process` run? A child of ours that has ended is waited for, so that no zombie stays."""
     try:
         # a zombie with threads still ends: its ports and files are not free yet
         if process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1):
@@ -133,7 +137,7 @@ def _keep_archive(home: Home, part: str) -> None:
 
 
 def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> bool:
-    """End it; says whether it has ended by itself."""
+    """End a process and its children; returns whether it ended before it was killed."""
     # asked while it lives: children that outlive their parent are no longer found as its own
     family = [process, *process.children(recursive=True)]
     process.send_signal(with_signal)
@@ -148,13 +152,13 @@ def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) 
 
 
 def _wait_for_exit(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Which of `watched` still run when all have ended or `patience` seconds are over.
+    """Wait until all have ended, at most `patience` seconds; returns those that still run.
 
     Not psutil.wait_procs: it also waits until somebody has taken notice of the end, and a slow init does that late.
     """
     deadline, pause = Deadline(patience), _FIRST_LOOK
     while (alive := [found for found in watched if is_alive(found)]) and not deadline.is_past:
         time.sleep(pause)
-        # who takes long is looked at seldom: on a busy machine, looking takes from those that are to end
+        # seldom, if it takes long: on a busy machine, every look takes CPU from the processes that are to end
         pause = min(1.2 * pause, _LATER_LOOKS)
     return alive

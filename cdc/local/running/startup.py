@@ -41,7 +41,7 @@ class _Started:
 def start(home: Home, candidates: Sequence[Candidate], progress: Progress) -> None:
     """Start the candidates that do not run, in their order, and return when all of them answer.
 
-    A part that dies or is late ends this with its error; the others stay as they are.
+    Raises the error of the first service that ends or is late; the others stay as they are.
     """
     waiting, started, ready = list(candidates), list[_Started](), set[Service]()
     while waiting or started:

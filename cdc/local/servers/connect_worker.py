@@ -53,7 +53,7 @@ _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Write the worker's settings and its plugin folder; gives how to start it."""
+    """Write the worker's settings and its plugin folder; returns its launch."""
     folder = site.home.folder(Service.CONNECT)
     debezium = site.files["debezium"]
     exact = build_plugin_jar(

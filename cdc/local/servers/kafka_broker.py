@@ -44,7 +44,7 @@ _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Write the broker's settings and format its storage where that is still to do; gives how to start it."""
+    """Write the broker's settings, and format its storage if it is new; returns its launch."""
     folder = site.home.folder(Service.KAFKA)
     data = folder / "data"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ _CLUSTER: Final = "cdc-local"
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Write the node's settings; gives how to start it."""
+    """Write the node's settings; returns its launch."""
     folder = site.home.folder(Service.SEARCH)
     config = folder / "config"
     config.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ _ENVIRONMENT: Final = {"LC_ALL": "C", "PGTZ": "UTC"}
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Unpack the binaries and make the cluster where that is still to do; gives how to start the server.
+    """Unpack the binaries and make the cluster, if they are missing; returns the server's launch.
 
     PreconditionError if initdb fails, or root's unprivileged user cannot reach the binaries.
     """
@@ -89,7 +89,7 @@ def answers(endpoints: Endpoints) -> bool:
 
 
 def server_user() -> User | None:
-    """Whom to run as when we are root, since Postgres refuses that; None when we are not."""
+    """The user to run as when we are root, which Postgres refuses; None when we are not."""
     if os.geteuid() != 0:
         return None
     nobody = pwd.getpwnam("nobody")
