@@ -1,10 +1,10 @@
 """The capture probe: writes a row into the source, and waits until the log has it."""
 
-import json
 import time
 from dataclasses import dataclass
 from uuid import uuid4
 
+import msgspec
 from psycopg import Connection
 
 from cdc.core.table import TableName
@@ -94,6 +94,18 @@ class _Watch:
         self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, Deadline(ANEW_SECONDS)
 
 
+class _Row(msgspec.Struct):
+    """The row of the heartbeat table."""
+
+    beat: str
+
+
+class _Change(msgspec.Struct):
+    """A change of that row."""
+
+    after: _Row
+
+
 def _is_in_log(reader: Reader, topic: str, start: int, mark: str) -> bool:
     end = reader.end([topic])[topic].get(0, 0)
     return any(_mark_of(record) == mark for record in reader.read(topic, 0, start, end))
@@ -101,7 +113,8 @@ def _is_in_log(reader: Reader, topic: str, start: int, mark: str) -> bool:
 
 def _mark_of(record: Record) -> str | None:
     try:
-        beat = read_beat(str(json.loads(record.value or b"null")["after"]["beat"]))
-    except (ValueError, KeyError, TypeError):
+        beat = read_beat(msgspec.json.decode(record.value or b"", type=_Change).after.beat)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # a tombstone, or a delete of the row
         return None
     return beat.mark if beat else None

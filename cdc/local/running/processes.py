@@ -1,6 +1,5 @@
 """The process of a service: started in a session of its own, found again by pid and start time, stopped."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import psutil
 
 from cdc.core.errors import PreconditionError
@@ -45,6 +45,14 @@ class Launch:
     archive: ClassArchive | None = None
 
 
+class _Record(msgspec.Struct, omit_defaults=True):
+    """The note of a process. `archive`: of its classes, where it writes one: the final path, and that of the writer."""
+
+    pid: int
+    created: float
+    archive: tuple[str, str] | None = None
+
+
 def spawn(home: Home, launch: Launch) -> psutil.Process:
     """Start `launch` in a session of its own, its output appended to the part's log, and note its process."""
     log = home.log(launch.part)
@@ -74,19 +82,24 @@ def spawn(home: Home, launch: Launch) -> psutil.Process:
 
 
 def _write_record(home: Home, launch: Launch, process: psutil.Process) -> None:
-    note: dict[str, object] = {"pid": process.pid, "created": process.create_time()}
+    record = _Record(process.pid, process.create_time())
     if launch.archive is not None and not launch.archive.is_there:
-        note["archive"] = [str(launch.archive.path), str(launch.archive.own)]
-    write(home.record(launch.part), json.dumps(note) + "\n", 0o644)
+        record.archive = (str(launch.archive.path), str(launch.archive.own))
+    write(home.record(launch.part), msgspec.json.encode(record).decode() + "\n", 0o644)
+
+
+def _read_record(home: Home, part: str) -> _Record:
+    return msgspec.json.decode(home.record(part).read_bytes(), type=_Record)
 
 
 def find(home: Home, part: str) -> psutil.Process | None:
     """The process that runs `part` in `home`, None if there is none or its pid belongs to another one now."""
     try:
-        note = json.loads(home.record(part).read_text(encoding="utf-8"))
-        process = psutil.Process(note["pid"])
-        ours = abs(process.create_time() - note["created"]) < _SAME_START
-    except (FileNotFoundError, ValueError, KeyError, psutil.NoSuchProcess):
+        record = _read_record(home, part)
+        process = psutil.Process(record.pid)
+        ours = abs(process.create_time() - record.created) < _SAME_START
+    # a ValueError: a pid below 0, or text that is no UTF-8
+    except (FileNotFoundError, msgspec.DecodeError, ValueError, psutil.NoSuchProcess):
         return None
     return process if ours and is_alive(process) else None
 
@@ -131,9 +144,8 @@ def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) ->
 
 
 def _keep_archive(home: Home, part: str) -> None:
-    note = json.loads(home.record(part).read_text(encoding="utf-8"))
-    if "archive" in note:
-        ClassArchive(*map(Path, note["archive"])).keep()
+    if archive := _read_record(home, part).archive:
+        ClassArchive(*map(Path, archive)).keep()
 
 
 def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> bool:
