@@ -13,7 +13,7 @@ from cdc.core.table_state import ACTIVE, Followed, Joining
 from sinks.lake import layout
 from sinks.lake.apply.apply import AppliedBatch, BatchApplier
 from sinks.lake.apply.letters import TableLetters
-from sinks.lake.apply.tables import FollowedTable, FollowedTables
+from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.write_rate import WriteRate
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.layout import Lake
@@ -43,7 +43,7 @@ class DeltaFollower:
         # in a folder a look is free; on an object store it is a request
         look_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self.cuts = Cuts(lake, look_seconds)
-        self.tables = FollowedTables(lake, indexes, self.cuts, look_seconds)
+        self.tables = LakeTables(lake, indexes, self.cuts, look_seconds)
         self.letters = TableLetters(lake, self.tables, self.cuts)
         self.maintenance = LakeMaintenance(self.tables, self.cuts, self.letters, settings.history_hours)
         self._applier = BatchApplier(settings, lake, self.tables, self.letters, self._cache)
@@ -160,7 +160,7 @@ class DeltaFollower:
         for _, writer in self.tables.list_open():
             writer.save_index(everything=True)
 
-    def _cut(self, tables: Mapping[TableName, FollowedTable], position: Position, committed_ms: int) -> Cut:
+    def _cut(self, tables: Mapping[TableName, LakeTable], position: Position, committed_ms: int) -> Cut:
         reached = {
             str(name): table.writer.snapshot
             for name, table in tables.items()

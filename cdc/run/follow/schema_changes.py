@@ -27,7 +27,7 @@ from connect.settings import SourceSettings
 from connect.source.catalog import to_table
 from connect.source.relation import Shape, parse_shape
 from connect.source.schema_history import history_table
-from sinks.lake.apply.tables import FollowedTable
+from sinks.lake.apply.tables import LakeTable
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 
@@ -101,7 +101,7 @@ class SchemaChanges:
         return self.stop({name: f"its schema has changed: {reason}" for name, reason in reasons.items()})
 
 
-def _widen(followed: FollowedTable, table: Table, lsn: Lsn, difference: str) -> dict[TableName, str]:
+def _widen(followed: LakeTable, table: Table, lsn: Lsn, difference: str) -> dict[TableName, str]:
     """Add the columns of `table`; returns the reason to stop it when the lake has lost the table."""
     try:
         followed.writer.add_columns(table, lsn)

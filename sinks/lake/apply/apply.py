@@ -13,7 +13,7 @@ from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
 from sinks.lake.apply.letters import TableLetters
-from sinks.lake.apply.tables import FollowedTable, FollowedTables
+from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.layout import Lake
@@ -25,7 +25,7 @@ from sinks.lake.settings import DeltaSettings
 from sinks.lake.table.commit import apply_effect
 from sinks.lake.table.writer import TableWriter
 
-TableWork = tuple[FollowedTable, TablePart]
+TableWork = tuple[LakeTable, TablePart]
 """A table, and the part of a batch that it lacks."""
 
 
@@ -46,7 +46,7 @@ class BatchApplier:
     """Applies batches to tables, one commit per table; puts the written changes into `recent`."""
 
     def __init__(
-        self, settings: DeltaSettings, lake: Lake, tables: FollowedTables, letters: TableLetters, recent: ChangeCache
+        self, settings: DeltaSettings, lake: Lake, tables: LakeTables, letters: TableLetters, recent: ChangeCache
     ) -> None:
         self._settings = settings
         self._lake = lake
@@ -56,7 +56,7 @@ class BatchApplier:
         self._refresh_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self._refreshed_at: WeakKeyDictionary[TableWriter, float] = WeakKeyDictionary()
 
-    def apply(self, batch: ChangeBatch, tables: Mapping[TableName, FollowedTable], version: int) -> AppliedBatch:
+    def apply(self, batch: ChangeBatch, tables: Mapping[TableName, LakeTable], version: int) -> AppliedBatch:
         """Apply a batch to these tables; `version`: offset of its last END. Raises errors that stop all tables."""
         touched = [name for name in batch.tables if name in tables]
         # read other writers' commits first: what to apply depends on the table's state
@@ -91,7 +91,7 @@ class BatchApplier:
     def _take_notes(self) -> list[str]:
         return [line for _, writer in self._tables.list_open() for line in _drain(writer.notes)]
 
-    def _refresh(self, table: FollowedTable) -> BaseException | None:
+    def _refresh(self, table: LakeTable) -> BaseException | None:
         """Read other writers' commits; returns the error that prevents further writes.
 
         On an object store nobody else may write, and each look is a request. There, a commit that meets another one
@@ -143,7 +143,7 @@ class BatchApplier:
                 )
         return {s.table.name: _describe_refused(each) for s, each in refused if not _can_block(s.table, each)}
 
-    def _apply_part(self, table: FollowedTable, part: TablePart, version: int) -> CommitCost:
+    def _apply_part(self, table: LakeTable, part: TablePart, version: int) -> CommitCost:
         effect = part.effect()
         if effect.is_empty:
             return CommitCost()
@@ -160,7 +160,7 @@ class BatchApplier:
         return applied.cost
 
 
-def _find_failure(table: FollowedTable) -> BaseException | None:
+def _find_failure(table: LakeTable) -> BaseException | None:
     """The error that prevents further writes to a table, after other writers' commits."""
     try:
         table.writer.refresh()

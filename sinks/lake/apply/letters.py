@@ -9,7 +9,7 @@ from cdc.core.position import BEFORE_LOG
 from cdc.core.table import TableName
 from cdc.core.table_state import ACTIVE
 from sinks.lake.apply.replay import ReplayPlan, plan_replay
-from sinks.lake.apply.tables import FollowedTable, FollowedTables
+from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.cuts import Cuts
@@ -20,7 +20,7 @@ from sinks.lake.table.commit import apply_effect
 class TableLetters:
     """The letters of present tables; those of former copies are void."""
 
-    def __init__(self, lake: Lake, tables: FollowedTables, cuts: Cuts) -> None:
+    def __init__(self, lake: Lake, tables: LakeTables, cuts: Cuts) -> None:
         self._app_id = lake.app_id
         self._tables = tables
         self._cuts = cuts
@@ -31,7 +31,7 @@ class TableLetters:
         ids = {table.id for table in self._tables.all().values()}
         return [letter for letter in self._stored.all() if letter.table_id in ids]
 
-    def blocked_keys(self, table: FollowedTable) -> BlockedKeys:
+    def blocked_keys(self, table: LakeTable) -> BlockedKeys:
         """The keys of a table whose further messages wait."""
         return self._stored.blocked_keys(table.id)
 

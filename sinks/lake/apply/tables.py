@@ -26,8 +26,8 @@ REOPEN_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedTable:
-    """A table with its copy's bookmark and the offset of the last applied END."""
+class LakeTable:
+    """A table that has a copy, in whatever state: the copy's bookmark, and the offset of the last applied END."""
 
     writer: TableWriter
     bookmark: Bookmark
@@ -76,7 +76,7 @@ class FollowedTable:
         return max(self.offset, int(covered[-1]) if len(covered) else BEFORE_LOG)
 
 
-class FollowedTables:
+class LakeTables:
     """The tables of a lake: opened once, each with its state (`cdc.core.table_state`).
 
     `indexes` is the folder of their key indexes.
@@ -131,7 +131,7 @@ class FollowedTables:
             name: _state(tables.get(name), stops.get(name), cut, self._adopted) for name in self._table_list.names()
         }
 
-    def select(self, *states: type[TableState], at: Position | None = None) -> dict[TableName, FollowedTable]:
+    def select(self, *states: type[TableState], at: Position | None = None) -> dict[TableName, LakeTable]:
         """The tables with a copy that are in one of these states; `at`: by the cut at this position, not the last."""
         cut = self._cuts.find(at.end_offset) if at else self._cuts.last()
         # tables that wait for the next cut are in no earlier one
@@ -147,23 +147,23 @@ class FollowedTables:
         joining = self.select(Joining)
         self._adopted |= {joining[name].id for name in names if name in joining}
 
-    def without_stopped(self, tables: Mapping[TableName, FollowedTable]) -> dict[TableName, FollowedTable]:
+    def without_stopped(self, tables: Mapping[TableName, LakeTable]) -> dict[TableName, LakeTable]:
         """Those of these tables that are not stopped by now."""
         stops = self._stopped.by_id()
         return {name: table for name, table in tables.items() if table.id not in stops}
 
-    def all(self) -> dict[TableName, FollowedTable]:
+    def all(self) -> dict[TableName, LakeTable]:
         """All tables with a copy, stopped ones included."""
         return {s.table.name: s for s in map(self.find, self._table_list.names()) if s}
 
-    def find(self, name: TableName) -> FollowedTable | None:
+    def find(self, name: TableName) -> LakeTable | None:
         """A table as it is now; None without a copy, or when it cannot be opened (`_lost` has the reason)."""
         writer = self._writers.get(name) or self._try_open(name)
         mark = layout.bookmark(self._lake, writer.snapshot) if writer else None
         if writer is None or mark is None:
             return None
         offset = writer.snapshot.transactions.get(self._lake.app_id)
-        return FollowedTable(writer, mark, BEFORE_LOG if offset is None else offset)
+        return LakeTable(writer, mark, BEFORE_LOG if offset is None else offset)
 
     def find_diverged(self, cut: Cut) -> dict[TableName, str]:
         """The tables that are neither the cut's version nor a successor of it, with reasons."""
@@ -249,9 +249,7 @@ class FollowedTables:
         return stops
 
 
-def _state(
-    table: FollowedTable | None, stop: StoppedTable | None, cut: Cut | None, adopted: Collection[str]
-) -> TableState:
+def _state(table: LakeTable | None, stop: StoppedTable | None, cut: Cut | None, adopted: Collection[str]) -> TableState:
     return state_of(
         stop.as_state() if stop else None,
         has_copy=table is not None,

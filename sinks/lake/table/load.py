@@ -79,7 +79,7 @@ def load_copy(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *
         # the previous content, if any: one commit replaces it
         actions += [file.remove_action(now) for file in log.snapshot.files.values()]
     actions += [_data_file(file, now).add_action() for file in copy]
-    # keep the last applied END: the table has the larger of both (`FollowedTable.last_applied`)
+    # keep the last applied END: the table has the larger of both (`LakeTable.last_applied`)
     actions.append(txn_action(lake.bookmark_id, bookmark.lsn))
     _commit(log or DeltaLog(storage, Snapshot()), actions, "COPY", table.name)
 
