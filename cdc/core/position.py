@@ -86,6 +86,10 @@ class Position:
         """The offset of its END in the transaction topic."""
         return self.log_start.to_topic_offset(self.end_offset)
 
+    def covers(self, other: "Position") -> bool:
+        """Is everything up to the `other` position applied at this one?"""
+        return other.end_offset <= self.end_offset
+
     def as_json(self) -> dict[str, Any]:
         """The position as JSON values; `from_json` reads it back."""
         return {

@@ -108,7 +108,7 @@ class DeltaFollower:
         """Apply a batch up to this position, and add its cut; see `Follower`."""
         before = self.cuts.last()
         # the same batch may come twice, from anywhere (`Follower`)
-        if before is not None and position.end_offset <= before.position.end_offset:
+        if before is not None and before.position.covers(position):
             return AppliedBatch()
         # not tables that joined just now: this batch was read without them. Before the first cut there is no position
         # that a table could lack changes of

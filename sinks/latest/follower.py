@@ -135,7 +135,8 @@ class LatestFollower:
         If a record is refused, the transaction fails, and is written again without that record's table.
         """
         self._states.open_writer()
-        if self._has_applied(position):
+        before = self._states.state.position
+        if before is not None and before.covers(position):
             return
         going = [name for name in batch.tables if name not in self._states.state.stops]
         lost = {name: missing_copy_error(name, self._topic(name)) for name in going if not self._is_loaded(name)}
@@ -245,10 +246,6 @@ class LatestFollower:
         latest = read.read_newest(require_spark(self._spark), self._log, topic)
         stale = latest.join(records, KafkaColumn.KEY.value, "left_anti")
         return records.unionByName(stale.select(KafkaColumn.KEY, F.lit(None).cast("binary").alias(KafkaColumn.VALUE)))
-
-    def _has_applied(self, position: Position) -> bool:
-        stands = self._states.state.position
-        return stands is not None and position.end_offset <= stands.end_offset
 
     def _send(self, writer: TransactionalWriter, table: Table, changes: Iterable[FeedRows]) -> None:
         topic = self._topic(table.name)

@@ -98,7 +98,7 @@ class SearchFollower:
         """Write every table of the batch, refresh the indexes, then write the position and the stops."""
         with open_client(self._cluster) as client:
             state = self._read(client)
-            if _has_applied(state.position, position):
+            if state.position is not None and state.position.covers(position):
                 return
             there, version = self._indexes.of_tables(client), layout.version_at(position)
             going = [name for name in batch.tables if name not in state.stops]
@@ -239,10 +239,6 @@ class SearchFollower:
             f"{table}: the index refused {documents} where {first.where}: {first.reason}",
             f"change the row, or what refuses it, or name the table under leave_out; index {index} has all of them",
         )
-
-
-def _has_applied(stands: Position | None, position: Position) -> bool:
-    return stands is not None and layout.version_at(position) <= layout.version_at(stands)
 
 
 def _check(table: Table) -> None:

@@ -22,6 +22,11 @@ def test_positions_of_earlier_versions_are_read() -> None:
     assert Position.from_json(oldest) == Position(7, Lsn(70), 507)
 
 
+def test_a_position_covers_those_up_to_its_end() -> None:
+    earlier, same, later = (Position(end_offset, Lsn(1), 1) for end_offset in (6, 7, 8))
+    assert [POSITION.covers(other) for other in (earlier, same, later)] == [True, True, False]
+
+
 def test_ids_and_versions_on_disk_stay() -> None:
     assert Lake("lake", "shop").app_id == "cdc/shop/1"
     assert layout.version_at(Position(BEFORE_LOG, Lsn(1), 0)) == layout.COPY_VERSION == 1 << 48
