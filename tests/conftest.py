@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
 from cdc.local.servers.java import BRIEF
 from cdc.local.services import Home, down, wipe
@@ -14,10 +13,9 @@ from tests.cluster_fixture import cluster
 from tests.object_store_fixture import s3_server
 from tests.pipelines import make_pipeline
 from tests.servers_fixture import kafka_bootstrap, search_url, servers
+from tests.support.examples import load_profile
 
-# a test's time says more of the machine than of the code
-settings.register_profile("no clock", deadline=None)
-settings.load_profile("no clock")
+load_profile()
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.netting.net_changes import fold
@@ -11,6 +11,7 @@ from cdc.core.change import Change, Key, Row
 from cdc.core.model import apply
 from tests.columns.model_changes import applied, as_columns
 from tests.core.histories import THINGS, Sent, histories
+from tests.support.examples import examples
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 
@@ -20,7 +21,7 @@ def folded(rows: dict[Key, Row], changes: list[Change]) -> dict[Key, Row]:
     return applied(THINGS, rows, fold(columns, columns.tx_id))
 
 
-@settings(max_examples=2000)
+@examples(500)
 @given(histories(BEFORE), st.lists(st.integers(0, 20)), st.randoms(use_true_random=False))
 def test_fold_equals_the_model_in_any_order(history: list[Sent], cuts: list[int], random: object) -> None:
     rows = dict(BEFORE)

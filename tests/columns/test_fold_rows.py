@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.decoding.decoder import Decoder
@@ -15,6 +15,7 @@ from cdc.columns.netting.changes import Changes, Messages
 from cdc.columns.netting.net_keyless import fold_keyless
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.core.table import Column, Kind, Table, TableName
+from tests.support.examples import examples
 
 LOGS = Table(TableName("public", "logs"), (Column("a", Kind.INTEGER), Column("b", Kind.TEXT)), ())
 Row = tuple[int | None, str | None]
@@ -65,7 +66,7 @@ def counted(table: Any) -> Counter[Row]:
     return Counter(tuple(row[name] for name in LOGS.column_names) for row in table.to_pylist())
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(rows, max_size=5), steps, st.randoms(use_true_random=False))
 def test_keyless_rows_are_counted(copied: list[Row], history: list[tuple[str, Row, int]], shuffle: Random) -> None:
     before = Counter(copied)

@@ -19,6 +19,7 @@ from tests.contract.latest_harness import LatestHarness
 from tests.contract.search_harness import SearchHarness
 from tests.core.histories import THINGS, Sent, histories
 from tests.lake.places import in_folder, on_server
+from tests.support.examples import examples
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 
@@ -113,12 +114,12 @@ def check(start: Start, play: tuple[list[tuple[int, Sent]], list[Step], int]) ->
     assert (last.end_offset if last else None) == (end(len(history)).offset if history else None)
 
 
-quiet: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+quiet: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 """A batch of Delta takes seconds: a failure is printed as it was found."""
 
 
-@settings(max_examples=300, **quiet)
+@settings(examples(300), **quiet)
 @given(play=plays())
 def test_memory_follower_equals_the_model(play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
     check(MemoryHarness, play)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core import model
@@ -24,6 +24,7 @@ from tests.lake.tables import apply, by_id, copy_rows, open_writer, read_by_delt
 from tests.lake.test_commit import mix_changes
 from tests.lake.test_key_index import NOW, all_live, bits, find_entries
 from tests.lake.test_key_index import open_index as open_saved_index
+from tests.support.examples import examples
 
 KEYS = range(150)
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in KEYS}
@@ -38,7 +39,7 @@ def fill_index(folder: Path, runs: Sequence[int]) -> KeyIndex:
     return index
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.lists(st.integers(1, 5 * BLOCK), min_size=1, max_size=4),
     st.lists(damages, min_size=1, max_size=3),
@@ -77,7 +78,7 @@ def test_every_flipped_bit_is_detected(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 3 * BLOCK), max_size=3), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_equal_damage_to_two_words_is_detected(words: list[int], data: st.DataObject) -> None:
     """Upper bits of a product sum reach only upper bits: equal flips of two words must not cancel out."""
     with TemporaryDirectory() as place:
@@ -113,7 +114,7 @@ Step = tuple[Damage | None, bool, bool]
 steps = st.lists(st.tuples(st.none() | damages, st.booleans(), st.booleans()), min_size=2, max_size=6)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(steps, st.integers(0, 1000))
 def test_histories_end_equal_to_the_model(done: list[Step], seed: int) -> None:
     """Damage while a process has the index, between processes, and by older copies of its files."""

@@ -8,13 +8,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.rows.key_fingerprints import KeyBits
 from sinks.lake.index import key_index, run_merge
 from sinks.lake.index.key_index import KeyIndex, VersionId
 from sinks.lake.index.sorted_runs import Places
+from tests.support.examples import examples
 
 
 def bits(*keys: int) -> KeyBits:
@@ -65,7 +66,7 @@ def test_finds_all_keys_of_indexed_files(contents: list[list[int]], forgotten: s
 
 
 @given(files, st.sets(st.integers(0, 11)), st.lists(st.integers(0, 35), max_size=20, unique=True), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_finds_keys_in_runs_merged_file_to_file(
     contents: list[list[int]], dead: set[int], asked: list[int], at_once: int
 ) -> None:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.netting.batch import TableEffect
@@ -24,6 +24,7 @@ from sinks.lake.table.writer import TableWriter
 from tests.columns.test_fold_rows import LOGS, Row, decoded, messages, named, played, rows, steps
 from tests.lake.places import PlacedLake
 from tests.lake.tables import APP, copy_rows, open_writer
+from tests.support.examples import examples
 
 
 def count_rows(lake: Lake) -> Counter[Row]:
@@ -38,7 +39,7 @@ def apply(writer: TableWriter, events: list[dict[str, object]], version: int) ->
     apply_effect(writer, effect, TxnUpdate(APP, before, version))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(rows, max_size=8), st.lists(st.tuples(steps, st.sampled_from(["", "again", "maintain"])), max_size=6))
 def test_keyless_rows_keep_their_multiplicity(
     first: list[Row], batches: list[tuple[list[tuple[str, Row, int]], str]]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -24,6 +24,7 @@ from tests.core.histories import THINGS
 from tests.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update
 from tests.lake.test_commit import mix_changes
+from tests.support.examples import examples
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 
@@ -205,7 +206,7 @@ DOUBLINGS = 17
 """Doublings from the smallest of these files to the largest compacted one."""
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.lists(st.integers(1_000_000, 60_000_000), max_size=12),
     st.lists(st.lists(st.integers(1_000, 300_000), max_size=20), max_size=150),
@@ -216,10 +217,10 @@ def test_files_stay_few_and_a_row_is_rewritten_a_handful_of_times(copy: list[int
         files |= {f"{number}-{n}": size for n, size in enumerate(sizes)}
         while groups := plan_compaction(file(path, size) for path, size in files.items()):
             (group,) = groups
-            build_checkpoint = [files.pop(path) for path in group]
+            merged = [files.pop(path) for path in group]
             # the file that a row lies in has doubled at least
-            assert 2 * max(build_checkpoint) <= sum(build_checkpoint) <= MAX_COMPACTED_BYTES
-            written += sum(build_checkpoint)
-            files[f"{number}-{written}"] = sum(build_checkpoint)
+            assert 2 * max(merged) <= sum(merged) <= MAX_COMPACTED_BYTES
+            written += sum(merged)
+            files[f"{number}-{written}"] = sum(merged)
         assert sum(size < LARGEST_BYTES for size in files.values()) <= max(MAX_SMALL_FILES, DOUBLINGS)
     assert written <= DOUBLINGS * sum(sum(sizes) for sizes in [copy, *rounds])

@@ -128,6 +128,7 @@ def _commits(lake: PlacedLake) -> list[Path]:
     return sorted((lake.disk(THINGS.name) / "_delta_log").glob("*.json"))
 
 
+@pytest.mark.servers
 def test_a_store_that_overwrites_is_refused(tmp_path: Path) -> None:
     with started(tmp_path, authorization="none") as server, run_disturbance(server.endpoint) as (endpoint, disturbance):
         store = ObjectStore(server.bucket(), "t", access_at(endpoint))

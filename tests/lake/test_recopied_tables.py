@@ -15,6 +15,7 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.table_state import Followed, Joining
 from cdc.core.transaction import TransactionEnd
+from sinks.lake.delta import checkpoint
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.feed.feed import LakeFeed
@@ -100,9 +101,10 @@ def test_feed_describes_tables_with_the_columns_of_the_cut(lake: PlacedLake) -> 
     assert feed.tables(feed.last_cut()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
 
 
-def test_maintenance_vacuums_a_table_in_no_cut(lake: PlacedLake) -> None:
+def test_maintenance_vacuums_a_table_in_no_cut(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 4)
     follower = follower_of(lake)
-    for lsn in range(10, 115):
+    for lsn in range(10, 31):
         load(lake, follower, THINGS, lsn, {"id": 1, "was": "a"})
     commit(follower, 400)
     follower.maintenance.run([])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cdc.columns.decoding.decoder import Decoder
@@ -21,6 +21,7 @@ from sinks.lake.metadata.dead_letters import DeadLetter
 from tests.columns.debezium import PLACEHOLDER, as_messages, messages
 from tests.columns.model_changes import applied, bits_of
 from tests.core.histories import THINGS, Sent, histories
+from tests.support.examples import examples
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": "x" * n} for n in range(3)}
 DECODER = Decoder(THINGS, PLACEHOLDER)
@@ -57,7 +58,7 @@ def on_rows(rows: dict[Key, Row], net: NetChanges) -> dict[Key, Row]:
     return applied(THINGS, rows, replace(net, existed=np.array([key in there for key in net.keys.pairs()], np.bool_)))
 
 
-@settings(max_examples=300)
+@examples(200)
 @given(histories(COPY), st.integers(0, 100), st.integers(1, 3), st.integers(0, 8))
 def test_blocking_and_replaying_equals_applying_at_once(
     history: list[Sent], spoiled: int, partitions: int, cut: int

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.decoding.decoder import Decoder
@@ -23,6 +23,7 @@ from tests.columns.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.core.histories import THINGS, Sent, histories
 from tests.lake.places import in_folder
 from tests.lake.tables import APP, by_id, copy_rows, open_writer, read_by_delta_rs, row
+from tests.support.examples import examples
 
 COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(3)}
 
@@ -57,7 +58,7 @@ def read_by_the_driver(changes: list[Change], run: Ends, after: int) -> TableEff
     return TableEffect(fold(whole.take(late.nonzero()[0]), own.ranks[late]))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(histories(COPY), st.integers(0, 8), st.integers(1, 20), st.integers(0, 8))
 def test_two_overlapping_runs_end_as_the_model_says(history: list[Sent], cut: int, rows: int, again: int) -> None:
     """The second run begins before the first one's end; applied changes are left out."""

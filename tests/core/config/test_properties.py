@@ -15,7 +15,7 @@ from cdc.config.init import TemplateValues, template
 from cdc.config.references import Resolver, escape
 from cdc.config.settings import PipelineSettings
 
-once_a_test = given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+once_a_test = given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 names = st.from_regex(r"\A[a-z][a-z0-9_]{0,20}\Z")
 texts = (

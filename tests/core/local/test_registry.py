@@ -1,14 +1,13 @@
 """What a registry that fails, damages or is not trusted leads to: few requests, no half file, one line."""
 
 import hashlib
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import stamina
 
+from cdc.__main__ import main
 from cdc.core.errors import UnreachableError
 from cdc.local.fetch.artifacts import Artifact
 from cdc.local.fetch.registry import REGISTRY_VARIABLE, download, open_registry
@@ -35,6 +34,13 @@ class Heard(Silent):
 
     def advance(self, count: int) -> None:
         self.came += count
+
+
+@pytest.fixture(autouse=True)
+def _no_rest() -> Iterator[None]:
+    """What is tried again is tried at once."""
+    with stamina.set_testing(True, attempts=4, cap=True):
+        yield
 
 
 @pytest.fixture
@@ -104,19 +110,15 @@ def test_password_in_the_address_is_not_printed(monkeypatch: pytest.MonkeyPatch,
     assert "canary" not in f"{failed.value} {heard.steps}"
 
 
-def test_silent_registry_prints_two_lines_and_the_error(tmp_path: Path) -> None:
+def test_silent_registry_prints_two_lines_and_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Eight downloads at once, four attempts each: what is repeated is told once."""
-    environment = {**os.environ, "CDC_CACHE": str(tmp_path / "cache"), REGISTRY_VARIABLE: "http://127.0.0.1:9"}
-    ran = subprocess.run(
-        [sys.executable, "-m", "cdc", "up", "--only", "kafka"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": ":".join(filter(None, sys.path))},
-    )
-    fetching, again, error = ran.stderr.splitlines()
-    assert ran.returncode == UnreachableError.exit_code
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CDC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(REGISTRY_VARIABLE, "http://127.0.0.1:9")
+    assert main(["up", "--only", "kafka"]) == UnreachableError.exit_code
+    fetching, again, error = capsys.readouterr().err.splitlines()
     assert fetching.startswith("kafka: fetching")
     assert again == "registry: 127.0.0.1:9 does not answer as it should, trying again"
     assert error.startswith("error: cannot fetch org.")
