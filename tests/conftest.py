@@ -14,6 +14,7 @@ from tests.object_store_fixture import s3_server
 from tests.pipelines import make_pipeline
 from tests.servers_fixture import kafka_bootstrap, search_url, servers
 from tests.support.examples import load_profile
+from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
 
 load_profile()
 
@@ -21,7 +22,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-__all__ = ["cluster", "kafka_bootstrap", "make_pipeline", "s3_server", "search_url", "servers"]
+__all__ = [
+    "cluster",
+    "kafka_bootstrap",
+    "make_pipeline",
+    "pytest_addoption",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+    "s3_server",
+    "search_url",
+    "servers",
+]
 
 
 QUICK = {
@@ -42,7 +53,7 @@ def pytest_configure() -> None:
     os.environ["JDK_JAVA_OPTIONS"] = " ".join([*given, *(each for each in BRIEF if each not in given)])
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test by what it asks for, so that `-m "not spark and not servers"` are those that take seconds.
 
     The files that may take longest come first: of two workers, neither waits for the other at the end.
@@ -54,6 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         for need in sorted(asked.union(FOLDERS.get(folder, ()))):
             item.add_marker(need)
+    deselect_further(config, items)
     patience = dict[Path, float]()
     for item in items:
         patience[item.path] = max(patience.get(item.path, 0), _patience(item))
