@@ -46,6 +46,16 @@ class Pipeline:
 
 MakePipeline = Callable[..., Pipeline]
 
+QUICKER = {
+    "cdc.run.copy.resync_queue.RETRY_SECONDS": 2.0,
+    "cdc.run.copy.resync_queue.BACKOFF_FACTOR": 1,
+    "cdc.run.copy.fill.RETRY_SECONDS": 1.0,
+    "cdc.run.copy.fill.LOOK_SECONDS": 1.0,
+    "cdc.run.capture.progress_check.LOOK_SECONDS": 1.0,
+    "cdc.run.follow.follow.LOOK_SECONDS": 1.0,
+}
+"""Seconds between two looks or tries in a test, where a user's are 3 to 30."""
+
 
 @pytest.fixture
 def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePipeline]:
@@ -54,10 +64,11 @@ def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
     follows the lake, which saves half of the time where only the capture matters.
 
-    What cannot be copied is tried again sooner than at a user's: there are no large tables that a try may have read.
+    What cannot be copied is tried again sooner than at a user's, since there are no large tables that a try may have
+    read, and looks at capture and indexes follow each other faster.
     """
-    monkeypatch.setattr("cdc.run.copy.resync_queue.RETRY_SECONDS", 2.0)
-    monkeypatch.setattr("cdc.run.copy.resync_queue.BACKOFF_FACTOR", 1)
+    for name, value in QUICKER.items():
+        monkeypatch.setattr(name, value)
     made: list[Pipeline] = []
 
     def make(

@@ -36,13 +36,6 @@ DOTTED = "public.things: column note.x would be a part of column note in OpenSea
 REMEDY = "rename the column, or name the table under leave_out of this follower"
 
 
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are tried again and missed sooner than at a user's: they are small."""
-    monkeypatch.setattr("cdc.run.copy.fill.RETRY_SECONDS", 1.0)
-    monkeypatch.setattr("cdc.run.copy.fill.LOOK_SECONDS", 1.0)
-
-
 def exit_code(pipeline: Pipeline) -> int:
     settings = pipeline.settings
     return StatusCollector(settings, lambda: fed_followers(None, settings)).collect().exit_code

@@ -35,6 +35,7 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
         "INSERT INTO first VALUES (1, 1)",
         "INSERT INTO second VALUES (1, 1)",
         tables=(str(FIRST), str(SECOND)),
+        lake_only=True,
     )
     booted(pipeline, spark)
     copies: list[TableName] = []

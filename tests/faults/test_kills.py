@@ -22,8 +22,8 @@ from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
 from tests.verbs import booted, caught_up, verified
 
-CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "2000"))
-KILLS = int(os.environ.get("CDC_TEST_KILLS", "3"))
+CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "600"))
+KILLS = int(os.environ.get("CDC_TEST_KILLS", "2"))
 pytestmark = pytest.mark.timeout(1800 + 200 * KILLS)
 
 _log = logging.getLogger(__name__)

@@ -22,8 +22,17 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
-    """Copies, and a transaction behind them, in all followers."""
-    made = make_pipeline(*TABLES, tables=NAMES)
+    """Copies, and a transaction behind them, in the lake."""
+    return follow_one_change(make_pipeline(*TABLES, tables=NAMES, lake_only=True), spark)
+
+
+@pytest.fixture
+def fed_pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+    """The same in all followers."""
+    return follow_one_change(make_pipeline(*TABLES, tables=NAMES), spark)
+
+
+def follow_one_change(made: Pipeline, spark: SparkSession) -> Pipeline:
     booted(made, spark)
     made.run("UPDATE things SET total = 1 WHERE id <= 100")
     caught_up(made, spark)
@@ -51,7 +60,10 @@ def check_copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> 
     assert not problems(pipeline)
 
 
-def test_table_restored_from_backup_is_copied_again(pipeline: Pipeline, spark: SparkSession, tmp_path: Path) -> None:
+def test_table_restored_from_backup_is_copied_again(
+    fed_pipeline: Pipeline, spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = fed_pipeline
     backup = shutil.copytree(things(pipeline), tmp_path / "backup")
     change_tables(pipeline, 10)
     caught_up(pipeline, spark)
@@ -80,8 +92,9 @@ def test_table_restored_by_another_writer_is_copied_again(pipeline: Pipeline, sp
 
 
 def test_lake_restored_from_backup_goes_on_and_followers_are_refilled(
-    pipeline: Pipeline, spark: SparkSession, tmp_path: Path
+    fed_pipeline: Pipeline, spark: SparkSession, tmp_path: Path
 ) -> None:
+    pipeline = fed_pipeline
     lake = Path(pipeline.settings.delta[1].path)
     backup = shutil.copytree(lake, tmp_path / "backup")
     for number in (10, 11, 12):

@@ -72,7 +72,7 @@ def test_deleted_lake_is_reported(
 
 def test_table_deleted_from_the_lake_is_copied_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     others = ("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
-    pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"))
+    pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"), lake_only=True)
     booted(pipeline, spark)
     shutil.rmtree(f"{pipeline.settings.delta[1].path}/public/things")
     assert any("public.things: it is gone from the lake" in problem for problem in problems(pipeline))

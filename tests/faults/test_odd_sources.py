@@ -158,6 +158,7 @@ def test_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) ->
         """INSERT INTO "Été" VALUES (1, 'é ÿ', 'ß', '{"ä": "ö"}', '{"ü,","«»"}')""",
         tables=("public.Été",),
         made_with=latin1,
+        lake_only=True,
     )
     booted(pipeline, spark)
     with following(pipeline, spark):

@@ -83,9 +83,8 @@ INHERITED = (
 def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     statements = [text.format(t=name) for name in CASES for text in MADE]
     names = [*CASES, "keyless", "parent"]
-    pipeline = make_pipeline(*statements, *KEYLESS, *INHERITED, tables=tuple(f"public.{name}" for name in names))
-    for kind in ("search", "latest"):
-        pipeline.configure(f"    kind: {kind}\n", f"    kind: {kind}\n    leave_out: [public.keyless]\n")
+    tables = tuple(f"public.{name}" for name in names)
+    pipeline = make_pipeline(*statements, *KEYLESS, *INHERITED, tables=tables, lake_only=True)
     booted(pipeline, spark)
     before = ids(pipeline)
     pipeline.run(*(text.format(t=name) for name in CASES for text in CHANGED))
@@ -110,7 +109,7 @@ def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSes
 
 
 def test_partition_truncated_during_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*(text.format(t="parts") for text in MADE), tables=("public.parts",))
+    pipeline = make_pipeline(*(text.format(t="parts") for text in MADE), tables=("public.parts",), lake_only=True)
     booted(pipeline, spark)
     with following(pipeline, spark) as running:
         pipeline.run("TRUNCATE parts_a_low")

@@ -42,8 +42,17 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
-    """Two tables that are followed, with changes applied."""
-    made = make_pipeline(*SCHEMA, tables=TABLES)
+    """Two tables that the lake follows, with changes applied."""
+    return follow_changes(make_pipeline(*SCHEMA, tables=TABLES, lake_only=True), spark)
+
+
+@pytest.fixture
+def fed_pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+    """The same with all followers."""
+    return follow_changes(make_pipeline(*SCHEMA, tables=TABLES), spark)
+
+
+def follow_changes(made: Pipeline, spark: SparkSession) -> Pipeline:
     booted(made, spark)
     made.run(*CHANGES)
     caught_up(made, spark)
@@ -151,19 +160,42 @@ LOSSES: dict[str, tuple[Callable[[Pipeline], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+FED_LOSS = "topics lost"
+"""The loss that all followers see: the latest log is lost with the topics."""
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss != FED_LOSS])
 def test_lost_history_is_reported_and_recaptured(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
+    check_reported(pipeline, spark, loss)
+    check_recaptured(pipeline, spark)
+
+
+def test_followers_go_on_after_a_recapture(fed_pipeline: Pipeline, spark: SparkSession) -> None:
+    check_reported(fed_pipeline, spark, FED_LOSS)
+    indexed = count_documents(fed_pipeline)
+
+    def check_documents() -> None:
+        # who searches has what was there, until the followers behind the lake go on
+        assert count_documents(fed_pipeline) == indexed
+
+    check_recaptured(fed_pipeline, spark, check_documents)
+
+
+def check_reported(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
+    """Each verb tells of the loss, and of its remedy."""
     lose, told = LOSSES[loss]
     lose(pipeline)
     for verb in (caught_up, booted):
         with pytest.raises(CdcError, match=f"({told}).*`cdc recapture`"):
             verb(pipeline, spark)
     assert any("`cdc recapture`" in problem for problem in problems(pipeline))
-    indexed = count_documents(pipeline)
+
+
+def check_recaptured(pipeline: Pipeline, spark: SparkSession, check: Callable[[], None] = lambda: None) -> None:
+    """A recapture copies both tables, and all goes on; `check` is called in between."""
     done = recapture_all(pipeline, spark)
     assert set(map(str, done.copied)) == set(TABLES)
-    # who searches has what was there, until the followers behind the lake go on
-    assert count_documents(pipeline) == indexed
+    check()
     pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
     caught_up(pipeline, spark)
     assert verified(pipeline, spark).is_equal
@@ -265,8 +297,9 @@ def test_slot_moved_during_follow_ends_it(pipeline: Pipeline, spark: SparkSessio
 
 
 def test_interrupted_recapture_is_reported_and_repeated(
-    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    fed_pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pipeline = fed_pipeline
     drop_slot(pipeline)
     for step in (
         "cdc.run.copy.recapture._drop_old_capture",

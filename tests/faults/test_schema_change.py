@@ -59,22 +59,22 @@ def test_each_altered_table_stops_alone_and_is_recopied(make_pipeline: MakePipel
         )
     ]
     names = [f"public.{name}" for name in CHANGES]
-    pipeline = make_pipeline(*made, "CREATE TABLE others (id int PRIMARY KEY)", tables=(*names, "public.others"))
+    made.append("CREATE TABLE others (id int PRIMARY KEY)")
+    pipeline = make_pipeline(*made, tables=(*names, "public.others"), lake_only=True)
     pipeline.configure("on_schema_change: evolve", "on_schema_change: stop")
     booted(pipeline, spark)
     pipeline.run(*(text.format(t=name) for name, (_, texts) in CHANGES.items() for text in texts))
     pipeline.run("INSERT INTO others VALUES (5)")
     told = caught_up_but_for(pipeline, spark, "is followed no further than")
     lines = dict(re.findall(r"public\.(\w+) is followed no further than \S+: ([^;→]*)", told))
-    assert {
-        name: lines[name].partition(": ")[2].startswith(why) for name, (why, _) in CHANGES.items()
-    } == dict.fromkeys(CHANGES, True), lines
+    others = {name for name, (why, _) in CHANGES.items() if not lines[name].partition(": ")[2].startswith(why)}
+    assert others == set(), lines
     # what they show is what they had before, nothing of the change is in it
     assert {name: rows(pipeline, spark, name) for name in CHANGES} == {name: [(1, "1.25")] for name in CHANGES}
     report = verified(pipeline, spark)
     assert sorted(map(str, report.stopped)) == sorted(names)
     assert not report.is_equal
-    assert [[str(table) for table in tables] for tables in report.followers.values()] == [["public.others"]] * 3
+    assert [[str(table) for table in tables] for tables in report.followers.values()] == [["public.others"]]
     assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
     assert sum("is followed no further" in problem for problem in problems(pipeline)) == len(CHANGES)
     # nothing is done about it by itself

@@ -20,6 +20,7 @@ from connect.capture.connector_state import look_up
 from connect.source import connection as source
 from tests.pipelines import MakePipeline, Pipeline
 from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.support.further import further
 from tests.verbs import Following, booted, caught_up, following, problems, verified
 from tests.waiting import until
 
@@ -37,8 +38,7 @@ MESSAGES = (
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watch looks more often, and who waits gives up as soon as a standstill is sure."""
-    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 1.0)
+    """Who waits gives up as soon as a standstill is sure."""
     monkeypatch.setattr("connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
     monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 5.0)
     for module in ("connect.capture.progress", "connect.capture.observation"):
@@ -157,13 +157,15 @@ def act(pipeline: Pipeline, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("PAUSED", "connector {name} is PAUSED: .* → `cdc bootstrap` resumes it"),
-        ("STOPPED", "connector {name} is STOPPED: .* → `cdc bootstrap` resumes it"),
-        ("deleted", "Kafka Connect has no connector {name}: .* → `cdc bootstrap` makes it again"),
+        pytest.param("STOPPED", "connector {name} is STOPPED: .* → `cdc bootstrap` resumes it", id="stopped"),
+        pytest.param(
+            "deleted", "Kafka Connect has no connector {name}: .* → `cdc bootstrap` makes it again", id="deleted"
+        ),
+        further("paused", "PAUSED", "connector {name} is PAUSED: .* → `cdc bootstrap` resumes it"),
     ],
-    ids=["paused", "stopped", "deleted"],
 )
 def test_paused_or_deleted_connector_is_reported(pipeline: Pipeline, spark: SparkSession, what: str, told: str) -> None:
+    """To the product, "paused" is one of the two idle states of Connect, as "stopped" is."""
     booted(pipeline, spark)
     expected = told.format(name=pipeline.settings.connect.connector).replace(".* ", "(.*)the newest commit(.*) ")
     work = Workload(pipeline.connection, random.Random(5))

@@ -59,7 +59,7 @@ def test_overtaken_follow_ends(make_pipeline: MakePipeline, spark: SparkSession)
 
 
 def test_removed_lease_is_noticed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=("public.things",))
+    pipeline = make_pipeline(*MADE, tables=("public.things",), lake_only=True)
     booted(pipeline, spark)
     running = Following(pipeline, spark, tuple(pipeline.settings.followers))
     running.start()

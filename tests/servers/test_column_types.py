@@ -153,6 +153,7 @@ def test_numeric_as_nearest_double(make_pipeline: MakePipeline, spark: SparkSess
         "CREATE TABLE prices (id int PRIMARY KEY, n numeric)",
         f"INSERT INTO prices VALUES (1, 1{'0' * 309})",
         tables=("public.prices",),
+        lake_only=True,
     )
     pipeline.configure("  on_schema_change:", "  column_types: {public.prices: {n: double}}\n  on_schema_change:")
     with pytest.raises(PreconditionError, match=r"column n holds a number that no double is near to.*, where id = 1 →"):

@@ -66,7 +66,7 @@ def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, 
 
 
 def test_verify_names_differing_keys(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     lake = pipeline.settings.delta[1].path
     spark.sql(f"UPDATE delta.`{lake}/public/orders` SET total = 0, note = 'forged' WHERE id = 7")
@@ -96,7 +96,7 @@ def sign_as_ours(table: Path, *versions: int) -> None:
 
 
 def test_rows_decide_when_digests_differ(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     booted(pipeline, spark)
     with patch("cdc.run.verify.pinned_source.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
         found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
@@ -140,6 +140,6 @@ def lags(pipeline: Pipeline) -> dict[str, int | None]:
 
 
 def test_a_second_follow_of_one_follower_is_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     with hold_lease(pipeline.settings, "lake"), pytest.raises(RefusedError, match="already being followed by process"):
         follow(pipeline.settings, lambda: spark, ("lake",), say, until_caught_up=False)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def test_follow_job_runs_with_resolved_packages(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
     booted(pipeline, spark)
     Workload(pipeline.connection, random.Random(5)).write(100)
     shown = cdc(pipeline, "submit", "--master", "spark://10.0.0.1:7077", "--until-caught-up", "--print")
