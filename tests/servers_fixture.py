@@ -15,6 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cdc.config.init import TemplateValues
 from cdc.local.endpoints import Service
+from cdc.local.services import down, up, wipe
+from cdc.local.state_dir import Home
 from tests.ports import free_ports
 
 DOCKER = Path(__file__).parents[1] / "docker"
@@ -35,6 +37,8 @@ class Servers:
     password: str
     stop: Callable[[Service], object]
     start: Callable[[Service], object]
+    home: Home | None = None
+    """Where they run as local processes."""
 
     @contextmanager
     def without(self, part: Service) -> Iterator[None]:
@@ -97,9 +101,6 @@ def docker_answers() -> bool:
 
 
 def processes(folder: Path) -> Iterator[Servers]:
-    from cdc.local.services import down, up, wipe
-    from cdc.local.state_dir import Home
-
     home = Home(folder / ".cdc")
     found = up(home)
     values = TemplateValues(
@@ -113,7 +114,7 @@ def processes(folder: Path) -> Iterator[Servers]:
         search_url=found.search_url,
     )
     values, password = _of_named(values, found.postgres_password.read())
-    yield Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}))
+    yield Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}), home)
     down(home)
     wipe(home)
 
