@@ -9,12 +9,12 @@ import pytest
 
 from cdc.local.servers.java import BRIEF
 from cdc.local.services import Home, down, wipe
-from tests.cluster_fixture import cluster
-from tests.object_store_fixture import s3_server
-from tests.pipelines import make_pipeline
-from tests.servers_fixture import kafka_bootstrap, search_url, servers
+from tests.support.cluster_fixture import cluster
 from tests.support.examples import load_profile
 from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
+from tests.support.object_store_fixture import s3_server
+from tests.support.pipelines import make_pipeline
+from tests.support.servers_fixture import kafka_bootstrap, search_url, servers
 
 load_profile()
 
@@ -43,7 +43,12 @@ QUICK = {
 }
 """Frames of some rows: to compile what reads them takes longer than to read them."""
 
-FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "faults": ("spark", "servers")}
+FOLDERS = {
+    "spark": ("spark",),
+    "contract": ("spark", "servers"),
+    "servers": ("spark", "servers"),
+    "faults": ("spark", "servers"),
+}
 """What every test of a folder may ask for, whatever its fixtures say."""
 
 

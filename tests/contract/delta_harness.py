@@ -16,11 +16,11 @@ from cdc.core.table_state import Joining
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import DeltaSettings
-from tests.columns.model_changes import as_columns
 from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory
-from tests.lake.places import PlacedLake
-from tests.lake.tables import write_copy
+from tests.support.lake.places import PlacedLake
+from tests.support.lake.tables import write_copy
+from tests.support.model_changes import as_columns
 
 
 class DeltaHarness:

@@ -8,7 +8,7 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.transaction import TransactionEnd
 from tests.contract.memory import ChangesInMemory, MemoryFollower
-from tests.core.histories import THINGS, Sent
+from tests.support.histories import THINGS, Sent
 
 SYSTEM = 4711
 OTHERS = Table(

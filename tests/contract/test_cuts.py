@@ -11,7 +11,7 @@ from cdc.core.position import Lsn, Position
 from sinks.lake.layout import Lake
 from sinks.lake.metadata import table as metadata_table
 from sinks.lake.metadata.cuts import Cut, Cuts
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def cut(offset: int) -> Cut:

@@ -17,9 +17,9 @@ from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, batch_of, bookmark, end
 from tests.contract.latest_harness import LatestHarness
 from tests.contract.search_harness import SearchHarness
-from tests.core.histories import THINGS, Sent, histories
-from tests.lake.places import in_folder, on_server
 from tests.support.examples import examples
+from tests.support.histories import THINGS, Sent, histories
+from tests.support.lake.places import in_folder, on_server
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 

@@ -17,8 +17,8 @@ from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import TABLES, batch_of, bookmark, end
 from tests.contract.memory import ChangesInMemory
-from tests.core.histories import Sent
-from tests.lake.places import PLACES, PlacedLake, place_lake
+from tests.support.histories import Sent
+from tests.support.lake.places import PLACES, PlacedLake, place_lake
 
 FRESH, ROUNDS = 100, 4
 

@@ -12,10 +12,10 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from connect.capture.connect_client import ConnectClient
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import Following, booted, caught_up, following, recapture_all, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import Following, booted, caught_up, following, recapture_all, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import HistoryLostError, PreconditionError
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import failure
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ORDERS, SCHEMA, Workload
-from tests.verbs import Following, booted, caught_up, following, problems, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import Following, booted, caught_up, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(900)
 

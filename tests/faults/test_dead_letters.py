@@ -12,8 +12,8 @@ from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from cdc.run.dead_letters import drop, find_letter, list_blocked_keys, render_text, replay
 from sinks.lake.apply.replay import BATCH_PENDING
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, problems, verified
+from tests.support.cdc_inprocess import booted, caught_up, caught_up_but_for, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
-from tests.pipelines import MakePipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import caught_up, verified
+from tests.support.cdc_inprocess import caught_up, verified
+from tests.support.pipelines import MakePipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)
 ROOM = 20_000_000

@@ -10,9 +10,9 @@ from cdc.__main__ import main
 from cdc.log.clients.topics import Admin, Topic
 from connect.source.connection import open_connection
 from connect.source.registration import read_registration
-from tests.commands import started
-from tests.pipelines import MakePipeline, Pipeline
-from tests.ports import free_port
+from tests.support.cdc_subprocess import started
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.ports import free_port
 
 TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text)"
 THINGS = "public.things"

@@ -18,9 +18,9 @@ from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from connect.source.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, problems, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, caught_up, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 

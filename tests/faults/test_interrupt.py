@@ -15,11 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.local.fetch.cache import CACHE_VARIABLE, cache_folder
-from tests.commands import ROOT, started
-from tests.pipelines import MakePipeline
+from tests.support.cdc_inprocess import booted, caught_up, verified
+from tests.support.cdc_subprocess import ROOT, started
 from tests.support.further import further
-from tests.verbs import booted, caught_up, verified
-from tests.waiting import until
+from tests.support.pipelines import MakePipeline
+from tests.support.waiting import until
 
 STARTING = """
 from pathlib import Path

@@ -10,9 +10,9 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
 from sinks.lake.table.load import CopiedFiles
 from snapshots.copy import copy_table
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, following, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, following, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from cdc.core.position import Bookmark
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
-from tests.moments import Commits, Moment, kill, said, writes
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up, verified
+from tests.support.cdc_inprocess import booted, caught_up, verified
+from tests.support.kill_points import Commits, Moment, kill, said, writes
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "600"))
 KILLS = int(os.environ.get("CDC_TEST_KILLS", "2"))

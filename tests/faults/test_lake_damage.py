@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import booted, caught_up, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLES = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",

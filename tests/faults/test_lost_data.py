@@ -11,8 +11,8 @@ from cdc.cli.output import say
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow.follow import follow
 from sinks.search.settings import SearchSettings
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import booted, caught_up, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSERT INTO things VALUES (1, 1.25)")
 pytestmark = pytest.mark.timeout(900)

@@ -17,10 +17,10 @@ from cdc.local.services import Home, Service, down, up
 from connect.source import connection as source
 from connect.source import replication, sessions
 from snapshots import copy_reader as rows
-from tests.commands import cdc
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, caught_up, following, verified
+from tests.support.cdc_subprocess import cdc
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -13,9 +13,9 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, list_blocked_keys
 from cdc.run.pipeline import lake_of
 from sinks.lake.feed.feed import LakeFeed
-from tests.pipelines import MakePipeline
+from tests.support.cdc_inprocess import booted, caught_up, caught_up_but_for, following, verified
 from tests.support.further import further
-from tests.verbs import booted, caught_up, caught_up_but_for, following, verified
+from tests.support.pipelines import MakePipeline
 
 pytestmark = pytest.mark.timeout(900)
 

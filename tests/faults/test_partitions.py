@@ -7,8 +7,8 @@ from connect.source import catalog
 from connect.source import connection as source
 from connect.source.catalog import TablesRefusedError
 from tests.faults.test_schema_evolution import differing, ids
-from tests.pipelines import MakePipeline
-from tests.verbs import booted, caught_up, following, verified
+from tests.support.cdc_inprocess import booted, caught_up, following, verified
+from tests.support.pipelines import MakePipeline
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import booted, caught_up, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 SCHEMA = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",

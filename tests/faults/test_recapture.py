@@ -20,9 +20,9 @@ from cdc.log.transactions import log_bounds, read_ends_between
 from cdc.run.pipeline import delta_follower
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import failure, halt
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import Following, booted, caught_up, following, problems, recapture_all, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import Following, booted, caught_up, following, problems, recapture_all, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 TABLES = ("public.things", "public.others")
 SCHEMA = (

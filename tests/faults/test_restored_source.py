@@ -15,10 +15,10 @@ from cdc.local.state_dir import Home
 from cdc.log.names import transaction_topic
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import halt
-from tests.pipelines import Pipeline
-from tests.servers_fixture import Servers
-from tests.verbs import booted, caught_up, problems, recapture_all, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, caught_up, problems, recapture_all, verified
+from tests.support.pipelines import Pipeline
+from tests.support.servers_fixture import Servers
+from tests.support.waiting import until
 
 PARTS = {Service.POSTGRES, Service.KAFKA, Service.CONNECT}
 SCHEMA = (

@@ -5,8 +5,8 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, problems, verified
+from tests.support.cdc_inprocess import booted, caught_up, caught_up_but_for, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -14,10 +14,10 @@ from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower, lake_of
 from connect.capture.connect_client import ConnectClient
 from sinks.lake import layout
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers_fixture import Servers
-from tests.verbs import booted, caught_up, caught_up_but_for, following, problems, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, caught_up, caught_up_but_for, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.servers_fixture import Servers
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 

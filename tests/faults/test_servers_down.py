@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import UnreachableError
 from cdc.local.endpoints import Service
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import booted, caught_up, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -18,11 +18,11 @@ from cdc.run.verify.verify import verify
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import look_up
 from connect.source import connection as source
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
+from tests.support.cdc_inprocess import Following, booted, caught_up, following, problems, verified
 from tests.support.further import further
-from tests.verbs import Following, booted, caught_up, following, problems, verified
-from tests.waiting import until
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import RefusedError
-from tests.commands import started
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import Following, booted, caught_up, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import Following, booted, caught_up, verified
+from tests.support.cdc_subprocess import started
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 

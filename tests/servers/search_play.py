@@ -15,7 +15,7 @@ from sinks.search.follower import SearchFollower
 from sinks.search.settings import SearchSettings
 from tests.contract.fed import changed
 from tests.contract.followers import bookmark
-from tests.core.histories import THINGS
+from tests.support.histories import THINGS
 
 ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
 MARK = bookmark(5)

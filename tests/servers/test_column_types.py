@@ -10,8 +10,8 @@ from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
 from connect.source.catalog import TablesRefusedError
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, verified
+from tests.support.cdc_inprocess import booted, caught_up, following, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 pytestmark = pytest.mark.timeout(900)
 

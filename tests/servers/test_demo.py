@@ -15,9 +15,9 @@ import pytest
 
 from cdc.demo.flights.data import PACKAGE, data_files, open_csv
 from cdc.local.services import Home, down, endpoints, wipe
-from tests.commands import LIMIT_SECONDS, ROOT
-from tests.core.test_readme import walkthrough
+from tests.support.cdc_subprocess import LIMIT_SECONDS, ROOT
 from tests.support.further import further
+from tests.unit.pages.test_readme import walkthrough
 
 RACE = ("demo", "race", "--json", "--pairs", "200", "--seed", "11")
 WALK = ("up", "init", "config", "bootstrap", "follow", "status", "verify")

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from cdc.core.change import Key, Row
 from cdc.run.pipeline import delta_follower
-from tests.commands import LIMIT_SECONDS
-from tests.core.histories import Step, play, random_steps
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, following, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, following, verified
+from tests.support.cdc_subprocess import LIMIT_SECONDS
+from tests.support.histories import Step, play, random_steps
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(1800)
 

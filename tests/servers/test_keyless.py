@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 from cdc.run.tables.preflight import check_tables
 from cdc.run.verify.report import Report
 from connect.source import connection as source
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, verified
+from tests.support.cdc_inprocess import booted, caught_up, caught_up_but_for, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -16,10 +16,10 @@ from cdc.core.table import Table, TableName
 from connect.source import catalog
 from connect.source import connection as source
 from sinks.lake.layout import folder_name
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.kinds import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried
-from tests.servers_fixture import Servers
-from tests.verbs import booted, caught_up, verified
+from tests.support.cdc_inprocess import booted, caught_up, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.postgres_types import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried
+from tests.support.servers_fixture import Servers
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from cdc.run.pipeline import lake_of
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import SCHEME
-from tests.commands import started
-from tests.moments import Commits, kill, writes
-from tests.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, verified
+from tests.support.cdc_inprocess import booted, verified
+from tests.support.cdc_subprocess import started
+from tests.support.kill_points import Commits, kill, writes
+from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
 CHANGES = 300

@@ -9,8 +9,8 @@ from cdc.core.errors import IncompleteError
 from cdc.run.pipeline import delta_follower, fed_followers
 from cdc.run.status.collector import StatusCollector
 from connect.source.catalog import TablesRefusedError
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, following, problems, verified
+from tests.support.cdc_inprocess import booted, caught_up, caught_up_but_for, following, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -20,10 +20,10 @@ from cdc.run.pipeline import fed_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.verify import verify
 from sinks.lake.delta.other_writers import ENGINE
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up, following, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, caught_up, following, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(900)
 

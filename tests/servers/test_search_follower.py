@@ -25,10 +25,10 @@ from sinks.search.layout import IndexNote, index_name, positions_index, refusals
 from sinks.search.settings import SearchSettings
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
-from tests.core.histories import THINGS
-from tests.servers.every_kind import EVERY_KIND, every_kind_rows
 from tests.servers.faulty_node import Faulty, items
 from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
+from tests.support.every_kind import EVERY_KIND, every_kind_rows
+from tests.support.histories import THINGS
 
 __all__ = ["follower", "name"]
 

@@ -6,9 +6,9 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import PreconditionError
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import failure
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, problems, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import booted, caught_up, problems, verified
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 

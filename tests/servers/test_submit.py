@@ -5,10 +5,10 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.commands import cdc
-from tests.pipelines import MakePipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, verified
+from tests.support.cdc_inprocess import booted, verified
+from tests.support.cdc_subprocess import cdc
+from tests.support.pipelines import MakePipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)
 

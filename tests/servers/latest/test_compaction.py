@@ -10,8 +10,8 @@ from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks.latest.follower import LatestFollower
 from tests.contract.fed import keyed
-from tests.core.histories import THINGS
 from tests.servers.latest.play import ROWS, at, loaded, one, records, row
+from tests.support.histories import THINGS
 
 COMPACTED_WITHIN_SECONDS = 240.0
 

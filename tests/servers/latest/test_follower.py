@@ -24,9 +24,9 @@ from sinks.latest.follower import LatestFollower
 from sinks.latest.state_writer import StateWriter
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
-from tests.core.histories import THINGS
-from tests.servers.every_kind import EVERY_KIND, every_kind_rows
 from tests.servers.latest.play import MARK, ROWS, at, loaded, one, records, row
+from tests.support.every_kind import EVERY_KIND, every_kind_rows
+from tests.support.histories import THINGS
 
 Start = Callable[[], LatestFollower]
 

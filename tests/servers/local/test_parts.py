@@ -18,7 +18,7 @@ from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
 from cdc.local.services import Endpoints, Home, Service, ServiceStatus, down, endpoints, status, up, wipe
 from cdc.local.state import ports
-from tests.servers_fixture import Servers
+from tests.support.servers_fixture import Servers
 
 POSTGRES = {Service.POSTGRES}
 UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Service.POSTGRES})"

@@ -1,0 +1,17 @@
+"""The page about settings matches the code, and every setting has a meaning."""
+
+from pathlib import Path
+
+from cdc.config import reference
+
+PAGE = Path(__file__).parents[3] / "cdc/config/SETTINGS.md"
+
+
+def test_settings_page_matches_the_code() -> None:
+    assert PAGE.read_text().endswith(f"\n\n{reference.to_markdown()}\n"), "run `cdc config schema --markdown`"
+
+
+def test_every_setting_says_what_it_means() -> None:
+    rows = [line for line in reference.to_markdown().splitlines() if line.startswith("| `")]
+    assert len(rows) > 60
+    assert [row for row in rows if row.endswith("|  |")] == []
