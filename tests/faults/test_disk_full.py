@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
-from tests.support.cdc_inprocess import caught_up, verified
+from tests.support.cdc_inprocess import catch_up, verify
 from tests.support.pipelines import MakePipeline
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
@@ -64,5 +64,5 @@ def test_lake_on_a_full_disk(
         ballast.unlink()
         assert main(["--config", str(pipeline.config), *verb]) == 0, capsys.readouterr().err
         work.write(40)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

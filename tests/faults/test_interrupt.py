@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.local.fetch.cache import CACHE_VARIABLE, cache_folder
-from tests.support.cdc_inprocess import booted, caught_up, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.cdc_subprocess import ROOT, started
 from tests.support.further import further
 from tests.support.pipelines import MakePipeline
@@ -152,7 +152,7 @@ def test_loaded_classes_are_archived(cache: Path) -> None:
 @pytest.mark.timeout(900)
 def test_killed_java_ends_follow_with_one_line(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     before = set(pipeline.config.parent.iterdir())
     with started(pipeline, "follow") as running:
         running.wait_for("following: ")
@@ -171,5 +171,5 @@ def test_killed_java_ends_follow_with_one_line(make_pipeline: MakePipeline, spar
     state = Path(pipeline.settings.pipeline.state)
     assert set(pipeline.config.parent.iterdir()) - before <= {state, pipeline.config.parent / "follow.said"}
     assert [path.name for path in (state / "tmp").iterdir()] == [".lock"]
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

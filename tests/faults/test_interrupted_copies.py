@@ -10,7 +10,7 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
 from sinks.lake.table.load import CopiedFiles
 from snapshots.copy import copy_table
-from tests.support.cdc_inprocess import booted, following, verified
+from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -37,7 +37,7 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
         tables=(str(FIRST), str(SECOND)),
         lake_only=True,
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     copies: list[TableName] = []
 
     def copy_or_break(session: SparkSession, source: Any, table: Table, *others: Any) -> CopiedFiles:
@@ -59,5 +59,5 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
         running.wait_for("public.second is copied again: 1 row copied")
         until(lambda: not stopped_tables(pipeline), "both take part again")
         pipeline.run("UPDATE first SET a = a + 1", "UPDATE second SET a = a + 1")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert copies == [FIRST, SECOND, SECOND]

@@ -17,7 +17,7 @@ from cdc.local.services import Home, Service, down, up
 from connect.source import connection as source
 from connect.source import replication, sessions
 from snapshots import copy_reader as rows
-from tests.support.cdc_inprocess import booted, caught_up, following, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.cdc_subprocess import cdc
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -122,7 +122,7 @@ def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, 
     pipeline = make_pipeline(*TABLE, tables=("public.things",), lake_only=True)
     pipeline.configure("  dbname:", "  heartbeat_seconds: 4\n  dbname:")
     with odd_role(pipeline, HOSTILE):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
         before = sessions_of_the_connector(pipeline)
         assert before
         with following(pipeline, spark):
@@ -130,7 +130,7 @@ def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, 
                 beat = read_heartbeat(pipeline)
                 until(partial(has_beaten, pipeline, beat), "another heartbeat of the connector's own")
                 pipeline.run(f"INSERT INTO things VALUES ({turn + 2}, 'ü')")
-            assert verified(pipeline, spark).is_equal
+            assert verify(pipeline, spark).is_equal
         assert before <= sessions_of_the_connector(pipeline)
 
 
@@ -160,13 +160,13 @@ def test_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) ->
         made_with=latin1,
         lake_only=True,
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark):
         pipeline.run("""INSERT INTO "Été" VALUES (2, 'Ñ', 'ç', '["£"]', '{¿}')""")
         pipeline.run("""UPDATE "Été" SET "où" = 'à' WHERE id = 1""", 'ALTER TABLE "Été" ADD "çà" text')
         pipeline.run("""INSERT INTO "Été" VALUES (3, 'þ', 'ð', '"÷"', '{}', 'Ý')""")
-        assert verified(pipeline, spark).is_equal
-    assert not booted(pipeline, spark).has_changed
+        assert verify(pipeline, spark).is_equal
+    assert not bootstrap(pipeline, spark).has_changed
     pipeline.configure("public.Été", "public.表")
     assert refusal_of_bootstrap(pipeline).endswith(
         ' has no equivalent in encoding "LATIN1" → correct the name in source.tables or source.keys'
@@ -186,10 +186,10 @@ def test_database_without_an_encoding(make_pipeline: MakePipeline) -> None:
 @pytest.mark.parametrize("odd", [""" a"b'c\\ é中 ${x} &a=b;c#d:e@f,g""", "."])
 def test_names_of_databases(make_pipeline: MakePipeline, spark: SparkSession, odd: str) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",), dbname=odd, lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (2, 'x')")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_standby(

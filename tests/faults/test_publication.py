@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.cdc_inprocess import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
 SCHEMA = (
@@ -27,13 +27,13 @@ def test_table_missing_from_the_publication_for_a_while_is_copied_again(
 ) -> None:
     """One pipeline for all parts of a publication, one after the other."""
     pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     for number, part in enumerate(PARTS):
         with following(pipeline, spark) as running:
             leave_out(pipeline, part, number)
             running.wait_for("is copied again")
-        caught_up(pipeline, spark)
-        assert verified(pipeline, spark).is_equal, part
+        catch_up(pipeline, spark)
+        assert verify(pipeline, spark).is_equal, part
         assert not problems(pipeline), part
 
 
@@ -54,7 +54,7 @@ def leave_out(pipeline: Pipeline, part: str, number: int) -> None:
 
 def test_incomplete_publication_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     name = pipeline.settings.source.publication
     with following(pipeline, spark) as running:
         pipeline.run(f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')", "UPDATE things SET total = 0")
@@ -62,5 +62,5 @@ def test_incomplete_publication_is_reported(make_pipeline: MakePipeline, spark: 
         remedy = next(line for line in running.said if "leaves changes out" in line).partition("→ ")[2]
         pipeline.run(remedy)
         running.wait_for("is copied again")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

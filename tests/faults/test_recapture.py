@@ -20,7 +20,7 @@ from cdc.log.transactions import log_bounds, read_ends_between
 from cdc.run.pipeline import delta_follower
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import failure, halt
-from tests.support.cdc_inprocess import Following, booted, caught_up, following, problems, recapture_all, verified
+from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, recapture_all, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -53,9 +53,9 @@ def fed_pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
 
 
 def follow_changes(made: Pipeline, spark: SparkSession) -> Pipeline:
-    booted(made, spark)
+    bootstrap(made, spark)
     made.run(*CHANGES)
-    caught_up(made, spark)
+    catch_up(made, spark)
     return made
 
 
@@ -185,7 +185,7 @@ def check_reported(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
     """Each verb tells of the loss, and of its remedy."""
     lose, told = LOSSES[loss]
     lose(pipeline)
-    for verb in (caught_up, booted):
+    for verb in (catch_up, bootstrap):
         with pytest.raises(CdcError, match=f"({told}).*`cdc recapture`"):
             verb(pipeline, spark)
     assert any("`cdc recapture`" in problem for problem in problems(pipeline))
@@ -197,9 +197,9 @@ def check_recaptured(pipeline: Pipeline, spark: SparkSession, check: Callable[[]
     assert set(map(str, done.copied)) == set(TABLES)
     check()
     pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
-    assert not booted(pipeline, spark).has_changed
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+    assert not bootstrap(pipeline, spark).has_changed
     assert not problems(pipeline)
 
 
@@ -209,7 +209,7 @@ MESSAGES = "SELECT pg_logical_emit_message(false, 'app', 'hello') FROM generate_
 def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=TABLES, lake_only=True)
     pipeline.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     place = wait_for_confirmed_message(pipeline)
     position = delta_follower(pipeline.settings).position()
     assert position is not None
@@ -217,22 +217,22 @@ def test_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSe
     commits = log_commits(pipeline)
     assert all(confirmed.include(lsn) for lsn in (place, *commits[-3:]))
     assert not any(confirmed.include(Lsn(lsn + 1)) for lsn in (place, *commits[-3:]))
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_captured_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=TABLES, lake_only=True)
     pipeline.configure("connect:\n", 'connect:\n  overrides: {message.prefix.include.list: "app"}\n')
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with ConnectClient(pipeline.settings.connect.url) as client:
         for _ in range(3):
             stand_at_a_message(pipeline)
             restart(pipeline, client)
     pipeline.run("DELETE FROM things WHERE id = 9")
-    caught_up(pipeline, spark)
-    assert not booted(pipeline, spark).has_changed
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert not bootstrap(pipeline, spark).has_changed
+    assert verify(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
@@ -292,8 +292,8 @@ def test_slot_moved_during_follow_ends_it(pipeline: Pipeline, spark: SparkSessio
     assert isinstance(running.failure, HistoryLostError)
     assert "no commit of the log" in str(running.failure)
     recapture_all(pipeline, spark)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_interrupted_recapture_is_reported_and_repeated(
@@ -310,7 +310,7 @@ def test_interrupted_recapture_is_reported_and_repeated(
             patched.setattr(step, kill)
             with pytest.raises(Killed):
                 recapture_all(pipeline, spark)
-        for verb in (caught_up, booted):
+        for verb in (catch_up, bootstrap):
             with pytest.raises(
                 HistoryLostError, match="a recapture was begun and not finished → run `cdc recapture` again"
             ):
@@ -321,11 +321,11 @@ def test_interrupted_recapture_is_reported_and_repeated(
         with pytest.raises(Killed):
             recapture_all(pipeline, spark)
     with pytest.raises(HistoryLostError, match="was begun and not finished"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     recapture_all(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (300, 3)")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 @pytest.mark.parametrize("how", ["deleted", "timed out"])
@@ -343,8 +343,8 @@ def test_lost_change_topic_stops_only_its_table(pipeline: Pipeline, spark: Spark
         running.wait_for("public.things is copied again")
         pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
         until(lambda: not delta_follower(settings).tables.stops(), "nothing is stopped")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 class Killed(Exception):

@@ -5,7 +5,7 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.cdc_inprocess import booted, caught_up, caught_up_but_for, problems, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
 pytestmark = pytest.mark.timeout(900)
@@ -62,26 +62,26 @@ def test_each_altered_table_stops_alone_and_is_recopied(make_pipeline: MakePipel
     made.append("CREATE TABLE others (id int PRIMARY KEY)")
     pipeline = make_pipeline(*made, tables=(*names, "public.others"), lake_only=True)
     pipeline.configure("on_schema_change: evolve", "on_schema_change: stop")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(*(text.format(t=name) for name, (_, texts) in CHANGES.items() for text in texts))
     pipeline.run("INSERT INTO others VALUES (5)")
-    told = caught_up_but_for(pipeline, spark, "is followed no further than")
+    told = catch_up_but_for(pipeline, spark, "is followed no further than")
     lines = dict(re.findall(r"public\.(\w+) is followed no further than \S+: ([^;→]*)", told))
     others = {name for name, (why, _) in CHANGES.items() if not lines[name].partition(": ")[2].startswith(why)}
     assert others == set(), lines
     # what they show is what they had before, nothing of the change is in it
     assert {name: rows(pipeline, spark, name) for name in CHANGES} == {name: [(1, "1.25")] for name in CHANGES}
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     assert sorted(map(str, report.stopped)) == sorted(names)
     assert not report.is_equal
     assert [[str(table) for table in tables] for tables in report.followers.values()] == [["public.others"]]
     assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
     assert sum("is followed no further" in problem for problem in problems(pipeline)) == len(CHANGES)
     # nothing is done about it by itself
-    assert not booted(pipeline, spark).has_changed
-    assert set(map(str, booted(pipeline, spark, *names).copied)) == set(names)
+    assert not bootstrap(pipeline, spark).has_changed
+    assert set(map(str, bootstrap(pipeline, spark, *names).copied)) == set(names)
     pipeline.run(
         "INSERT INTO others VALUES (7)", *(f"UPDATE {name} SET id = id + 1000 WHERE id = 1" for name in CHANGES)
     )
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

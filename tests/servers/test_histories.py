@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.change import Key, Row
 from cdc.run.pipeline import delta_follower
-from tests.support.cdc_inprocess import booted, following, verified
+from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.histories import Step, play, random_steps
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -184,10 +184,10 @@ def in_source(pipeline: Pipeline, name: str) -> dict[tuple[int, int], str | None
 
 def check_all_equal(pipeline: Pipeline, spark: SparkSession, made: list[str]) -> None:
     """All followers are equal to the source, those tables among them that had to be copied again."""
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     if report.stopped:
         until(lambda: not delta_follower(pipeline.settings).tables.stops(), "all are copied again", LIMIT_SECONDS)
-        report = verified(pipeline, spark)
+        report = verify(pipeline, spark)
     assert not report.stopped
     differing = {
         f"{name} {table}": verdict
@@ -205,7 +205,7 @@ def test_histories_of_the_model_against_postgres(make_pipeline: MakePipeline, sp
     for kind in ("search", "latest"):
         left_out = ", ".join(f"public.{name}" for name in KEYLESS)
         pipeline.configure(f"    kind: {kind}\n", f"    kind: {kind}\n    leave_out: [{left_out}]\n")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     player = Player(pipeline, Random(SEED))
     with following(pipeline, spark):
         for phase in range(PHASES):

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from cdc.run.pipeline import lake_of
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import SCHEME
-from tests.support.cdc_inprocess import booted, verified
+from tests.support.cdc_inprocess import bootstrap, verify
 from tests.support.cdc_subprocess import started
 from tests.support.kill_points import Commits, kill, writes
 from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
@@ -60,7 +60,7 @@ def test_copied_followed_killed_and_verified(
     """The last part is followed on a cluster, whose executors have the keys from nowhere but their tasks."""
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
     lake = on_store(pipeline, s3_server)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(21))
     with writes(work, CHANGES):
         kill(pipeline, "follow", "a table has a new commit", Commits(lake / "public/orders"))
@@ -70,7 +70,7 @@ def test_copied_followed_killed_and_verified(
         check_commands(commands())
         running.wait_until(lambda: running.ended is not None, "it has caught up")
         assert running.ended == 0, running.said
-    assert verified(pipeline, spark).is_equal
+    assert verify(pipeline, spark).is_equal
     check_readers(pipeline, s3_server)
     check_secrets(pipeline, lake)
 

@@ -12,21 +12,22 @@ from cdc.cli.output import say
 from cdc.core.errors import IncompleteError
 from cdc.core.table import TableName
 from cdc.progress import LineProgress
-from cdc.run.copy.bootstrap import BootstrapResult, bootstrap
+from cdc.run.copy.bootstrap import BootstrapResult
+from cdc.run.copy.bootstrap import bootstrap as run_bootstrap
 from cdc.run.copy.recapture import RecaptureResult, recapture
 from cdc.run.follow.follow import follow
 from cdc.run.pipeline import fed_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
-from cdc.run.verify.verify import verify
+from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.pipelines import Pipeline
 from tests.support.waiting import until
 
 
-def booted(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:
+def bootstrap(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:
     names = [TableName.parse(name) for name in again]
-    return bootstrap(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0), names)
+    return run_bootstrap(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0), names)
 
 
 def recapture_all(pipeline: Pipeline, spark: SparkSession) -> RecaptureResult:
@@ -34,15 +35,15 @@ def recapture_all(pipeline: Pipeline, spark: SparkSession) -> RecaptureResult:
     return recapture(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0))
 
 
-def caught_up(pipeline: Pipeline, spark: SparkSession) -> None:
+def catch_up(pipeline: Pipeline, spark: SparkSession) -> None:
     settings = pipeline.settings
     follow(settings, lambda: spark, tuple(settings.followers), say, until_caught_up=True)
 
 
-def caught_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
+def catch_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
     """The followers catch up, but for tables that are stopped or keys that are held, which is told; all of that."""
     with pytest.raises(IncompleteError, match=told) as left:
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     return str(left.value)
 
 
@@ -53,9 +54,9 @@ def problems(pipeline: Pipeline) -> list[str]:
     return [str(problem) for problem in found.problems]
 
 
-def verified(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Report:
+def verify(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Report:
     settings = pipeline.settings
-    return verify(settings, lambda: spark, tuple(settings.followers), LIMIT_SECONDS, 10, tables)
+    return run_verify(settings, lambda: spark, tuple(settings.followers), LIMIT_SECONDS, 10, tables)
 
 
 class Following:

@@ -49,7 +49,7 @@ def test_a_path_is_there(path: str) -> None:
 def test_paths_are_found_at_all() -> None:
     assert {
         "cdc/core/follower.py",
-        "tests/support/servers_fixture.py",
+        "tests/support/lake/places.py",
         ".pre-commit-config.yaml",
         "pyproject.toml",
     } < set(paths())
