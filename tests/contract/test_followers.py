@@ -18,6 +18,7 @@ from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, bat
 from tests.contract.latest_harness import LatestHarness
 from tests.contract.search_harness import SearchHarness
 from tests.support.examples import examples
+from tests.support.further import further
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import in_folder, on_server
 
@@ -26,9 +27,15 @@ COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in 
 Start = Callable[[], Harness]
 
 
-@pytest.fixture(params=["memory", "delta", "delta on an object store", "search", "latest"])
+@pytest.fixture(
+    params=["memory", "delta", further("delta on an object store", "delta on an object store"), "search", "latest"]
+)
 def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Makes harnesses of one kind, each on new storage."""
+    """Makes harnesses of one kind, each on new storage.
+
+    An object store is the same follower on another storage, which `unit/lake/storage` tries, and all of the path
+    `servers/test_object_store.py`.
+    """
     if request.param == "memory":
         yield MemoryHarness
         return

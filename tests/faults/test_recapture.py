@@ -226,7 +226,7 @@ def test_captured_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark
     pipeline.configure("connect:\n", 'connect:\n  overrides: {message.prefix.include.list: "app"}\n')
     bootstrap(pipeline, spark)
     with ConnectClient(pipeline.settings.connect.url) as client:
-        for _ in range(3):
+        for _ in range(2):
             stand_at_a_message(pipeline)
             restart(pipeline, client)
     pipeline.run("DELETE FROM things WHERE id = 9")

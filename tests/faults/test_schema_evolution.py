@@ -216,7 +216,7 @@ def test_repeated_resyncs_under_writes(make_pipeline: MakePipeline, spark: Spark
         following(pipeline, spark) as running,
         repeat_statement(pipeline, "INSERT INTO filled (id) SELECT max(id) + 1 FROM filled"),
     ):
-        for number in range(3):
+        for number in range(2):
             pipeline.run(f"ALTER TABLE filled ADD COLUMN e{number} int DEFAULT {number}")
             running.wait_for("public.filled is copied again")
             pipeline.run("UPDATE same SET a = a + 1")
@@ -327,8 +327,8 @@ def give_tables_to(pipeline: Pipeline, role: str, names: Iterable[str]) -> None:
 def test_migration_reports_itself_without_event_triggers(
     role: str, make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = ("came", "twice", "wide_keyless")
-    copied = ("filled", "volatile", "went", "rewritten", "narrowed_and_back", "other_type", "taken_out", "made_again")
+    # where a change differs is found as it is with event triggers: here is one of each way to notice it
+    kept, copied = ("came",), ("filled", "rewritten", "narrowed_and_back", "taken_out", "made_again")
     names = {name: CHANGES[name] for name in (*kept, *copied)}
     pipeline = make_tables(make_pipeline, names)
     give_tables_to(pipeline, role, names)

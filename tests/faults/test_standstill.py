@@ -128,9 +128,11 @@ def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipelin
     assert not problems(pipeline)
 
 
+@pytest.mark.further
 def test_bootstrap_repairs_a_pipeline_of_an_older_version(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The same standstill and remedy as of a blocked producer, for another reason."""
     with monkeypatch.context() as before:
         before.setattr("connect.capture.debezium_properties.sends_messages", lambda _: True)
         before.setattr("connect.capture.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
@@ -208,17 +210,20 @@ def writing(pipeline: Pipeline) -> Iterator[None]:
         yield
 
 
-def test_slow_capture_is_no_standstill(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_slow_capture_is_no_standstill(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 3.0)
     pipeline.run("CREATE TABLE elsewhere (id int, filler text)")
     bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         with writing(pipeline):
             pipeline.run(
                 # none of it is sent: Postgres walks through it alone
-                "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 400000) g",
+                "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 200000) g",
                 # all of it is, for longer than nothing may move
                 "UPDATE items SET what = repeat('y', 100 + order_id)",
-                "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 150000) g",
+                "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 70000) g",
             )
             reached = source.current_lsn(pipeline.connection)
             until(lambda: newest(pipeline) > reached, "it is captured", 600.0, every=1.0)

@@ -107,7 +107,7 @@ def followed_tables(pipeline: Pipeline) -> dict[str, set[str]]:
 
 
 def test_new_tables_of_a_pattern_join(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"))
+    pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"), lake_only=True)
     bootstrap(pipeline, spark)
     assert names(pipeline) == ["sales.orders"]
     pipeline.run("CREATE TABLE sales.items (id int PRIMARY KEY, n int)", "INSERT INTO sales.items VALUES (1, 1)")
@@ -137,7 +137,7 @@ def test_new_tables_of_a_pattern_join(make_pipeline: MakePipeline, spark: SparkS
 def test_table_that_cannot_join_is_reported_and_stops_no_other(
     make_pipeline: MakePipeline, spark: SparkSession
 ) -> None:
-    pipeline = make_pipeline(*MADE, "DROP TABLE sales.log", tables=("sales.*",))
+    pipeline = make_pipeline(*MADE, "DROP TABLE sales.log", tables=("sales.*",), lake_only=True)
     bootstrap(pipeline, spark)
     pipeline.run("CREATE TABLE sales.keyless (id int)", "CREATE TABLE sales.next (id int PRIMARY KEY)")
     pipeline.run("DROP TABLE sales.old_orders")
