@@ -43,6 +43,8 @@ QUICK = {
 }
 """Frames of some rows: to compile what reads them takes longer than to read them."""
 
+LONGEST_NAME = 40
+"""Letters of a parameter's name."""
 FOLDERS = {
     "spark": ("spark",),
     "contract": ("spark", "servers"),
@@ -75,6 +77,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         patience[item.path] = max(patience.get(item.path, 0), _patience(item))
     items.sort(key=lambda item: patience[item.path], reverse=True)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A short name of a parameter that pytest would name by its whole text, or by a number."""
+    if isinstance(val, BaseException):
+        return type(val).__name__
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        return ascii(val)[1:LONGEST_NAME]
+    if isinstance(val, list | tuple) and all(isinstance(each, str) for each in val):
+        return " ".join(val)[:LONGEST_NAME] or "nothing"
+    return None
 
 
 def _patience(item: pytest.Item) -> float:
