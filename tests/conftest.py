@@ -43,6 +43,8 @@ QUICK = {
 }
 """Frames of some rows: to compile what reads them takes longer than to read them."""
 
+USUAL_LIMIT = 900.0
+"""Seconds, as in pyproject.toml."""
 LONGEST_NAME = 40
 """Letters of a parameter's name."""
 FOLDERS = {
@@ -91,9 +93,10 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def _patience(item: pytest.Item) -> float:
-    """How many seconds a test has, where it has more than others."""
+    """How many seconds a test may take: with servers all that a test has, without them next to none."""
     marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker else 0.0
+    usual = USUAL_LIMIT if item.get_closest_marker("servers") else 0.0
+    return float(marker.args[0]) if marker else usual
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,6 @@ from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ORDERS, SCHEMA, Workload
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def give_up(pipeline: Pipeline) -> None:
     """Have the connector, which must not try again, meet a failure."""

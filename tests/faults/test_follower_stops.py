@@ -22,8 +22,6 @@ from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(900)
-
 THINGS = TableName("public", "things")
 MADE = (
     "CREATE TABLE things (id int PRIMARY KEY, note text)",

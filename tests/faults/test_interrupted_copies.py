@@ -14,8 +14,6 @@ from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(900)
-
 IDLE_SESSIONS_END = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name = 'cdc' AND state = 'idle'"

@@ -17,7 +17,6 @@ TABLES = (
     "INSERT INTO others VALUES (1)",
 )
 NAMES = ("public.things", "public.others")
-pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems
 from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSERT INTO things VALUES (1, 1.25)")
-pytestmark = pytest.mark.timeout(900)
 
 
 def test_data_lost_in_a_follower_is_refilled(make_pipeline: MakePipeline, spark: SparkSession) -> None:

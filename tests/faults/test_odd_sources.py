@@ -22,8 +22,6 @@ from tests.support.cdc_subprocess import cdc
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(900)
-
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, name text)", "INSERT INTO things VALUES (1, 'é')")
 HOSTILE = {
     **{bound.name: "1500ms" for bound in sessions.BOUNDS},

@@ -17,8 +17,6 @@ from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, f
 from tests.support.further import further
 from tests.support.pipelines import MakePipeline
 
-pytestmark = pytest.mark.timeout(900)
-
 THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
 KEPT = Table(THINGS, (Column("id", Kind.INTEGER), Column("v", Kind.DATE)), ("id",))
 

@@ -10,8 +10,6 @@ from tests.faults.test_schema_evolution import differing, ids
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.pipelines import MakePipeline
 
-pytestmark = pytest.mark.timeout(900)
-
 MADE = (
     "CREATE TABLE {t} (place text, id int, n int, note text, PRIMARY KEY (id, place)) PARTITION BY LIST (place)",
     "CREATE TABLE {t}_a PARTITION OF {t} FOR VALUES IN ('a') PARTITION BY RANGE (id)",

@@ -1,6 +1,5 @@
 """Changes that a publication leaves out are lost to the log: their tables are copied again."""
 
-import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
@@ -19,7 +18,6 @@ PARTS = {
     "rows": ("SET TABLE {others} things WHERE (id < 5)", "SET TABLE {others} things"),
     "columns": ("SET TABLE {others} things (id)", "SET TABLE {others} things"),
 }
-pytestmark = pytest.mark.timeout(900)
 
 
 def test_table_missing_from_the_publication_for_a_while_is_copied_again(

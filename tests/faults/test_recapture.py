@@ -37,7 +37,6 @@ CHANGES = (
     "DELETE FROM things WHERE id = 7",
     "UPDATE others SET name = 'x' WHERE id = 3",
 )
-pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

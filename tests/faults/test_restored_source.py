@@ -25,7 +25,6 @@ SCHEMA = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
     "INSERT INTO things SELECT n, n FROM generate_series(1, 20) AS n",
 )
-pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

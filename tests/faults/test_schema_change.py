@@ -2,13 +2,10 @@
 
 import re
 
-import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
-
-pytestmark = pytest.mark.timeout(900)
 
 KEY = "ALTER TABLE {t} DROP CONSTRAINT {t}_pkey, ADD PRIMARY KEY"
 CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -19,8 +19,6 @@ from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.servers_fixture import Servers
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(900)
-
 MADE = "CREATE TABLE {t} (id int PRIMARY KEY, a int, b numeric(5, 3), c varchar(10), d text)"
 APART = "ALTER TABLE {t} ALTER d SET STORAGE EXTERNAL"
 FILLED = (

@@ -4,7 +4,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import RefusedError
@@ -12,8 +11,6 @@ from tests.support.cdc_inprocess import Following, bootstrap, catch_up, verify
 from tests.support.cdc_subprocess import started
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
 
 MADE = (
     "CREATE TABLE things (id int PRIMARY KEY, n int)",

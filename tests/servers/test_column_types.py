@@ -13,8 +13,6 @@ from connect.source.catalog import TablesRefusedError
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
-pytestmark = pytest.mark.timeout(900)
-
 TABLES = (
     "CREATE TABLE prices (id int PRIMARY KEY, amount numeric(5,3), rate numeric(20,10), whole numeric, free numeric)",
     "ALTER TABLE prices ALTER free SET STORAGE EXTERNAL",

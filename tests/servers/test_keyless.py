@@ -9,8 +9,6 @@ from connect.source import connection as source
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
-pytestmark = pytest.mark.timeout(900)
-
 KEYLESS = (
     "CREATE TABLE logs (at timestamptz, level text, message text, tags text[], ratio double precision)",
     "ALTER TABLE logs REPLICA IDENTITY FULL",

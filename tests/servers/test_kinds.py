@@ -21,8 +21,6 @@ from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.postgres_types import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried
 from tests.support.servers_fixture import Servers
 
-pytestmark = pytest.mark.timeout(900)
-
 STREAMED = 1_000
 """Added to the id of a row that comes by the stream."""
 NAME = TableName("public", "kinds")

@@ -12,8 +12,6 @@ from connect.source.catalog import TablesRefusedError
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
-pytestmark = pytest.mark.timeout(900)
-
 MADE = (
     "CREATE SCHEMA sales",
     "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",

@@ -25,8 +25,6 @@ from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.mark.parametrize("by_the_driver", [20_000, 0], ids=["by the driver", "by Spark jobs"])
 def test_every_kind_of_change_reaches_every_follower(

@@ -10,8 +10,6 @@ from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(900)
-
 MOST_COLUMNS = 1_600
 """Of a table of Postgres (manual, appendix K, "PostgreSQL Limits")."""
 LONG_BYTES = 20_000_000
