@@ -1,6 +1,6 @@
 """Lost history between source and log is found, and `cdc recapture` repairs it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -39,10 +39,27 @@ CHANGES = (
 )
 
 
+INSERT_ONE = "INSERT INTO things SELECT max(id) + 1, 3 FROM things"
+INSERT_OTHER = "INSERT INTO others SELECT max(id) + 1, 'another' FROM others"
+DELETE_ONE = "DELETE FROM things WHERE id = (SELECT min(id) FROM things)"
+DELETE_OTHER = "DELETE FROM others WHERE id = (SELECT min(id) FROM others)"
+
+
+@pytest.fixture(scope="module")
+def left() -> list[Pipeline]:
+    """The pipeline that the test before has left without problems, if it has."""
+    return []
+
+
 @pytest.fixture
-def pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
-    """Two tables that the lake follows, with changes applied."""
-    return follow_changes(make_pipeline(*SCHEMA, tables=TABLES, lake_only=True), spark)
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    """Two tables that the lake follows, with changes applied; each test ends with all of it repaired."""
+    made = left.pop() if left else follow_changes(make_shared_pipeline(*SCHEMA, tables=TABLES, lake_only=True), spark)
+    yield made
+    if not problems(made):
+        left.append(made)
 
 
 @pytest.fixture
@@ -63,11 +80,11 @@ def move_slot(pipeline: Pipeline) -> None:
     settings = pipeline.settings
     with ConnectClient(settings.connect.url) as client:
         halt(client, settings.connect.connector)
-        pipeline.run("DELETE FROM things WHERE id = 9", "INSERT INTO others VALUES (200, 'lost')")
+        pipeline.run(DELETE_ONE, INSERT_OTHER)
         until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
         pipeline.run(f"SELECT pg_replication_slot_advance('{settings.source.slot}', pg_current_wal_lsn())")
         client.resume(settings.connect.connector)
-        pipeline.run("INSERT INTO others VALUES (201, 'behind it')")
+        pipeline.run(INSERT_OTHER)
 
 
 def make_slot_anew(pipeline: Pipeline) -> None:
@@ -77,7 +94,7 @@ def make_slot_anew(pipeline: Pipeline) -> None:
         until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
         pipeline.run(
             f"SELECT pg_drop_replication_slot('{settings.source.slot}')",
-            "DELETE FROM things WHERE id = 9",
+            DELETE_ONE,
             f"SELECT pg_create_logical_replication_slot('{settings.source.slot}', 'pgoutput')",
         )
         client.resume(settings.connect.connector)
@@ -88,22 +105,22 @@ def drop_slot(pipeline: Pipeline) -> None:
     with ConnectClient(settings.connect.url) as client:
         halt(client, settings.connect.connector)
         until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
-        pipeline.run(f"SELECT pg_drop_replication_slot('{settings.source.slot}')", "DELETE FROM things WHERE id = 9")
+        pipeline.run(f"SELECT pg_drop_replication_slot('{settings.source.slot}')", DELETE_ONE)
 
 
 def drop_publication(pipeline: Pipeline) -> None:
     settings = pipeline.settings
     pipeline.run(
         f'DROP PUBLICATION "{settings.source.publication}"',
-        "DELETE FROM things WHERE id = 9",
-        "INSERT INTO others VALUES (200, 'lost')",
+        DELETE_ONE,
+        INSERT_OTHER,
     )
     with ConnectClient(settings.connect.url) as client:
         until(lambda: failure(client, settings.connect.connector) is not None, "the connector fails")
 
 
 def drop_toolkit_schema(pipeline: Pipeline) -> None:
-    pipeline.run("DROP SCHEMA cdc CASCADE", "DELETE FROM things WHERE id = 9")
+    pipeline.run("DROP SCHEMA cdc CASCADE", DELETE_ONE)
 
 
 def lose_topics(pipeline: Pipeline) -> None:
@@ -111,7 +128,7 @@ def lose_topics(pipeline: Pipeline) -> None:
     settings = pipeline.settings
     with ConnectClient(settings.connect.url) as client:
         client.delete(settings.connect.connector)
-    pipeline.run("DELETE FROM things WHERE id = 9")
+    pipeline.run(DELETE_ONE)
     admin = AdminClient({"bootstrap.servers": settings.log.bootstrap})
     names = [name for name in admin.list_topics(timeout=10).topics if settings.log.prefix in name]
     with Admin(settings.log) as own:
@@ -121,9 +138,9 @@ def lose_topics(pipeline: Pipeline) -> None:
 
 def cut_order_off(pipeline: Pipeline) -> None:
     """The transaction topic loses all that it has by now, while nobody follows."""
-    pipeline.run("DELETE FROM things WHERE id = 9")
+    pipeline.run(DELETE_ONE)
     time_out_topic(pipeline, transaction_topic(pipeline.settings.log.prefix))
-    pipeline.run("INSERT INTO others VALUES (201, 'behind it')")
+    pipeline.run(INSERT_OTHER)
 
 
 def time_out_topic(pipeline: Pipeline, topic: str) -> None:
@@ -195,7 +212,7 @@ def check_recaptured(pipeline: Pipeline, spark: SparkSession, check: Callable[[]
     done = recapture_all(pipeline, spark)
     assert set(map(str, done.copied)) == set(TABLES)
     check()
-    pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
+    pipeline.run(INSERT_ONE, DELETE_OTHER)
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
     assert not bootstrap(pipeline, spark).has_changed
@@ -228,7 +245,7 @@ def test_captured_logical_messages_are_no_gap(make_pipeline: MakePipeline, spark
         for _ in range(2):
             stand_at_a_message(pipeline)
             restart(pipeline, client)
-    pipeline.run("DELETE FROM things WHERE id = 9")
+    pipeline.run(DELETE_ONE)
     catch_up(pipeline, spark)
     assert not bootstrap(pipeline, spark).has_changed
     assert verify(pipeline, spark).is_equal
@@ -322,7 +339,7 @@ def test_interrupted_recapture_is_reported_and_repeated(
     with pytest.raises(HistoryLostError, match="was begun and not finished"):
         catch_up(pipeline, spark)
     recapture_all(pipeline, spark)
-    pipeline.run("INSERT INTO things VALUES (300, 3)")
+    pipeline.run(INSERT_ONE)
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
 
@@ -330,7 +347,7 @@ def test_interrupted_recapture_is_reported_and_repeated(
 @pytest.mark.parametrize("how", ["deleted", "timed out"])
 def test_lost_change_topic_stops_only_its_table(pipeline: Pipeline, spark: SparkSession, how: str) -> None:
     settings = pipeline.settings
-    pipeline.run("DELETE FROM things WHERE id = 9", "UPDATE others SET name = 'y' WHERE id = 4")
+    pipeline.run(DELETE_ONE, "UPDATE others SET name = 'y'")
     topic = change_topic(settings.log.prefix, TableName.parse("public.things"))
     time_out_topic(pipeline, topic)
     if how == "deleted":
@@ -340,7 +357,7 @@ def test_lost_change_topic_stops_only_its_table(pipeline: Pipeline, spark: Spark
     with following(pipeline, spark) as running:
         running.wait_for("public.things is followed no further")
         running.wait_for("public.things is copied again")
-        pipeline.run("INSERT INTO things VALUES (300, 3)", "DELETE FROM others WHERE id = 11")
+        pipeline.run(INSERT_ONE, DELETE_OTHER)
         until(lambda: not delta_follower(settings).tables.stops(), "nothing is stopped")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal

@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,17 +59,34 @@ QUICKER = {
 
 
 @pytest.fixture
-def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePipeline]:
+def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be copied is tried again sooner than at a user's, since there are no large tables that a try may have
+    read, and looks at capture and indexes follow each other faster."""
+    for name, value in QUICKER.items():
+        monkeypatch.setattr(name, value)
+
+
+@pytest.fixture
+def make_pipeline(servers: Servers, tmp_path: Path, quicker: None) -> Iterator[MakePipeline]:
     """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.
 
     `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
     follows the lake, which saves half of the time where only the capture matters.
-
-    What cannot be copied is tried again sooner than at a user's, since there are no large tables that a try may have
-    read, and looks at capture and indexes follow each other faster.
     """
-    for name, value in QUICKER.items():
-        monkeypatch.setattr(name, value)
+    with pipelines(servers, tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_shared_pipeline(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakePipeline]:
+    """Makes pipelines for several tests of a module, which ask for `quicker` as well."""
+    with pipelines(servers, tmp_path_factory.mktemp("shared")) as make:
+        yield make
+
+
+@contextmanager
+def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
+    """Makes pipelines below the folder, and takes them away at the end."""
     made: list[Pipeline] = []
 
     def make(
@@ -78,20 +96,21 @@ def make_pipeline(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         database = f"{name}{dbname}"
         with servers.connect() as admin:
             admin.execute(sql.SQL("CREATE DATABASE {} ").format(sql.Identifier(database)) + sql.SQL(made_with))
-        folder = tmp_path / name
-        folder.mkdir()
-        values = replace(servers.values, name=name, dbname=database, tables=tables)
-        text = template(values)
-        (folder / "cdc.yaml").write_text(without_followers(text, "search", "latest") if lake_only else text)
+        (folder / name).mkdir()
+        config = folder / name / "cdc.yaml"
+        text = template(replace(servers.values, name=name, dbname=database, tables=tables))
+        config.write_text(without_followers(text, "search", "latest") if lake_only else text)
         environ = {"CDC_TEST_PASSWORD": servers.password}
-        pipeline = Pipeline(folder / "cdc.yaml", servers, servers.connect(database), environ)
+        pipeline = Pipeline(config, servers, servers.connect(database), environ)
         made.append(pipeline)
         pipeline.run(*statements)
         return pipeline
 
-    yield make
-    for pipeline in made:
-        _remove(pipeline)
+    try:
+        yield make
+    finally:
+        for pipeline in made:
+            _remove(pipeline)
 
 
 def without_followers(text: str, *names: str) -> str:
