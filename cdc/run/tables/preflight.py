@@ -127,6 +127,13 @@ def _find_topicless(names: Iterable[TableName]) -> Refusals:
     return {name: PreconditionError(f"{name}: {lacking}", _PLUGIN) for name in names if not is_plain(name)}
 
 
+def describe_missing_plugins(plugins: Set[str]) -> Iterator[PreconditionError]:
+    """Say which checks are weaker without our classes in Kafka Connect, though every table can be followed."""
+    if debezium_properties.CONFIRMED_LSN not in plugins:
+        lacking = f"Kafka Connect lacks {debezium_properties.CONFIRMED_LSN}"
+        yield PreconditionError(f"{lacking}: a slot that somebody moves is not noticed", _PLUGIN)
+
+
 def _find_unsupported(
     settings: PipelineSettings, follower: str, tables: Iterable[Table], copied: Iterable[Table]
 ) -> Refusals:

@@ -1,0 +1,48 @@
+"""A Kafka Connect with Debezium alone, without our jar: plain tables are followed, the rest is refused or reported."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from connect.capture.connect_client import ConnectClient
+from connect.source.catalog import TablesRefusedError
+from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.support.pipelines import MakePipeline
+
+
+@pytest.fixture(autouse=True)
+def bare_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect as `cdc` sees it without the jar: the connector then has only classes of Debezium."""
+    extensions = ConnectClient.extensions
+    monkeypatch.setattr(
+        ConnectClient,
+        "extensions",
+        lambda client: {name for name in extensions(client) if not name.startswith("cdc.connect.")},
+    )
+
+
+def test_plain_tables_are_followed(
+    make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = make_pipeline(
+        "CREATE TABLE items (id int PRIMARY KEY, name text, price numeric(9,2), at timestamptz)",
+        "INSERT INTO items VALUES (1, 'one', 1.50, now()), (2, 'two', NULL, NULL)",
+        tables=("public.items",),
+    )
+    bootstrap(pipeline, spark)
+    assert "a slot that somebody moves is not noticed → `cdc plugin FOLDER`" in capsys.readouterr().err
+    pipeline.run(
+        "UPDATE items SET name = repeat('x', 10000) WHERE id = 1",
+        "UPDATE items SET price = price + 1",
+        "DELETE FROM items WHERE id = 2",
+        "INSERT INTO items VALUES (3, 'three', 0, '2026-01-01 00:00:00+00')",
+    )
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+
+
+def test_columns_that_debezium_does_not_send_whole_are_refused(
+    make_pipeline: MakePipeline, spark: SparkSession
+) -> None:
+    pipeline = make_pipeline("CREATE TABLE waits (id int PRIMARY KEY, d interval)", tables=("public.waits",))
+    with pytest.raises(TablesRefusedError, match=r"public\.waits: Kafka Connect lacks .* column d whole"):
+        bootstrap(pipeline, spark)
