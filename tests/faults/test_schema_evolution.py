@@ -332,7 +332,7 @@ def test_migration_reports_itself_without_event_triggers(
     give_tables_to(pipeline, role, names)
     bootstrap(pipeline, spark)
     pipeline.run(f"SET ROLE {role}")
-    assert "a migration that ends with SELECT cdc.shapes_now() tells of its own" in capsys.readouterr().err
+    assert "end a migration with SELECT cdc.shapes_now() to report its changes" in capsys.readouterr().err
     before = ids(pipeline)
     with following(pipeline, spark) as running:
         pipeline.run(*(LARGE.format(t=name) for name in names))

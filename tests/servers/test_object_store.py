@@ -1,5 +1,6 @@
 """The whole path with the lake on a real object store: copied, followed, killed, verified, read by others."""
 
+import json
 import random
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +15,8 @@ from pyspark.sql import SparkSession
 from cdc.run.pipeline import lake_of
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import SCHEME
-from tests.support.cdc_inprocess import bootstrap, verify
-from tests.support.cdc_subprocess import started
+from tests.support.cdc_inprocess import bootstrap
+from tests.support.cdc_subprocess import cdc, started
 from tests.support.kill_points import Commits, kill, writes
 from tests.support.object_store_fixture import KEY, SECRET, S3Server, delta_rs_options
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -70,7 +71,10 @@ def test_copied_followed_killed_and_verified(
         check_commands(commands())
         running.wait_until(lambda: running.ended is not None, "it has caught up")
         assert running.ended == 0, running.said
-    assert verify(pipeline, spark).is_equal
+    # as a command: its session, not the tests', is told of the store
+    ended = cdc(pipeline, "verify", "--json")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert json.loads(ended.stdout)["equal"], ended.stdout
     check_readers(pipeline, s3_server)
     check_secrets(pipeline, lake)
 
