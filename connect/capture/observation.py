@@ -92,7 +92,9 @@ class CaptureObserver:
         topics = self._topics(connection)
         with Reader(self._log, committed=False) as reader:
             written = reader.end(topics)
-        now = self._sight(slot, written, self.newest())
+        newest = self.newest()
+        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
+        now = Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
         before, self._last, self.is_known_to_move = self._last, now, False
         if self._quiet is None or before is None:
             self._quiet = Quiet(now, self._beat(connection), self._moved_at)
@@ -130,11 +132,6 @@ class CaptureObserver:
         confirmed, sent = (parse_lsn(text) if text else None for text in (row[0], row[2]))
         return _Slot(confirmed, bool(row[1]), sent, bool(row[3]), row[4])
 
-    @staticmethod
-    def _sight(slot: _Slot, written: dict[str, dict[int, int]], newest: TransactionEnd | None) -> Observation:
-        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
-        return Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
-
     def _topics(self, connection: Connection) -> list[str]:
         """The topics of the capture, without its own heartbeats, which go on while Postgres sends nothing."""
         prefix = self._log.prefix
@@ -149,7 +146,9 @@ class CaptureObserver:
             write_heartbeat(connection, self._source, self._pipeline, "does it move?")
             self._blockers = ()
         except psycopg.errors.LockNotAvailable:
-            self._blockers = self._holders(connection)
+            name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
+            rows = connection.execute(_BLOCKERS, (name,)).fetchall()
+            self._blockers = tuple(f"session {row[0]}" for row in rows)
         except psycopg.OperationalError:
             raise
         except psycopg.Error as error:
@@ -162,10 +161,6 @@ class CaptureObserver:
             if not connection.closed:
                 connection.execute("RESET lock_timeout")
         return before
-
-    def _holders(self, connection: Connection) -> tuple[str, ...]:
-        name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
-        return tuple(f"session {row[0]}" for row in connection.execute(_BLOCKERS, (name,)).fetchall())
 
 
 def observe(look: CaptureObserver, connection: Connection) -> Standstill | None:

@@ -95,14 +95,10 @@ class _Watch:
 
 
 class _Row(msgspec.Struct):
-    """The row of the heartbeat table."""
-
     beat: str
 
 
 class _Change(msgspec.Struct):
-    """A change of that row."""
-
     after: _Row
 
 

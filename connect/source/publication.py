@@ -29,7 +29,9 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     # an existing one is added to, never replaced: its tables are being captured
     has = read_publication(connection, publication)
     if has is None:
-        _run(connection, publication, _create(publication, tables))
+        create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
+        parts = sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
+        _run(connection, publication, create.format(*parts))
     elif not _publishes_via_root(connection, publication):
         # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
@@ -47,12 +49,6 @@ def withdraw(connection: Connection, publication: str, tables: Sequence[TableNam
     if not listed:
         return
     _alter(connection, publication, sql.SQL("DROP TABLE {}").format(_to_table_list(listed)))
-
-
-def _create(publication: str, tables: Sequence[TableName]) -> sql.Composed:
-    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)").format(
-        sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
-    )
 
 
 def _alter(connection: Connection, publication: str, how: sql.Composable) -> None:

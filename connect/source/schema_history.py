@@ -164,8 +164,6 @@ def _note(connection: Connection, source: SourceSettings, kinds: Sequence[Relati
 
 @dataclass(frozen=True, slots=True)
 class _Trigger:
-    """An event trigger, and the function that it calls."""
-
     name: str
     event: str
     function: sql.Identifier
