@@ -124,7 +124,9 @@ class RunReader:
             is_whole = after < run.offset[0]
             own = run if is_whole else run.where(run.offset > after)
             if count := own.counts([name]).get(name):
-                yield _TopicSearch(self._topic(table), table, count, whole if is_whole else Ranks.of(own))
+                yield _TopicSearch(
+                    change_topic(self._prefix, table.name), table, count, whole if is_whole else Ranks.of(own)
+                )
 
     def _missing(self, sought: Sequence[_TopicSearch]) -> list[_TopicSearch]:
         """Look at new messages; returns the searches that are not complete."""
@@ -161,9 +163,6 @@ class RunReader:
         if known is None or known[0] != table:
             known = self._decoders[table.name] = (table, Decoder(table, self._placeholder))
         return known[1]
-
-    def _topic(self, table: Table) -> str:
-        return change_topic(self._prefix, table.name)
 
 
 def lost_changes_error(topic: str, found: int, count: int) -> TopicLostError:

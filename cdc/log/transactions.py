@@ -31,10 +31,8 @@ def read_ends_between(reader: Reader, topic: str, start: int, stop: int, log_sta
 
     Raises as `ends_of` and `Reader.read` do.
     """
-    records, found = (
-        reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop)),
-        list[Ends](),
-    )
+    records = reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop))
+    found: list[Ends] = []
     while some := list(islice(records, AT_A_TIME)):
         found.append(parse_ends(topic, [record.offset for record in some], [record.value for record in some]))
     return concat_ends(found).to_positions(log_start)

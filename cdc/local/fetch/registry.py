@@ -138,7 +138,7 @@ def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
         partial.replace(path)
     except BaseException:
         # Ctrl-C as well: half a file goes, and the bar goes back
-        registry.advance(-_size(partial))
+        registry.advance(-partial.stat().st_size if partial.exists() else 0)
         partial.unlink(missing_ok=True)
         raise
 
@@ -152,7 +152,3 @@ def _receive(artifact: Artifact, registry: Registry, partial: Path) -> None:
         for chunk in answer.iter_bytes():
             file.write(chunk)
             registry.advance(len(chunk))
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

@@ -37,14 +37,7 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._partitions.close()
-
-    def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic; empty if there is no such topic."""
-        return [place.partition for place in self._partitions.of(topic)]
 
     def beginning(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
         """Read the first remaining offsets: topic → partition → offset."""

@@ -177,7 +177,6 @@ class StandingConsumer:
             raise UnreachableError(f"Kafka {self._log.bootstrap} sends nothing", "is every broker running?")
 
     def _ends(self, topic: str) -> dict[LogPartition, int]:
-        """Read the committed end of each partition."""
         return self._partitions.ends([place for place, _ in self._of(topic)])
 
     def _find_partitions(self, topic: str) -> list[LogPartition]:
