@@ -50,7 +50,8 @@ class Submission:
         memory = ["--driver-memory", settings.spark.driver_memory]
         where = ["--master", self.master, "--deploy-mode", "client", *memory]
         script = (Path(__file__).parent / ENTRY).resolve()
-        return [str(_spark_submit()), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
+        program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        return [str(program), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
 
 
 def _jar_options(of_lake: Sequence[Path], *, resolve_packages: bool) -> list[str]:
@@ -96,7 +97,3 @@ def _find_folder(package: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise CdcError(f"package {package} is not installed", "install the toolkit")
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _spark_submit() -> Path:
-    return Path(pyspark.__file__).parent / "bin" / "spark-submit"

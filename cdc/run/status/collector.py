@@ -73,13 +73,15 @@ class StatusCollector:
         newest_at = last.committed_ms / 1000 if last else None
         connector = self._ask(partial(self._read_connector, newest_at))
         counts = {name: self._count_rows(name, follower) for name, follower in fed.items()}
-        counts |= {self._settings.delta[0]: self._count_lake(cut)}
+        of_lake = {str(t): self._ask(partial(count_lake_rows, self._settings, t, cut)) for t in self._tables}
+        counts |= {self._settings.delta[0]: of_lake}
         self._add_table_problems(lake, fed)
         self._add_stream_problems(positions)
         meter = LagMeter(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
         followers = {name: self._describe(name, at, counts[name], meter) for name, at in positions.items()}
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
-        writes, states = self._read_writes(), self._read_states()
+        rate, states = self._ask(lake.write_rate), self._read_states()
+        writes = rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
         return Status(self._lsn, rows, state, last, connector, followers, states, writes, tuple(self._problems), age)
 
     def _describe(
@@ -87,10 +89,6 @@ class StatusCollector:
     ) -> FollowerState:
         not_counted = self._list_not_counted(name, rows)
         return FollowerState(at, rows, meter.measure(at), self._problem_of.get(name), not_counted)
-
-    def _read_writes(self) -> dict[str, int] | None:
-        rate = self._ask(self._lake.write_rate)
-        return rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
 
     def _read_states(self) -> dict[str, TableState]:
         """The lake's states; a selected table that the lake does not list yet is as one without a copy."""
@@ -197,9 +195,6 @@ class StatusCollector:
             first, end = log_bounds(reader, topic, log_start)
             start = max(first, min([*(at.end_offset for at in known), end - LAST_MESSAGES]))
             return read_ends_between(reader, topic, start, end, log_start)
-
-    def _count_lake(self, cut: Cut | None) -> dict[str, int | None]:
-        return {str(table): self._ask(partial(count_lake_rows, self._settings, table, cut)) for table in self._tables}
 
     def _count_rows(self, name: str, follower: FedFollower) -> dict[str, int | None]:
         own = self._ask(partial(list_held_by, self._settings, self._lake, [name])) or ()
