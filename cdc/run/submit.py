@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,6 @@ class Submission:
     master: str
     arguments: Sequence[str]
     resolve_packages: bool = False
-    conf: Mapping[str, str] | None = None
 
     def command(self, settings: PipelineSettings, packages: Path) -> list[str]:
         """The command line. `packages`: the zip of the toolkit's own code."""
@@ -42,7 +41,6 @@ class Submission:
             # the workers' Python must be the driver's version
             "spark.pyspark.python": sys.executable,
             **spark_conf(settings),
-            **(self.conf or {}),
             # last, as in every session: nothing may override these
             **FIXED,
         }

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
-from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
+from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
 from cdc.run.spark.cds_dump import dump_classes
 from cdc.run.spark.errors import check_spark
@@ -147,7 +147,7 @@ def _temporary_files_in(folder: Path | None) -> Iterator[None]:
 
 
 def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
-    files = class_path(Path(_find_spark_home()), jars)
+    files = [*sorted(map(str, (Path(_find_spark_home()) / "jars").glob("*.jar"))), *jars]
     return ClassArchive.of(java.program, files, open_folder(cache_folder() / FOLDER))
 
 
