@@ -35,6 +35,7 @@ class ConfirmedLsns:
             return True
         with Reader(self._log) as reader, suppress(HistoryLostError):
             found = has_confirmed(reader, transaction_topic(self._log.prefix), lsn, self._start)
+            # heartbeats last: nearly every LSN is a commit's, and their topic would be read for nothing
             if found is False:
                 self._read_beats(reader)
                 return self._has_beat(lsn) or self._has_forgotten(lsn)
@@ -45,6 +46,7 @@ class ConfirmedLsns:
         return at < len(self._beats) and int(self._beats[at]) == lsn
 
     def _has_forgotten(self, lsn: Lsn) -> bool:
+        # retention deletes old heartbeats: one of them may have confirmed an LSN below the first that is left
         return self._first > 0 and not (len(self._beats) and int(self._beats[0]) <= lsn)
 
     def _read_beats(self, reader: Reader) -> None:

@@ -160,6 +160,7 @@ class RunReader:
 
     def _decoder(self, table: Table) -> Decoder:
         known = self._decoders.get(table.name)
+        # the stream may have added columns to the table since
         if known is None or known[0] != table:
             known = self._decoders[table.name] = (table, Decoder(table, self._placeholder))
         return known[1]
@@ -178,6 +179,7 @@ def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _TopicPart:
     # a partition is in commit order: whatever lies before the run's last message in it is of the run, or older
     until = _behind(messages.partition[at], messages.offset[at])
     changes = decoded.changes if len(own) == len(decoded.changes) else decoded.changes.take(own)
+    # a redelivered change must not stand in for one that is still to come
     distinct = changes.distinct()
     refused = [each for each in decoded.refused if _is_of(each, ranks)]
     for each in refused:

@@ -29,6 +29,7 @@ _FETCHING: Final[Mapping[str, Any]] = {
     # with the first empty answer, for which a broker waits fetch.wait.max.ms
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 100,
+    # off by default, other than in Kafka's own client
     "check.crcs": True,
     "max.partition.fetch.bytes": 4 * 1024 * 1024,
     "queued.max.messages.kbytes": 32 * 1024,

@@ -158,6 +158,7 @@ class TransactionalWriter:
         self._fenced = self._fenced or error.code() in FENCED
         if not self._fenced:
             refused = self._refused
+            # the error of an aborted transaction has no reason: the refusal of one of its records has
             found = self._connection.to_cdc_error(refused.error if refused else error)
             # only if the broker refused it for good: being busy has nothing to do with the record
             is_refusal = refused is not None and isinstance(found, PreconditionError)
