@@ -25,6 +25,7 @@ def cache_folder() -> Path:
 def open_folder(folder: Path) -> Path:
     """Make `folder` so that other users may enter and read it, whatever the umask; returns it."""
     try:
+        # only folders that are made here: those that are there keep their owner's rights
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:

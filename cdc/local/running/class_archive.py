@@ -34,6 +34,7 @@ class ClassArchive:
         files = [java.resolve(), *map(Path, class_path)]
         seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         name = hashlib.sha256(repr(seen).encode()).hexdigest()[:24]
+        # the process's own file: two that end at once would write into one
         return cls(folder / f"{name}.jsa", folder / f"{name}.{os.getpid()}.new")
 
     @property
@@ -59,8 +60,3 @@ class ClassArchive:
         for file in self.path.parent.glob("*.new"):
             if not psutil.pid_exists(int(file.stem.rpartition(".")[2])):
                 file.unlink(missing_ok=True)
-
-
-def class_path(spark_home: Path, jars: Iterable[str]) -> list[str]:
-    """The files on the class path of a local session."""
-    return [*sorted(map(str, (spark_home / "jars").glob("*.jar"))), *jars]

@@ -147,6 +147,7 @@ def data_folder(home: Home, user: User | None) -> Path:
 def remove(home: Home) -> None:
     """Remove the cluster of `home`, wherever it lies."""
     folder = home.folder(Service.POSTGRES)
+    # without a link the cluster is below the home's `local`, which `wipe` removes
     if folder.is_symlink():
         shutil.rmtree(folder.resolve(), ignore_errors=True)
         folder.unlink()
