@@ -24,6 +24,7 @@ CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
 
 def placeholder(pipeline: str) -> str:
     """The placeholder of an unsent TOAST value: a text that no real value equals."""
+    # never to change: the log has it in messages that are still to be decoded
     return f"__cdc_unsent_value_{pipeline}_7c1f0e5ab3__"
 
 

@@ -37,6 +37,7 @@ from connect.source.queries import read_sql
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000
 """How long to wait for a lock on the heartbeat table."""
+# ROW EXCLUSIVE counts: a session that has changed the row holds no more on its table
 _BLOCKERS: Final = """
 SELECT DISTINCT pid FROM pg_locks
  WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid() AND mode LIKE '%%Exclusive%%'"""
@@ -79,6 +80,7 @@ class CaptureObserver:
         elif slot.confirmed != self._confirmed[0]:
             self._confirmed = slot.confirmed, slot.at
             self._begin_again(slot.at)
+        # while the slot moves, nobody has to read the log
         return self.look(connection) if slot.at - self._confirmed[1] >= self._seconds else None
 
     def look(self, connection: Connection) -> Standstill | None:
@@ -141,6 +143,7 @@ class CaptureObserver:
     def _beat(self, connection: Connection) -> Lsn:
         """Write a heartbeat; returns an LSN before it. If the table is locked, remember the sessions that lock it."""
         before = source.current_lsn(connection)
+        # else a session that locks the table would hold up this look as it does the connector
         connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
         try:
             write_heartbeat(connection, self._source, self._pipeline, "does it move?")
@@ -149,6 +152,7 @@ class CaptureObserver:
             name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
             rows = connection.execute(_BLOCKERS, (name,)).fetchall()
             self._blockers = tuple(f"session {row[0]}" for row in rows)
+        # `open_connection` tells of a lost session
         except psycopg.OperationalError:
             raise
         except psycopg.Error as error:
@@ -158,6 +162,7 @@ class CaptureObserver:
                 f"no heartbeat can be written to {table}: {reason}", f"let {self._source.user} write to it"
             ) from error
         finally:
+            # the caller's other statements wait for locks without a limit
             if not connection.closed:
                 connection.execute("RESET lock_timeout")
         return before

@@ -103,6 +103,7 @@ def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Ta
     # followers have no generated columns, since Postgres does not send them (manual, "Generated Column Replication")
     own = [column for column in shape.columns if not column.is_generated]
     key, known = tuple(choices.key(name)) or _key(shape), {found.oid: found for found in shape.types}
+    # with its number: a column that is dropped and added again under its name is another one
     columns = [replace(types.to_column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
     chosen = choices.types_of(name)
     refusals = [

@@ -45,6 +45,7 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
 
 def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
     """Remove these tables from the publication, if they are in it. Raises PreconditionError when the role may not."""
+    # Postgres refuses the whole statement for a table that is not in the publication
     listed = [table for table in tables if table in (read_publication(connection, publication) or set())]
     if not listed:
         return

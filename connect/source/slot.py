@@ -86,6 +86,7 @@ def drop(connection: Connection, slot: str) -> None:
     try:
         for attempt in stamina.retry_context(on=busy, attempts=None, timeout=DROP_SECONDS, wait_max=1.0):
             with attempt:
+                # from the view, so that a slot that does not exist is no error
                 connection.execute(
                     "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
                 )
@@ -105,6 +106,7 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
     try:
         # before the slot: any later command on this connection would end the slot's snapshot
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
+        # it answers slot, consistent point, snapshot, plugin
         result = _create(connection, source, slot, temporary=temporary)
         bookmark = Bookmark(
             parse_lsn(replication.text(result, 1)), int(replication.text(system, 0)), int(replication.text(system, 1))
