@@ -68,6 +68,7 @@ class HeartbeatChain:
         """
         self._commits = np.concatenate([self._commits, run.lsn])
         beating = run.touching(str(self._table.name))
+        # the reader would wait for heartbeats that retention has deleted: the ENDs count them
         beating = beating[run.lsn[beating] >= self._verifiable_from]
         if not len(beating):
             return before.beat, start
@@ -103,6 +104,7 @@ def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_confirmed: I
         if digest_of(captured.text) == last:
             # delivered twice
             continue
+        # one of an older version names no other, and the next one names it all the same
         if beat := read_beat(captured.text):
             slot = beat.slot_lsn
             if slot is not None and not is_confirmed(slot):

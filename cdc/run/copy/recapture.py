@@ -130,6 +130,7 @@ def _accept_tables(
 
 def _estimate_rows(connection: Connection, names: Sequence[TableName]) -> dict[TableName, int]:
     """The planner's estimate of each table's rows."""
+    # reltuples is -1 for a table that was never analysed
     query = (
         "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s OR c.oid IN (SELECT relid FROM"
@@ -184,6 +185,7 @@ def _swap_copies(
     """Replace the tables by their copies, and set the lake's position to the start of the new capture."""
     if not pending.copies:
         raise TablesRefusedError(copied.refused.values())
+    # the lowest: copies that started over have a later snapshot, and above this LSN some copy lacks changes
     lsn = Lsn(min(bookmark.lsn for _, _, bookmark in pending.copies.values()))
     stopped = {
         name: "the capture started anew without it" for name in follower.bookmarks() if name not in pending.copies

@@ -72,6 +72,7 @@ class SchemaChanges:
         changes = {
             name: classify_change(table.table, entries[name], self._source)
             for name, table in self._follower.tables.all().items()
+            # a copy made later, or a run that was repeated after a kill, has this change already
             if name in entries and table.lacks_schema(end.lsn)
         }
         return self._apply_changes(changes, end.lsn), read.next_offsets
@@ -116,6 +117,7 @@ def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEn
     # in the order of the transaction: a table may be altered several times in it
     for at in np.argsort(changes.total_order, kind="stable").tolist():
         is_dropped = bool(changes.op[at] == Op.DELETE)
+        # of a deleted entry the log has the key only
         row = (changes.key_columns if is_dropped else changes.rows).slice(at, 1).to_pylist()[0]
         shape = None if is_dropped or not row["shape"] else parse_shape(row["shape"])
         entries[TableName(row["schema"], row["table"])].append(

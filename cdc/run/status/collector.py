@@ -111,6 +111,7 @@ class StatusCollector:
         for name in followers:
             if problem := read_problem(self._settings, name):
                 self._add_problem(type(problem)(f"follower {name} does not go on: {problem.what}", problem.remedy))
+                # a follower that does not answer has given its reason already
                 self._problem_of.setdefault(name, problem.what)
 
     def _ask(self, question: Callable[[], T]) -> T | None:
@@ -121,6 +122,7 @@ class StatusCollector:
             return None
 
     def _add_problem(self, error: CdcError) -> None:
+        # a part that is down answers several questions with one error
         if str(error) not in map(str, self._problems):
             self._problems.append(error)
 
@@ -144,6 +146,7 @@ class StatusCollector:
                 for table in self._tables
             }
             state = slot.read_state(connection, settings.source.slot)
+            # asked for their errors: a problem ends neither the look at the source nor the status
             self._ask(partial(slot.check_wal_kept, state))
             self._now = source.read_clock(connection)
             if cut is not None:

@@ -99,9 +99,11 @@ def check_tables(
     """
     examined = examine_tables(connection, settings, names, captured)
     described = {table.name for table in examined.tables}
+    # only of tables that exist: looking for duplicates reads them
     keys = {name: key for name, key in settings.source.choices.keys.items() if name in described}
     further: list[Refusals] = [
         catalog.find_duplicate_keys(connection, keys),
+        # captured ones first: of two that collide, the later one is refused
         find_shared_topics(settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
         {} if debezium_properties.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
@@ -181,6 +183,7 @@ def _suggest_tables(
     entries = [str(name) for name in names if name not in out]
     if settings.selection.has_patterns:
         entries = [entry for entry in settings.source.tables if TableName.parse(entry) not in out]
+        # a pattern would name these again
         entries += [f"{BUT}{name}" for name in out if name in Selection.of(entries)]
     if not entries:
         return ""

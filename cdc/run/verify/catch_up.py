@@ -110,6 +110,7 @@ def _find_missing_tables(
 ) -> Sequence[TableName]:
     if position is None:
         return []
+    # by a follower's own cut: it holds the tables of that one, not of the lake's last
     absent = lake.tables.select(Joining, at=None if name == settings.delta[0] else position)
     return sorted(absentee for absentee, s in absent.items() if settings.holds_table(name, s.table))
 
