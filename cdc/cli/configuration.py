@@ -14,7 +14,6 @@ VERSIONS = ("cdc-toolkit", "pyspark", "delta-spark", "deltalake", "pyarrow")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     app.command("init")(init)
     app.command("version")(version)
     config = typer.Typer(help="Check and show the configuration.", rich_markup_mode=None)
@@ -81,17 +80,13 @@ def schema(
 
 def version(json: Json = False) -> None:
     """Print the versions of the toolkit, Python and Spark."""
-    versions = {"python": python_version(), **{name: read_version(name) for name in VERSIONS}}
+    import platform
+
+    versions = {"python": platform.python_version(), **{name: read_version(name) for name in VERSIONS}}
     if json:
         output.as_json(versions)
     else:
         output.fields(versions)
-
-
-def python_version() -> str:
-    import platform
-
-    return platform.python_version()
 
 
 def read_version(distribution: str) -> str:

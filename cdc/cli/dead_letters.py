@@ -17,7 +17,6 @@ Places = Annotated[list[str], typer.Argument(help="As `list` names them: topic[p
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     verbs = typer.Typer(no_args_is_help=True, help="Messages that could not be applied.")
     verbs.command("list")(list_keys)
     verbs.command("show")(show)
@@ -65,11 +64,7 @@ def show(
         output.data(f"{name:7}{text}")
 
 
-def replay(
-    context: typer.Context,
-    table: OnlyTables = None,
-    json: Json = False,
-) -> None:
+def replay(context: typer.Context, table: OnlyTables = None, json: Json = False) -> None:
     """Apply messages that can be decoded by now.
 
     After an upgrade, for instance. `cdc follow` must not run meanwhile.

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.core.errors import RefusedError
@@ -83,6 +84,12 @@ def confirm(question: str, *, yes: bool) -> None:
 
     if not typer.confirm(question, err=True):
         raise RefusedError("not confirmed", "nothing was done")
+
+
+def relative_path(path: Path) -> str:
+    """The path relative to the current folder, if it lies below that."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def fields(values: Mapping[str, object]) -> None:

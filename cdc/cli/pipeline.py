@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     app.command("bootstrap")(bootstrap)
     app.command("follow")(follow)
     app.command("verify")(verify)

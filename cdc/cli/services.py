@@ -20,7 +20,6 @@ STATE = ".cdc"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     app.command("up")(up)
     app.command("down")(down)
     app.command("parts")(parts)
@@ -50,7 +49,7 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
         output.fields(
             {
                 "postgres": f"{endpoints.postgres_host}:{endpoints.postgres_port} user {endpoints.postgres_user}",
-                "password": f"in {_short(endpoints.postgres_password.file)}",
+                "password": f"in {output.relative_path(endpoints.postgres_password.file)}",
                 "kafka": endpoints.kafka_bootstrap,
                 "connect": endpoints.connect_url,
                 "search": endpoints.search_url,
@@ -72,14 +71,16 @@ def down(
 
     home = local_home(context)
     if wipe:
-        output.confirm(f"remove all data of the local parts in {_short(home.path)} (lakes stay)?", yes=yes)
+        output.confirm(
+            f"remove all data of the local parts in {output.relative_path(home.path)} (lakes stay)?", yes=yes
+        )
     stopped = local.down(home, _parse_services(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     if wipe:
         # after the processes have ended, which write to these folders
         local.wipe(home)
         output.say(
-            f"removed the data, ports, passwords and logs of the local parts in {_short(home.path)};"
+            f"removed the data, ports, passwords and logs of the local parts in {output.relative_path(home.path)};"
             " lakes, configurations and downloads stay"
         )
 
@@ -93,7 +94,14 @@ def parts(context: typer.Context, json: Json = False) -> None:
         output.as_json([{**asdict(status), "log": str(status.log)} for status in statuses])
         return
     rows = [
-        (s.part, "running" if s.running else "stopped", s.pid, s.port, f"{s.resident_bytes >> 20} MiB", _short(s.log))
+        (
+            s.part,
+            "running" if s.running else "stopped",
+            s.pid,
+            s.port,
+            f"{s.resident_bytes >> 20} MiB",
+            output.relative_path(s.log),
+        )
         for s in statuses
     ]
     output.table(("part", "state", "pid", "port", "memory", "log"), rows)
@@ -121,11 +129,3 @@ def _parse_services(only: list[str] | None) -> "list[Service] | None":
     if unknown:
         raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Service)}")
     return [Service(name) for name in only] if only else None
-
-
-def _short(path: Path) -> str:
-    """The path relative to the current folder, if it lies below that."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

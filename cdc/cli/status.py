@@ -16,7 +16,6 @@ NOT_COUNTED = "not counted"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
     app.command("status")(status)
 
 
@@ -49,8 +48,9 @@ def _print(status: "Status") -> None:
     _print_capture(status)
     output.data("")
     followers = status.followers.values()
+    states = {table: state.name for table, state in status.states.items()}
     rows = [
-        (table, count, *(_to_cell(table, follower) for follower in followers), _name_state(status, table))
+        (table, count, *(_to_cell(table, follower) for follower in followers), states.get(table, "not known"))
         for table, count in status.source_rows.items()
     ]
     output.table(("rows of", "source", *status.followers, "state"), rows)
@@ -122,10 +122,6 @@ def _to_cell(table: str, follower: "FollowerState") -> object:
     if follower.problem:
         return output.Instead("not known")
     return output.Instead("none yet" if table in follower.rows else "left out")
-
-
-def _name_state(status: "Status", table: str) -> str:
-    return status.states[table].name if table in status.states else "not known"
 
 
 def _to_row(name: str, state: "FollowerState") -> tuple[object, ...]:

@@ -45,14 +45,15 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
 
     Raises ConfigurationError if there is no such file, InvalidSettingsError with all problems if it is not valid.
     """
-    text = _text(path)
-    values, lines = _parse(text, str(path))
+    values, lines = _parse(_text(path), str(path))
     # references first: the models check the resolved values
     resolver = Resolver(path.parent, environ)
     checked = _validate(resolver, values)
     if isinstance(checked, PipelineSettings):
         return LoadedSettings(checked.resolve_paths(path.parent), tuple(resolver.warnings))
-    raise InvalidSettingsError([_problem(finding, lines, str(path)) for finding in checked])
+    raise InvalidSettingsError(
+        [Problem(line_of(lines, place), format_path(place), text, str(path)) for place, text in checked]
+    )
 
 
 def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | list[Finding]:
@@ -85,8 +86,7 @@ def render(settings: PipelineSettings) -> str:
 def schema() -> dict[str, Any]:
     """The JSON Schema of the file, for editors: any value may be a reference."""
     properties = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cdc.yaml"}
-    checked: dict[str, Any] = _or_reference(plain_schema())
-    return {**checked, **properties}
+    return {**_or_reference(plain_schema()), **properties}
 
 
 def _text(path: Path) -> str:
@@ -126,11 +126,6 @@ def _syntax_problem(error: MarkedYAMLError, file: str) -> Problem:
     if twice := re.match(r'found duplicate key "(.*?)" with value', problem):
         problem = f"key '{twice[1]}' is there twice"
     return Problem(line, "", f"column {column}: {problem}", file)
-
-
-def _problem(finding: Finding, lines: CommentedMap, file: str) -> Problem:
-    place, text = finding
-    return Problem(line_of(lines, place), format_path(place), text, file)
 
 
 def format_path(place: SettingPath) -> str:

@@ -77,8 +77,10 @@ def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
     text = f"# yaml-language-server: $schema={SCHEMA_FILE.as_posix()}\n{template(values)}"
     if path.exists() and not force:
         raise RefusedError(f"{path} exists", "--force overwrites it")
+    schema_file = path.parent / SCHEMA_FILE
     try:
-        _write_schema(path.parent / SCHEMA_FILE)
+        schema_file.parent.mkdir(parents=True, exist_ok=True)
+        schema_file.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise PreconditionError(f"{path} cannot be written: {(error.strerror or 'error').lower()}") from error
@@ -133,8 +135,3 @@ def _scalar(text: str) -> str:
     """The text as YAML; JSON's strings are YAML's double-quoted ones."""
     plain = PLAIN.fullmatch(text) and text.lower() not in RESERVED and not text.endswith(":")
     return text if plain else json.dumps(text, ensure_ascii=False)
-
-
-def _write_schema(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")

@@ -39,11 +39,10 @@ class Resolver:
         if isinstance(value, list):
             return [self.resolve(item, (*place, index)) for index, item in enumerate(value)]
         if isinstance(value, str):
-            return value.replace("$${", "${") if place in LEFT_ALONE else self._text(value, place)
+            if place in LEFT_ALONE:
+                return value.replace("$${", "${")
+            return REFERENCE.sub(lambda match: self._replacement(match, place), value)
         return value
-
-    def _text(self, text: str, place: SettingPath) -> str:
-        return REFERENCE.sub(lambda match: self._replacement(match, place), text)
 
     def _replacement(self, match: re.Match[str], place: SettingPath) -> str:
         if match["escape"]:
@@ -55,7 +54,7 @@ class Resolver:
         name, dash, default = rest.partition(":-") if kind == "env" else (rest, "", "")
         self.used[place] = f"${{{kind}:{name}}}"
         value = self._variable(name, default if dash else None) if kind == "env" else self._file(name)
-        return value if isinstance(value, str) else self._finding(place, str(value), match)
+        return value if isinstance(value, str) else self._finding(place, value.why, match)
 
     def _finding(self, place: SettingPath, text: str, match: re.Match[str]) -> str:
         self.findings.append((place, text))
@@ -91,9 +90,6 @@ class _Nowhere:
     """An unresolved reference, and the reason."""
 
     why: str
-
-    def __str__(self) -> str:
-        return self.why
 
 
 def escape(text: str) -> str:

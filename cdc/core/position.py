@@ -110,15 +110,8 @@ class Position:
         }
         # positions of older versions have no `log_start`, no `beat` and no `cut`, but a `generation`, always 1
         start = LogStart(**value.get("log_start", {}))
-        return cls(
-            value["end_offset"],
-            Lsn(value["lsn"]),
-            value["tx_id"],
-            offsets,
-            start,
-            value.get("beat"),
-            value.get("cut"),
-        )
+        end, lsn, tx_id = value["end_offset"], Lsn(value["lsn"]), value["tx_id"]
+        return cls(end, lsn, tx_id, offsets, start, value.get("beat"), value.get("cut"))
 
 
 BEFORE_LOG = -1

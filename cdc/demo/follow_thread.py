@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
-from cdc.core.position import Position
 from cdc.run.follow.follow import follow, mark_source_end
 from cdc.run.follow.process_streams import Say
 from cdc.run.pipeline import delta_follower, fed_followers
@@ -23,7 +22,9 @@ class FollowThread:
 
     def __init__(self, settings: PipelineSettings, spark: SparkSession, names: Sequence[str], say: Say) -> None:
         self._settings = settings
-        self._positions = open_positions(settings, spark, names)
+        fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
+        every = {settings.delta[0]: delta_follower(settings).position, **fed}
+        self._positions = {name: every[name] for name in names}
         self._stopping = threading.Event()
         self._thread = ThreadPoolExecutor(1, "follow")
         self._run = lambda: follow(settings, lambda: spark, names, say, until_caught_up=False, stopping=self._stopping)
@@ -72,15 +73,6 @@ class FollowThread:
         if error is None or isinstance(error, CdcError):
             return error
         raise error
-
-
-def open_positions(
-    settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
-) -> dict[str, Callable[[], Position | None]]:
-    """Functions that read the positions of these followers, by name."""
-    fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
-    every = {settings.delta[0]: delta_follower(settings).position, **fed}
-    return {name: every[name] for name in names}
 
 
 def list_followers(settings: PipelineSettings, spark: SparkSession) -> list[str]:

@@ -12,7 +12,6 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed plans th
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     demo_app = typer.Typer(rich_markup_mode=None)
     demo_app.callback(invoke_without_command=True)(demo)
     demo_app.command("race")(race)

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers
 from cdc.columns.netting.changes import Changes, Messages, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, empty_keys
 
 OPS: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
 CONVERSION_ERRORS: Final = (ValueError, OverflowError, TypeError, pa.ArrowException)
@@ -77,7 +76,3 @@ def values_of(structs: Sequence[Any], field: str) -> list[Any]:
     if None in structs:
         return [None if struct is None else get(struct) for struct in structs]
     return list(map(get, structs))
-
-
-def zero_bits(length: int) -> KeyBits:
-    return KeyBits(np.zeros(length, np.uint64), np.zeros(length, np.uint64)) if length else empty_keys()

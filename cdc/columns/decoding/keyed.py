@@ -18,11 +18,10 @@ from cdc.columns.decoding.envelope import (
     total_orders,
     tx_ids,
     values_of,
-    zero_bits,
 )
 from cdc.columns.decoding.rows import RowDecoder
 from cdc.columns.netting.changes import Changes, Messages, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
+from cdc.columns.rows.key_fingerprints import KeyBits, key_bits, zero_keys
 
 
 class KeyedForm:
@@ -73,7 +72,7 @@ class KeyedForm:
             key_columns,
             rows,
             unsent,
-            self._bits(self._key_columns(former), has_former) if has_former.any() else zero_bits(len(found)),
+            self._bits(self._key_columns(former), has_former) if has_former.any() else zero_keys(len(found)),
             has_former,
             messages.moves_on[integers(at)] & (op == Op.DELETE),
         )
@@ -100,7 +99,7 @@ class KeyedForm:
         if there.all():
             return key_bits(self._table.key_columns, columns.columns)
         own = key_bits(self._table.key_columns, columns.filter(pa.array(there)).columns)
-        bits = zero_bits(len(there))
+        bits = zero_keys(len(there))
         bits.high[there], bits.low[there] = own.high, own.low
         return bits
 

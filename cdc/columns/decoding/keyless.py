@@ -15,11 +15,10 @@ from cdc.columns.decoding.envelope import (
     total_orders,
     tx_ids,
     values_of,
-    zero_bits,
 )
 from cdc.columns.decoding.rows import RowDecoder
 from cdc.columns.netting.changes import Changes, Messages
-from cdc.columns.rows.key_fingerprints import KeyBits
+from cdc.columns.rows.key_fingerprints import KeyBits, zero_keys
 from cdc.columns.rows.row_fingerprints import row_bits
 
 _ROWS: Final = {"c": (True, False), "u": (True, True), "d": (False, True), "t": (False, False)}
@@ -72,7 +71,7 @@ class KeylessForm:
 
     def _bits(self, rows: pa.Table, there: Mask) -> KeyBits:
         """Compute the rows' bits; zeros for missing rows."""
-        bits, own = zero_bits(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
+        bits, own = zero_keys(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
         bits.high[there], bits.low[there] = own.high, own.low
         return bits
 

@@ -38,7 +38,7 @@ def split_blocked(messages: Messages, decoded: Decoded, held: BlockedKeys) -> De
     # to the fixed point: a changed key leads to another partition, and messages have no order across partitions
     while more := _find_waiting(messages, places, leaving, since) - waiting:
         waiting |= more
-    is_applied = np.array([at not in waiting for at in decoded.at.tolist()], np.bool_)
+    is_applied = np.array([at not in waiting for at in places], np.bool_)
     applied = np.flatnonzero(is_applied)
     refused = [_to_waiting(messages, decoded, place) for place in np.flatnonzero(~is_applied).tolist()]
     return Decoded(decoded.changes.take(applied), decoded.at[applied], (*decoded.refused, *refused))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys, zero_keys
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 
@@ -237,7 +237,7 @@ def _trace_unsent(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
     """
     sources = _Sources(
         {name: lives.last_sent(unsent, rows) for name, unsent in changes.unsent.items()},
-        KeyBits(np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)),
+        zero_keys(len(rows)),
         np.zeros(len(rows), np.bool_),
     )
     at = rows.copy()

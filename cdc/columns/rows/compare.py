@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -122,19 +121,14 @@ def _list_keys(found: DataFrame, source: DataFrame, follower: DataFrame, table: 
         right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"
     )
     differing = [
-        F.when(~_same(f"l_row.{quoted(name)}", f"r_row.{quoted(name)}"), F.lit(name)) for name in table.column_names
+        F.when(~F.col(f"l_row.{quoted(name)}").eqNullSafe(F.col(f"r_row.{quoted(name)}")), F.lit(name))
+        for name in table.column_names
     ]
     rows = both.select("key", "kind", F.array_compact(F.array(*differing)).alias("columns")).collect()
+    columns = [tuple(row["columns"]) if row["kind"] == DIFFERING else () for row in rows]
     return [
-        KeyDifference(
-            _texts(row["key"].asDict()), row["kind"], tuple(row["columns"]) if row["kind"] == DIFFERING else ()
-        )
-        for row in rows
+        KeyDifference(_texts(row["key"].asDict()), row["kind"], own) for row, own in zip(rows, columns, strict=True)
     ]
-
-
-def _same(left: str, right: str) -> Col:
-    return F.col(left).eqNullSafe(F.col(right))
 
 
 def _with_key(rows: DataFrame, table: Table, name: str) -> DataFrame:

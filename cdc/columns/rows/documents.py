@@ -141,7 +141,8 @@ def _decimals(array: pa.Array) -> pa.Array:
     # Arrow writes 1.00E-8 and 0E-10, Postgres all digits
     scientific = pc.match_substring(text, "E")
     if pc.any(scientific).as_py():
-        text = _replace_where(text, scientific, lambda value: f"{Decimal(value):f}")
+        plain = pa.array([f"{Decimal(value):f}" for value in text.filter(scientific).to_pylist()])
+        text = pc.replace_with_mask(text, pc.fill_null(scientific, False), plain)
     return _in_quotes(text)
 
 
@@ -204,11 +205,6 @@ def _moment(micros: int) -> str:
 
 def _in_quotes(text: pa.Array, behind: str = "") -> pa.Array:
     return pc.binary_join_element_wise('"', text, f'{behind}"', "")
-
-
-def _replace_where(text: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
-    changed = [change(value) for value in text.filter(mask).to_pylist()]
-    return pc.replace_with_mask(text, pc.fill_null(mask, False), pa.array(changed, pa.string()))
 
 
 _WRITERS: dict[Kind, Callable[[pa.Array], pa.Array]] = {

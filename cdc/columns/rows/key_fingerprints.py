@@ -70,8 +70,13 @@ class KeyBits:
         return list(zip(self.high.tolist(), self.low.tolist(), strict=True))
 
 
+def zero_keys(length: int) -> KeyBits:
+    """Make keys whose bits are all zero: for changes that have no such key."""
+    return KeyBits(np.zeros(length, np.uint64), np.zeros(length, np.uint64))
+
+
 def empty_keys() -> KeyBits:
-    return KeyBits(np.empty(0, np.uint64), np.empty(0, np.uint64))
+    return zero_keys(0)
 
 
 def concat_keys(parts: Sequence[KeyBits]) -> KeyBits:

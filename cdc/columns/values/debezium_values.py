@@ -22,6 +22,7 @@ from cdc.columns.values.timestamps import (
     TOO_LATE,
     days_of,
     time_of_day,
+    zone_offset,
 )
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import NUMERIC, Column, Kind
@@ -131,23 +132,11 @@ def _micros(text: str) -> int:
     year, month, day, hour, minute = (int(part) for part in found.group(1, 2, 3, 4, 5))
     seconds = days_of(year, month, day) * SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
     fraction = int((found[7] or "").ljust(6, "0"))
-    return (seconds - _offset(found[8])) * MICROS_A_SECOND + fraction
-
-
-def _offset(zone: str) -> int:
-    if zone == "Z":
-        return 0
-    seconds = int(zone[1:3]) * 3600 + int(zone[4:6]) * 60
-    return -seconds if zone[0] == "-" else seconds
+    return (seconds - zone_offset(found[8].removeprefix("Z"))) * MICROS_A_SECOND + fraction
 
 
 def _times(values: Values, column: Column) -> pa.Array:
     return pa.array([None if value is None else time_of_day(value) for value in values], pa.string())
-
-
-def _texts(values: Values, column: Column) -> pa.Array:
-    """Convert Postgres's own texts, which `PostgresText.java` sends."""
-    return from_text(values, column)
 
 
 def _geometric(values: Values, column: Column) -> pa.Array:
@@ -155,7 +144,8 @@ def _geometric(values: Values, column: Column) -> pa.Array:
 
 
 _TEXT = DebeziumType(str, _plain)
-_AS_WRITTEN = DebeziumType(str, _texts)
+# our converter sends these as Postgres's own texts (`connect/plugin/PostgresText.java`)
+_AS_WRITTEN = DebeziumType(str, from_text)
 _NEAREST = DebeziumType(str, _nearest)
 _WIRES: dict[Kind, DebeziumType] = {
     Kind.BOOLEAN: DebeziumType(bool, _plain),

@@ -38,7 +38,7 @@ def parse_timestamp(text: str) -> int:
     if not found:
         raise UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError("no timestamp")
     day = days_of(_year(found[1], found[9]), int(found[2]), int(found[3]))
-    second = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6]) - _offset(found[8])
+    second = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6]) - zone_offset(found[8])
     moment = (day * SECONDS_A_DAY + second) * MICROS_A_SECOND + int((found[7] or "").ljust(6, "0"))
     if moment > LAST_MICROSECOND:
         raise UnsupportedValueError(TOO_LATE)
@@ -58,8 +58,8 @@ def _year(digits: str, before_christ: str | None) -> int:
     return 1 - int(digits) if before_christ else int(digits)
 
 
-def _offset(zone: str | None) -> int:
-    """The offset of a zone from UTC in seconds; positive in the east."""
+def zone_offset(zone: str | None) -> int:
+    """Parse a zone such as `-03:30` to seconds from UTC, positive in the east; 0 without a zone."""
     if not zone:
         return 0
     seconds = sum(int(part) * unit for part, unit in zip(zone[1:].split(":"), (3600, 60, 1), strict=False))

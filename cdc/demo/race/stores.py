@@ -125,10 +125,8 @@ def make_index(url: str, index: str) -> None:
     with open_client(url) as client:
         client.indices.delete(index=index, params={"ignore_unavailable": "true"})
         fields = {"id": {"type": "keyword"}, "value": {"type": "keyword"}}
-        client.indices.create(
-            index=index,
-            body={"settings": {"number_of_replicas": 0}, "mappings": {"properties": fields}},
-        )
+        body = {"settings": {"number_of_replicas": 0}, "mappings": {"properties": fields}}
+        client.indices.create(index=index, body=body)
 
 
 @contextmanager
