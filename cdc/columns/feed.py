@@ -96,6 +96,7 @@ def merge_versions(versions: Sequence[FeedRows], table: Table) -> FeedRows:
     gone_ages = np.repeat(numbers, [len(version.gone) for version in versions])
     # within a version a row is younger than a deletion of its key
     age = np.concatenate([row_ages * 2 + 1, gone_ages * 2])
+    # sorted by key, then by age: lexsort begins with its last column
     order = np.lexsort((age, keys.low, keys.high))
     # the last entry of each key is the one before the next key's first
     last = order[np.append(keys.take(order).begins()[1:], True)] if len(order) else order

@@ -61,6 +61,7 @@ def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | 
     try:
         resolved = resolver.resolve(values)
     except RecursionError:
+        # the safe loader builds such a value without an error
         return [((), "an alias refers to itself")]
     found: list[Finding] = []
     try:
@@ -70,6 +71,7 @@ def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | 
         unresolved = {place for place, _ in resolver.findings}
         all_found = findings(error, resolver.used) + early_table_findings(resolved)
         found = [finding for finding in all_found if finding[0] not in unresolved]
+    # only with no finding of either sort is `settings` there
     return resolver.findings + found or settings
 
 
@@ -77,6 +79,7 @@ def render(settings: PipelineSettings) -> str:
     """Write the settings as YAML that `load` reads, with asterisks for secrets."""
     out = StringIO()
     yaml = YAML(typ="rt", pure=True)
+    # a line that is too long would be folded, and nobody could search for its value
     yaml.width = 2**20
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(_redact(settings.model_dump(mode="json", exclude_none=True)), out)
@@ -105,6 +108,7 @@ def _text(path: Path) -> str:
 def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
     """Parse the text to plain values, and to the same with line numbers."""
     try:
+        # twice: only the second keeps lines, but its values are of ruamel's own types
         values = YAML(typ="safe", pure=True).load(text)
         lines = YAML(typ="rt", pure=True).load(text)
     except MarkedYAMLError as error:
@@ -157,6 +161,7 @@ def _redact(value: Any, key: str = "") -> Any:
         return value
     # Connect resolves this reference, so it is no secret: shown as it is
     is_reference = key == "password_reference" and "${" in value
+    # by the key's name: a setting that is added later is masked without anybody thinking of it
     if SECRET_KEY.search(key) and not is_reference:
         return REDACTED
     return escape(SECRET_IN_URL.sub(rf"\g<1>{REDACTED}@", value))
@@ -169,6 +174,7 @@ def _or_reference(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     if node.get("type") in ("integer", "number", "boolean") or {"enum", "pattern"} & node.keys():
+        # they describe both options, so they stay outside
         about = {key: node[key] for key in ("title", "description", "default") if key in node}
         value = {key: item for key, item in node.items() if key not in about}
         return {**about, "anyOf": [value, REFERENCE_SCHEMA]}

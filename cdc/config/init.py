@@ -81,6 +81,7 @@ def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
     try:
         schema_file.parent.mkdir(parents=True, exist_ok=True)
         schema_file.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
+        # last: after a failure a second run needs no --force
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise PreconditionError(f"{path} cannot be written: {(error.strerror or 'error').lower()}") from error
@@ -101,6 +102,7 @@ def _parts(values: TemplateValues) -> dict[str, str]:
     return {
         **texts,
         **numbers,
+        # a reference: escaped, it would be a plain text
         "password": _scalar(values.password),
         "tables": table_lines(map(entry, values.tables)),
         "capture": _capture(values),
@@ -133,5 +135,6 @@ def _check(values: TemplateValues) -> None:
 
 def _scalar(text: str) -> str:
     """The text as YAML; JSON's strings are YAML's double-quoted ones."""
+    # a colon at the end would make a key of it
     plain = PLAIN.fullmatch(text) and text.lower() not in RESERVED and not text.endswith(":")
     return text if plain else json.dumps(text, ensure_ascii=False)

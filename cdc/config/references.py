@@ -11,6 +11,7 @@ from typing import Any
 
 from cdc.core.settings import Finding, SettingPath
 
+# the escape first: its `${` begins no reference; an end that is missing is told, not passed over
 REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
 FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"
 
@@ -49,6 +50,7 @@ class Resolver:
             return "${"
         kind, colon, rest = match["body"].partition(":")
         if not (match["end"] and colon and rest) or kind not in ("env", "file"):
+            # without the rest: it may be a password that has a `${`
             shown = f"${{{kind}:…}}" if colon else "${…}"
             return self._finding(place, f"{shown} is not a reference: {FORMS}", match)
         name, dash, default = rest.partition(":-") if kind == "env" else (rest, "", "")

@@ -105,6 +105,7 @@ class Position:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         offsets = {
+            # JSON's keys are text, partitions are numbers
             topic: {int(partition): offset for partition, offset in parts.items()}
             for topic, parts in value["next_offsets"].items()
         }
@@ -114,6 +115,7 @@ class Position:
         return cls(end, lsn, tx_id, offsets, start, value.get("beat"), value.get("cut"))
 
 
+# below the first offset of a topic, so every END is above it
 BEFORE_LOG = -1
 """The END offset of a follower that has its copies and no transaction yet."""
 

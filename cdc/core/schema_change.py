@@ -56,11 +56,13 @@ def diff_tables(followed: Table, now: Table, *, filled: Collection[str] = (), re
         return Altered(differences or REWRITTEN)
     if not differences:
         return SameShape()
+    # compared without the new columns: any other difference needs a copy
     if describe_differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):
         return Altered(differences)
     # ADD COLUMN … DEFAULT fills existing rows without change events
     if any(column.name in filled for column in new_columns):
         return Altered(f"{differences}, with a default")
+    # the decoder then lets older messages miss them
     added = tuple(replace(column, added=True) for column in new_columns)
     return Widened(replace(followed, columns=followed.columns + added), differences)
 
@@ -93,6 +95,7 @@ def describe_differences(followed: Table, now: Table) -> Sequence[str]:
             if followed.key != now.key
             else []
         ),
+        # all columns and the key are the same: only the order is left
     ] or (["its columns stand in another order"] if followed != now else [])
 
 

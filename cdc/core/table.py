@@ -54,6 +54,7 @@ class TableName:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `schema.table`; the default schema is `public`."""
+        # at the first dot: a table's name may have further ones, a schema's none
         schema, dot, table = text.strip().partition(".")
         return cls(schema, table) if dot else cls("public", schema)
 
@@ -118,6 +119,7 @@ class Table:
     @property
     def key_columns(self) -> tuple[Column, ...]:
         by_name = {column.name: column for column in self.columns}
+        # in the key's order, which may differ from that of the columns
         return tuple(by_name[name] for name in self.key)
 
     def as_json(self) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class KeylessForm:
         envelopes = [envelope for _, envelope, _, _ in found]
         after, before = values_of(envelopes, "after"), values_of(envelopes, "before")
         (rows, unsent), (gone, not_sent) = self._rows.columns(after), self._rows.columns(before)
+        # with replica identity FULL Debezium sends every value, also TOAST that did not change
         if unsent or not_sent:
             raise ValueError("a value was not sent")
         goes = _there(before)

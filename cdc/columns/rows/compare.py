@@ -69,6 +69,7 @@ def find_count_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
     ours = source.groupBy("key").agg(F.count("*").alias("ours"))
     theirs = follower.groupBy(F.col("key").alias("their_key")).agg(F.count("*").alias("theirs"))
     more = F.coalesce("ours", F.lit(0)) - F.coalesce("theirs", F.lit(0))
+    # null-safe: here the key is a whole row, and any of its columns may be null
     joined = ours.join(theirs, ours["key"].eqNullSafe(theirs["their_key"]), "full_outer").where(more != 0)
     kind = F.when(more > 0, MISSING).otherwise(EXTRA)
     return joined.select(F.coalesce("key", "their_key").alias("key"), kind.alias("kind"), F.abs(more).alias("rows"))
@@ -94,6 +95,7 @@ def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison
     """Compare two tables with the same columns, row by row; the result names at most `most` keys."""
     if not table.key:
         return _compare_counts(source, follower, most)
+    # read twice below: counted by kind, then listed
     different = find_differences(source.hashes, follower.hashes).persist()
     try:
         counts = {row["kind"]: row["count"] for row in different.groupBy("kind").count().collect()}

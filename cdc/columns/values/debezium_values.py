@@ -105,6 +105,7 @@ def _timestamps(values: Values, column: Column) -> pa.Array:
 
 def _within(numbers: pa.Array, bounds: tuple[int, int], otherwise: str) -> pa.Array:
     extremes = pc.min_max(numbers).as_py()
+    # None where there are no values, or only nulls
     if extremes["min"] is not None and not (bounds[0] <= extremes["min"] and extremes["max"] <= bounds[1]):
         raise UnsupportedValueError(otherwise)
     return numbers
@@ -129,6 +130,7 @@ def _micros(text: str) -> int:
         raise (
             UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError(f"no timestamp: {text[:40]}")
         )
+    # no datetime: it ends with year 9999, and Postgres with 294276
     year, month, day, hour, minute = (int(part) for part in found.group(1, 2, 3, 4, 5))
     seconds = days_of(year, month, day) * SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
     fraction = int((found[7] or "").ljust(6, "0"))

@@ -25,6 +25,7 @@ def parse_date(text: str) -> int:
     """
     found = _DATE.fullmatch(text)
     if not found:
+        # Postgres writes infinity and -infinity
         raise UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError("no date")
     return days_of(_year(found[1], found[4]), int(found[2]), int(found[3]))
 
