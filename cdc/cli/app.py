@@ -63,6 +63,7 @@ def _interrupt_on_sigterm() -> Iterator[None]:
 def build(verbs: Iterable[Register]) -> typer.Typer:
     """Build the application with all its verbs."""
     app = typer.Typer(name="cdc", rich_markup_mode=None, pretty_exceptions_enable=False)
+    # `--version`, and `cdc` alone, have no verb and are answered there
     app.callback(invoke_without_command=True)(_global_options)
     for register in verbs:
         register(app)
@@ -84,6 +85,7 @@ def report(error: Exception) -> int:
     if isinstance(error, typer.Abort):
         output.say("error: no answer → nothing was done")
         return UNEXPECTED
+    # an error without a text is named by its type alone
     text = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
     output.say(f"error: unexpected, a bug of cdc or a case it does not know: {text}")
     output.say("run with --debug for the traceback")

@@ -58,6 +58,7 @@ def render(context: typer.Context) -> None:
     """Print the configuration resolved and complete, without secrets."""
     from cdc.config.file import render as render_settings
 
+    # one line end: `output.data` writes its own
     output.data(render_settings(Invocation.of(context).settings).rstrip("\n"))
 
 

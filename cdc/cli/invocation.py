@@ -22,7 +22,6 @@ class Invocation:
 
     @classmethod
     def of(cls, context: typer.Context) -> "Invocation":
-        """The invocation of this context."""
         return context.ensure_object(cls)
 
     @cached_property

@@ -74,6 +74,7 @@ def down(
         output.confirm(
             f"remove all data of the local parts in {output.relative_path(home.path)} (lakes stay)?", yes=yes
         )
+    # after the question: a no leaves everything running
     stopped = local.down(home, _parse_services(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     if wipe:
@@ -128,4 +129,5 @@ def _parse_services(only: list[str] | None) -> "list[Service] | None":
     unknown = [name for name in only or () if name not in list(Service)]
     if unknown:
         raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Service)}")
+    # None stands for all parts: an empty list would stand for no part
     return [Service(name) for name in only] if only else None

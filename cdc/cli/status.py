@@ -34,6 +34,7 @@ def status(
     from cdc.run.pipeline import fed_followers
     from cdc.run.status.collector import StatusCollector
 
+    # None: positions and counts are read without Spark, so status takes no seconds for its start
     collected = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
         output.as_json(collected.as_json())
@@ -54,6 +55,7 @@ def _print(status: "Status") -> None:
         for table, count in status.source_rows.items()
     ]
     output.table(("rows of", "source", *status.followers, "state"), rows)
+    # on stderr, so that the table can be piped
     if any(follower.not_counted for follower in followers):
         output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
     output.data("")
@@ -121,6 +123,7 @@ def _to_cell(table: str, follower: "FollowerState") -> object:
         return count
     if follower.problem:
         return output.Instead("not known")
+    # a follower lists the tables that it is to hold, with None before their copy
     return output.Instead("none yet" if table in follower.rows else "left out")
 
 

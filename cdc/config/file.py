@@ -57,7 +57,6 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
 
 
 def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | list[Finding]:
-    """Validate the values; returns the settings, or all problems."""
     try:
         resolved = resolver.resolve(values)
     except RecursionError:
@@ -79,7 +78,7 @@ def render(settings: PipelineSettings) -> str:
     """Write the settings as YAML that `load` reads, with asterisks for secrets."""
     out = StringIO()
     yaml = YAML(typ="rt", pure=True)
-    # a line that is too long would be folded, and nobody could search for its value
+    # ruamel folds longer lines, and nobody can copy a folded value
     yaml.width = 2**20
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(_redact(settings.model_dump(mode="json", exclude_none=True)), out)

@@ -45,6 +45,7 @@ class TemplateValues:
 
 def local_values(path: Path) -> TemplateValues:
     """The values of the services that `cdc up` started beside `path`; raises PreconditionError if it never did."""
+    # here: these imports take a second, and only `cdc init --local` needs them
     from cdc.local.services import endpoints
     from cdc.local.state_dir import Home
 

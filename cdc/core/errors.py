@@ -115,6 +115,7 @@ class TopicLostError(HistoryLostError):
 
     def __init__(self, topic: str, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)
+        # the lake's stream finds the topic's table by it, and goes on with the others
         self.topic = topic
 
 

@@ -91,7 +91,6 @@ class Position:
         return other.end_offset <= self.end_offset
 
     def as_json(self) -> dict[str, Any]:
-        """The position as JSON values; `from_json` reads it back."""
         return {
             "end_offset": self.end_offset,
             "lsn": self.lsn,

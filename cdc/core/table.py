@@ -123,7 +123,6 @@ class Table:
         return tuple(by_name[name] for name in self.key)
 
     def as_json(self) -> dict[str, Any]:
-        """The table as JSON values; `from_json` reads it back."""
         return {
             "schema": self.name.schema,
             "table": self.name.table,

@@ -70,6 +70,7 @@ def set_up_environment(home: Home, endpoints: Endpoints, demo: DemoSettings) -> 
 def _make_database(endpoints: Endpoints, name: str) -> bool:
     """Make the database if it is missing; returns whether it was."""
     try:
+        # CREATE DATABASE cannot run in a transaction, and has no IF NOT EXISTS
         with psycopg.connect(endpoints.postgres_dsn(), autocommit=True) as connection:
             if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
                 return False

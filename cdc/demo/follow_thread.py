@@ -36,6 +36,7 @@ class FollowThread:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._stopping.set()
+        # waits for the end: a batch that is begun is finished
         self._thread.shutdown()
         failure = self._failure()
         # an error of the block itself came first, and is not to be hidden
@@ -56,9 +57,11 @@ class FollowThread:
                 if position is not None and position.lsn >= target:
                     took[name] = round(time.monotonic() - began, 3)
             self._check(patience - (time.monotonic() - began), self._positions.keys() - took.keys())
+        # in the order of the followers, not of their arrival
         return {name: took[name] for name in self._positions}
 
     def _check(self, seconds_left: float, behind: "set[str]") -> None:
+        # first: whoever has ended does not catch up, however long one waits
         if behind and self._running is not None and self._running.done():
             raise self._failure() or PreconditionError("the followers ended early", "run it again")
         if behind and seconds_left <= 0:

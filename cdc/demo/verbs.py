@@ -31,6 +31,7 @@ def demo(
 
     The parts, 336,776 flights, capture, copies, changes that are followed meanwhile, and every row compared.
     """
+    # Typer calls this for `cdc demo race`, too, before its own function
     if context.invoked_subcommand is not None:
         return
     from cdc.cli.pipeline import show_report
@@ -52,6 +53,7 @@ def demo(
         output.say("\nWhere to look:")
         for what, how in list_pointers(outcome.environment):
             note(f"{what:<17} {how}")
+    # last: the report and the pointers help even more then
     if not outcome.report.is_equal:
         raise DivergenceError("followers differ from the source", "see the table above")
 

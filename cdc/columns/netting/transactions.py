@@ -174,7 +174,6 @@ def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
 
 
 def concat_ends(parts: Sequence[Ends]) -> Ends:
-    """Concatenate the ENDs of several reads."""
     if len(parts) == 1:
         return parts[0]
     codes: dict[str, int] = {}

@@ -127,6 +127,7 @@ def _list_keys(found: DataFrame, source: DataFrame, follower: DataFrame, table: 
         for name in table.column_names
     ]
     rows = both.select("key", "kind", F.array_compact(F.array(*differing)).alias("columns")).collect()
+    # of a missing row every column differs, and of two rows of one key either may be meant
     columns = [tuple(row["columns"]) if row["kind"] == DIFFERING else () for row in rows]
     return [
         KeyDifference(_texts(row["key"].asDict()), row["kind"], own) for row, own in zip(rows, columns, strict=True)

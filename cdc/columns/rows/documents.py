@@ -118,7 +118,6 @@ def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
 
 
 def _lists(array: pa.ListArray, column: Column) -> pa.Array:
-    """Write lists as JSON arrays."""
     elements = pa.ListArray.from_arrays(array.offsets, _texts(array.values, column.element))
     # no element is null any more: `_texts` writes the word, and one null would make the whole text null
     inner = pc.binary_join(elements, ",")

@@ -81,7 +81,6 @@ def empty_keys() -> KeyBits:
 
 
 def concat_keys(parts: Sequence[KeyBits]) -> KeyBits:
-    """Concatenate columns of keys."""
     if not parts:
         return empty_keys()
     return KeyBits(np.concatenate([part.high for part in parts]), np.concatenate([part.low for part in parts]))

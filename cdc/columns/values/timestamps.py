@@ -11,6 +11,7 @@ LAST_MICROSECOND: Final = 9_223_371_244_799_999_999
 """The end of year 294246, the last whole year in 64 bits. Debezium's infinity is a day later."""
 TOO_LATE: Final = "infinity, or a year beyond 294246"
 
+# years have four digits or more: dates end with 5874897, timestamps with 294276
 _DATE: Final = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)( BC)?")
 _MOMENT: Final = re.compile(
     r"(\d{4,7})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?([+-]\d\d(?::\d\d){0,2})?( BC)?"

@@ -63,6 +63,7 @@ def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
         endpoints = environment.start_services(home)
     on = environment.set_up_environment(home, endpoints, DEMO)
+    # autocommit: each planned transaction is opened and ended by itself
     with psycopg.connect(on.dsn, autocommit=True) as connection:
         with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
             loaded = _load(connection)
@@ -108,6 +109,7 @@ def _follow_workload(
         with steps.step("catch_up", f"Waiting until {', '.join(names)} have what Postgres has"):
             caught_up = following.catch_up(PATIENCE_SECONDS)
             note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
+        # while they still follow: verify waits until the followers reach its LSN
         with steps.step("verify", "cdc verify: every follower and Postgres, row by row, at one LSN"):
             report = verify(on.settings, lambda: spark, names, PATIENCE_SECONDS, KEYS_NAMED)
             note("every row is the same" if report.is_equal else "not everything is the same")

@@ -49,12 +49,14 @@ def run_race(home: Home, pairs: int, seed: int) -> RaceResult:
         endpoints = environment.start_services(home)
     on = environment.set_up_environment(home, endpoints, DEMO)
     with translate_errors(), ThreadPoolExecutor(1) as waiting:
+        # before bootstrap, which refuses a table that does not exist
         make_table(on.dsn, TABLE.table)
         # Spark starts in a thread meanwhile, which takes seconds
         spark = waiting.submit(build_spark_session, on.settings, "race", brief=True)
         dual = _write_to_both(steps, on, plan)
         through_log = _write_through_log(steps, on, plan, spark)
     steps.finish()
+    # every write has its own key: a key that differs, and is no pair's, is that of a failed write
     keys = set(plan.pairs)
     return RaceResult(
         seed=seed,

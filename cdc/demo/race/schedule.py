@@ -100,6 +100,7 @@ def plan_race(seed: int, pairs: int) -> Schedule:
     # after the figure's order, which always comes first, the seed decides
     random.shuffle(others)
     orders = [FIGURE, *others][:pairs]
+    # the first pair has the names of the figure: X, A and B
     forced = [ForcedPair(f"X{n or ''}", (f"A{n or ''}", f"B{n or ''}"), order) for n, order in enumerate(orders)]
     raced = tuple(_plan_raced(n, random) for n in range(len(orders), pairs))
     failing = [_plan_failing(n, random) for n in range(max(len(Accident), pairs // FAILURES_EVERY))]
@@ -120,5 +121,6 @@ def _plan_raced(number: int, random: Random) -> RacedPair:
 
 
 def _plan_failing(number: int, random: Random) -> FailingWrite:
+    # the first ones are one of each kind, whatever the seed is
     accident = tuple(Accident)[number] if number < len(Accident) else random.choice(tuple(Accident))
     return FailingWrite(f"Y{number}", f"A{number}", f"B{number}", accident)
