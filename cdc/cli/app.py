@@ -57,6 +57,7 @@ def _interrupt_on_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
+        # whoever calls `run` as a function, as tests do, keeps its own handler
         signal.signal(signal.SIGTERM, before)
 
 

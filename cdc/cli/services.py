@@ -9,6 +9,7 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, Yes
+from cdc.cli.output import relative_path
 from cdc.cli.progress import open_progress
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from cdc.local.state_dir import Home
 
 Only = Annotated[list[str] | None, typer.Option("--only", help="postgres, kafka, connect or search; repeat for more.")]
+# no setting: `cdc up` runs before there is a configuration
 STATE = ".cdc"
 
 
@@ -49,7 +51,7 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
         output.fields(
             {
                 "postgres": f"{endpoints.postgres_host}:{endpoints.postgres_port} user {endpoints.postgres_user}",
-                "password": f"in {output.relative_path(endpoints.postgres_password.file)}",
+                "password": f"in {relative_path(endpoints.postgres_password.file)}",
                 "kafka": endpoints.kafka_bootstrap,
                 "connect": endpoints.connect_url,
                 "search": endpoints.search_url,
@@ -71,9 +73,7 @@ def down(
 
     home = local_home(context)
     if wipe:
-        output.confirm(
-            f"remove all data of the local parts in {output.relative_path(home.path)} (lakes stay)?", yes=yes
-        )
+        output.confirm(f"remove all data of the local parts in {relative_path(home.path)} (lakes stay)?", yes=yes)
     # after the question: a no leaves everything running
     stopped = local.down(home, _parse_services(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
@@ -81,7 +81,7 @@ def down(
         # after the processes have ended, which write to these folders
         local.wipe(home)
         output.say(
-            f"removed the data, ports, passwords and logs of the local parts in {output.relative_path(home.path)};"
+            f"removed the data, ports, passwords and logs of the local parts in {relative_path(home.path)};"
             " lakes, configurations and downloads stay"
         )
 
@@ -94,17 +94,10 @@ def parts(context: typer.Context, json: Json = False) -> None:
     if json:
         output.as_json([{**asdict(status), "log": str(status.log)} for status in statuses])
         return
-    rows = [
-        (
-            s.part,
-            "running" if s.running else "stopped",
-            s.pid,
-            s.port,
-            f"{s.resident_bytes >> 20} MiB",
-            output.relative_path(s.log),
-        )
-        for s in statuses
-    ]
+    rows = []
+    for s in statuses:
+        state, memory = "running" if s.running else "stopped", f"{s.resident_bytes >> 20} MiB"
+        rows.append((s.part, state, s.pid, s.port, memory, relative_path(s.log)))
     output.table(("part", "state", "pid", "port", "memory", "log"), rows)
 
 

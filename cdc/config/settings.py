@@ -75,6 +75,7 @@ class PipelineSettings(Settings):
     def holds(self, follower: str, table: TableName) -> bool:
         """Does the follower hold this table, by its name?"""
         settings = self.followers[follower]
+        # the lake holds every table, since the others are fed from it
         return isinstance(settings, DeltaSettings) or settings.holds(table)
 
     def holds_table(self, follower: str, table: Table) -> bool:
@@ -234,6 +235,7 @@ def _target(follower: FollowerSettings, name: str) -> tuple[str, ...]:
 
 
 def _with_prefix(follower: FollowerSettings, name: str) -> FollowerSettings:
+    # latest topics have the log's prefix, the lake has a folder
     if isinstance(follower, SearchSettings) and not follower.prefix:
         return follower.model_copy(update={"prefix": name})
     return follower

@@ -79,6 +79,7 @@ class Column:
     type: str = ""
     # not compared: a table of an older lake has no numbers, and is the same table
     number: int = field(default=0, compare=False)
+    # not compared either: the source's catalog does not know it
     added: bool = field(default=False, compare=False)
     separator: str = ","
     chosen: str = ""

@@ -26,6 +26,7 @@ class FollowThread:
         every = {settings.delta[0]: delta_follower(settings).position, **fed}
         self._positions = {name: every[name] for name in names}
         self._stopping = threading.Event()
+        # a pool of one: its Future keeps the error, which a bare thread would only print
         self._thread = ThreadPoolExecutor(1, "follow")
         self._run = lambda: follow(settings, lambda: spark, names, say, until_caught_up=False, stopping=self._stopping)
         self._running: Future[None] | None = None

@@ -62,6 +62,7 @@ class KeylessForm:
             {},
             self._bits(gone, goes),
             goes,
+            # no delete is half of an update here: an update has both rows in one message
             np.zeros(len(goes), np.bool_),
         )
 

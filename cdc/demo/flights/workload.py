@@ -91,6 +91,7 @@ def plan(seed: int, stock: ExistingKeys, changes: int) -> Iterator[PlannedTransa
     done = 0
     while done < changes:
         transaction = planner.next(changes - done)
+        # one that is rolled back counts for nothing: no follower sees it
         done += len(transaction.changes) if transaction.is_committed else 0
         yield transaction
 
