@@ -33,6 +33,7 @@ class SnapshotSource:
     conninfo: str
     snapshot: str
 
+    # without the connection string: logs and tracebacks show values
     def __repr__(self) -> str:
         return f"SnapshotSource(snapshot={self.snapshot!r})"
 
@@ -61,7 +62,7 @@ def copy_table(
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
     written = watch(run_in_tasks(spark, len(tasks), partial(_write_ranges, tasks=tasks, write=write), _COPIED).collect)
-    return [CopiedFile(*(row[name] for name in _RESULT.names)) for row in written]
+    return [CopiedFile(*row) for row in written]
 
 
 @dataclass(frozen=True, slots=True)

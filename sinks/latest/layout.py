@@ -14,6 +14,7 @@ def topic_of(log: LogSettings, name: TableName) -> Topic:
 
 def check_table(table: Table) -> None:
     """Raise PreconditionError for a table that no compacted topic can hold."""
+    # brokers refuse records without a key in a compacted topic
     if not table.key:
         raise PreconditionError(
             f"{table.name} has no primary key, and a compacted topic needs one",

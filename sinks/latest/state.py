@@ -84,6 +84,7 @@ def position_record(owner: Owner, position: Position | None) -> tuple[bytes, byt
 
 def registration_record(owner: Owner, registration: TableRecord) -> tuple[bytes, bytes]:
     name = registration.table.name
+    # JSON: a name may have any character, a slash or a dot too
     return f"table/{json.dumps([name.schema, name.table])}".encode(), _pack(owner, registration.as_json())
 
 
