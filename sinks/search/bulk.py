@@ -94,7 +94,7 @@ def chunks(operations: Operations, most: int, most_bytes: int) -> Iterator[Opera
     start = 0
     while start < len(operations):
         before = sizes[start - 1] if start else 0
-        # at least one, whatever its size: only the node knows what it takes
+        # at least one, whatever its size: only the node knows its limit
         stop = max(int(np.searchsorted(sizes, before + most_bytes, "right")), start + 1)
         stop = min(stop, start + most)
         yield operations.slice(start, stop - start)

@@ -18,6 +18,7 @@ ENGINE: Final = "cdc-toolkit"
 COPY: Final = "COPY"
 """The operation of a copy's commit: it voids all earlier changes of other writers."""
 
+# the feature of a constraint may be declared and unused: `find_write_blocker` looks for its use
 KNOWN_FEATURES: Final = frozenset(
     {"appendOnly", "invariants", "changeDataFeed", "deletionVectors", "timestampNtz", "checkConstraints"}
     | {"generatedColumns", "variantType", "variantType-preview"}

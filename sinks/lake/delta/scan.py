@@ -55,6 +55,7 @@ def live_rows(
     """
     file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
     groups = share.groups(file.num_row_groups)
+    # shares go by bytes: a file may have fewer row groups than shares
     if not groups:
         return
     names, whole = list(table.column_names if columns is None else columns), arrow_schema(table)

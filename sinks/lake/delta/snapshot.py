@@ -37,6 +37,7 @@ class DataFile:
 
     def add_action(self, *, data_change: bool = True) -> Add:
         """The `add` action of this file with its vector."""
+        # `{}`: the protocol demands partition values, and no table here has partitions
         return Add(self.path, self.size, {}, self.modified_ms, data_change, self.stats, self.vector)
 
     def remove_action(self, now_ms: int, *, data_change: bool = True) -> Remove:

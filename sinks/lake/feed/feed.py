@@ -39,6 +39,7 @@ class LakeFeed:
         self._lake = lake
         self._cache = recent or ChangeCache()
         self._cuts = Cuts(lake)
+        # kept open: the next look reads only the commits since
         self._logs: dict[str, DeltaLog] = {}
 
     def last_cut(self) -> Cut:
@@ -217,5 +218,6 @@ class LakeFeed:
 
     def _read_commit(self, table: Table, log: DeltaLog, version: int) -> CommitChanges:
         known = self._cache.get(log.snapshot.table_id, version)
+        # cached changes need no request to the log
         actions = [] if known else log.actions(version)
         return CommitChanges(table, self._lake.table_storage(table.name), actions, version, known)
