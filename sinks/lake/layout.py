@@ -42,15 +42,12 @@ class Lake:
         return f"{self.path.rstrip('/')}/{folder_name(name)}"
 
     def metadata_folder(self, name: str) -> str:
-        """The folder of a metadata table."""
         return f"{self.path.rstrip('/')}/{METADATA}/{name}"
 
     def table_storage(self, name: TableName) -> Storage:
-        """The files of a table."""
         return open_storage(self.folder(name), self.access)
 
     def metadata_storage(self, name: str) -> Storage:
-        """The files of a metadata table."""
         return open_storage(self.metadata_folder(name), self.access)
 
     @property

@@ -8,7 +8,6 @@ from cdc.log.settings import LogSettings
 
 
 def topic_of(log: LogSettings, name: TableName) -> Topic:
-    """The table's topic with its configuration."""
     return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compaction_config(log))
 
 

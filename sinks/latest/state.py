@@ -65,14 +65,12 @@ class LatestState:
 
 
 def missing_copy_error(name: TableName, topic: str) -> CopyLostError:
-    """Make the stop of a table without a copy."""
     return CopyLostError(
         f"{name} has no copy in the topic {topic}", "`cdc follow` copies it again from the lake by itself"
     )
 
 
 def to_stop_error(name: TableName, refused: PreconditionError) -> TableStoppedError:
-    """Make the stop of a table with a refused topic or record."""
     what = refused.what if refused.what.startswith(str(name)) else f"{name}: {refused.what}"
     return TableStoppedError(what, refused.remedy)
 

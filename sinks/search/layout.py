@@ -133,7 +133,6 @@ def positions_index(prefix: str) -> str:
 
 
 def refusals_index(prefix: str) -> str:
-    """The index of refused documents."""
     return f"{prefix}-cdc.refusals"
 
 
@@ -196,23 +195,8 @@ def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[st
     }
 
 
-POSITION_MAPPING = {
-    "dynamic": "strict",
-    "properties": {
-        "pipeline": {"type": "keyword"},
-        "follower": {"type": "keyword"},
-        "position": {"type": "object", "enabled": False},
-        "stopped": {"type": "object", "enabled": False},
-    },
-}
-REFUSAL_MAPPING = {
-    "dynamic": "strict",
-    "properties": {
-        "pipeline": {"type": "keyword"},
-        "follower": {"type": "keyword"},
-        "table": {"type": "keyword"},
-        "document": _KEYWORD,
-        "version": {"type": "long"},
-        "reason": {"type": "text"},
-    },
-}
+_NAME, _OPAQUE = {"type": "keyword"}, {"type": "object", "enabled": False}
+_STATE = {"pipeline": _NAME, "follower": _NAME, "position": _OPAQUE, "stopped": _OPAQUE}
+_REFUSED = {"table": _NAME, "document": _KEYWORD, "version": {"type": "long"}, "reason": {"type": "text"}}
+POSITION_MAPPING = {"dynamic": "strict", "properties": _STATE}
+REFUSAL_MAPPING = {"dynamic": "strict", "properties": {"pipeline": _NAME, "follower": _NAME, **_REFUSED}}

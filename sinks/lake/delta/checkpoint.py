@@ -119,7 +119,6 @@ def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
 
 
 def _row(action: Action) -> Mapping[str, Any]:
-    """An action as a row of SCHEMA."""
     return {name: _maps_as_pairs(fields) for name, fields in to_row(action).items()}
 
 

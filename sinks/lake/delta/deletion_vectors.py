@@ -42,7 +42,6 @@ class VectorDescriptor(
 
     @property
     def in_file(self) -> bool:
-        """Whether the vector is in a file, not inline."""
         return self.kind != "i"
 
     @property

@@ -259,7 +259,6 @@ def _is_whole(storage: Storage, version: int) -> bool:
 
 
 def _name(version: int) -> str:
-    """The path of a commit."""
     return f"{LOG}/{version:020}.json"
 
 

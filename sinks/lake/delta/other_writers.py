@@ -99,7 +99,6 @@ def _blocking_reason(key: str, value: str) -> str | None:
 
 
 def _column_constraints(snapshot: Snapshot) -> Iterator[str]:
-    """The constraints of the table's columns."""
     for column in json.loads(snapshot.schema_string or "{}").get("fields", ()):
         if not column.get("nullable", True):
             yield f"NOT NULL on column {column['name']}"

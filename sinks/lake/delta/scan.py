@@ -106,7 +106,6 @@ class LakeCopy:
 
     @property
     def row_count(self) -> int:
-        """The number of live rows."""
         return sum(file.live_rows for file in self.files)
 
 

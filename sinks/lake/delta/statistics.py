@@ -48,7 +48,6 @@ def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def to_json(stats: Mapping[str, Any]) -> str:
-    """The statistics as the log's JSON."""
     return json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -28,7 +28,6 @@ class Tombstones:
         self._recent: dict[_File, Remove] = {}
 
     def restore(self, tombstones: Iterable[Remove]) -> None:
-        """Load a checkpoint's `remove` actions."""
         self._long_lived |= {_file(remove): remove for remove in tombstones}
 
     def add_commit(self, actions: Sequence[Action]) -> None:

@@ -51,7 +51,6 @@ class ChangeCache:
             return self._entries.get((table_id, version))
 
     def announce_cut(self) -> None:
-        """Signal a new cut."""
         with self._bell:
             self._cuts += 1
             self._bell.notify_all()

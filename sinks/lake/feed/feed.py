@@ -57,7 +57,6 @@ class LakeFeed:
         return cut
 
     def _no_cut_error(self, position: Position) -> HistoryLostError:
-        """The error of a position without a cut."""
         last = self.last_cut().position.end_offset
         ahead = f", its newest is at {last}" if position.end_offset > last else " any more"
         return HistoryLostError(
@@ -73,8 +72,7 @@ class LakeFeed:
         if cut is None or cut.position.lsn != position.lsn:
             return None
         # older versions of the toolkit gave cuts no ids
-        same = None in (cut.position.cut, position.cut) or cut.position.cut == position.cut
-        return cut if same else None
+        return cut if None in (cut.position.cut, position.cut) or cut.position.cut == position.cut else None
 
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after this one, in order; raises HistoryLostError when it is no longer in this lake."""

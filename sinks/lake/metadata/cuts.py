@@ -69,7 +69,6 @@ class Cut:
         return replace(self, versions={name: at for name, at in self.versions.items() if name not in gone})
 
     def as_record(self) -> dict[str, object]:
-        """The cut as a row of the table."""
         return {
             "end_offset": self.position.end_offset,
             "lsn": self.position.lsn,
@@ -83,7 +82,6 @@ class Cut:
 
 
 def cut_from_record(record: Mapping[str, object]) -> Cut:
-    """Read a row of the table."""
     committed = record["committed_at"]
     assert isinstance(committed, datetime)
     position = Position.from_json(json.loads(str(record["position"])))

@@ -7,7 +7,7 @@ them. A new copy of the table voids its letters, since the copy has their effect
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,7 +62,6 @@ class DeadLetter:
         return f"{at.topic}[{at.partition}]@{at.offset}"
 
     def as_row(self) -> dict[str, Any]:
-        """The letter as a row of the table."""
         refusal = {name: getattr(self.message.refusal, name) for name in _OF_REFUSAL}
         content = {name: getattr(self.message, name) for name in _OF_MESSAGE}
         table = {"table_id": self.table_id, "schema": self.table.schema, "table": self.table.table}
@@ -70,21 +69,17 @@ class DeadLetter:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Read a row of the table."""
         refusal = Refusal(*(row[name] for name in _OF_REFUSAL))
         message = RefusedMessage(refusal, *(row[name] for name in _OF_MESSAGE))
         return cls(row["table_id"], TableName(row["schema"], row["table"]), message, row["rank"])
 
 
-class _LetterKey(NamedTuple):
-    """The part of a letter that stays in memory: its key, and its offset in the key's partition."""
+_LetterKey = tuple[bytes | None, int]
+"""The part of a letter that stays in memory: its key, and its offset in the key's partition."""
 
-    key: bytes | None
-    offset: int
 
-    @classmethod
-    def of(cls, letter: DeadLetter) -> Self:
-        return cls(letter.message.key, letter.message.refusal.offset)
+def _key_of(letter: DeadLetter) -> _LetterKey:
+    return letter.message.key, letter.message.refusal.offset
 
 
 class DeadLetters:
@@ -104,7 +99,7 @@ class DeadLetters:
             if fresh:
                 self._table.append([letter.as_row() for letter in fresh])
             for letter in fresh:
-                known.setdefault(letter.table_id, {})[letter.location] = _LetterKey.of(letter)
+                known.setdefault(letter.table_id, {})[letter.location] = _key_of(letter)
 
     def blocked_keys(self, table_id: str) -> BlockedKeys:
         """The blocked keys of a Delta table, each with the offset of its first letter."""
@@ -148,5 +143,5 @@ class DeadLetters:
         if self._letters is None:
             self._letters = {}
             for letter in self.all():
-                self._letters.setdefault(letter.table_id, {})[letter.location] = _LetterKey.of(letter)
+                self._letters.setdefault(letter.table_id, {})[letter.location] = _key_of(letter)
         return self._letters

@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class StoppedTable:
-    """A row of SCHEMA."""
+    """A Delta table that gets no more changes: a row of SCHEMA."""
 
     table_id: str
     schema: str
@@ -39,16 +39,13 @@ class StoppedTable:
 
     @property
     def name(self) -> TableName:
-        """The source table's name."""
         return TableName(self.schema, self.table)
 
     def as_state(self) -> Stopped:
-        """The table's state."""
         return Stopped(Lsn(self.lsn), self.reason, self.copy)
 
     @property
     def remedy(self) -> str:
-        """The remedy for an error line."""
         return "`cdc follow` copies it as it is now" if self.copy else recopy_remedy(self.name)
 
     def __str__(self) -> str:

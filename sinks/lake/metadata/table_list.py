@@ -31,7 +31,6 @@ class TableList:
             self._table.append(rows)
 
     def remove(self, names: Collection[TableName]) -> None:
-        """Remove tables from the list."""
         gone = [(pc.field("schema") == name.schema) & (pc.field("table") == name.table) for name in names]
         self._table.compact(~reduce(or_, gone))
 
