@@ -22,10 +22,6 @@ Watch = Callable[[Job], list[Row]]
 """Runs a Spark job and returns its rows, while it shows the job's progress."""
 
 
-def run_unwatched(job: Job) -> list[Row]:
-    return job()
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
     """The readers' connection string, which has the password, and the exported snapshot that they import."""
@@ -54,7 +50,7 @@ def copy_table(
     table: Table,
     pages: Pages,
     write: CopyWriter,
-    watch: Watch = run_unwatched,
+    watch: Watch,
 ) -> list[CopiedFile]:
     """Copy a table: each task gives its rows (in the table's Arrow schema) to `write`, which makes a file.
 

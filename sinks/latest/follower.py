@@ -129,7 +129,7 @@ class LatestFollower:
         going = [name for name in batch.tables if name not in self._states.state.stops]
         lost = {name: missing_copy_error(name, self._topic(name)) for name in going if not self._is_loaded(name)}
         stops: dict[TableName, TableStoppedError] = {**lost}
-        # one record at a time is refused: each round stops one table more, and the last one commits
+        # each round stops the table of a refused record, or those without a topic; the last one commits
         while refused := self._try_write(batch, [name for name in going if name not in stops], stops, position):
             stops |= refused
         # after the commit: a failed batch is not applied

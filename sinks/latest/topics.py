@@ -36,7 +36,7 @@ def ensure(admin: Admin, wanted: Topic) -> bool:
     present = admin.topics([wanted.name]).get(wanted.name)
     if present is None:
         admin.create([wanted])
-        # the answer comes before all brokers know the topic, and a write to it would fail
+        # the answer comes before all brokers know the topic
         if not wait_until(lambda: wanted.name in admin.topics([wanted.name]), SETTLE_SECONDS):
             raise PreconditionError(f"topic {wanted.name} was made and is not there", "see the broker's log")
         return True

@@ -47,25 +47,16 @@ def operations(changes: FeedRows, table: Table, version: int) -> Iterator[Operat
     # in any order: the changes have each key once
     yield from put_rows(changes.rows, table, version)
     for keys in portions(changes.gone):
-        yield deletes(key_documents(keys, table), version)
+        ids = _identities(key_documents(keys, table))
+        yield Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
 
 
 def put_rows(rows: pa.Table, table: Table, version: int) -> Iterator[Operations]:
     """Make the actions that put rows, in parts."""
     for portion in portions(rows):
-        yield puts(key_documents(portion, table), documents(portion, table), version)
-
-
-def puts(keys: pa.Array, documents: pa.Array, version: int) -> Operations:
-    """Make the actions that put documents under their keys, both JSON texts."""
-    ids = _identities(keys)
-    return Operations(ids, _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', documents, "\n"))
-
-
-def deletes(keys: pa.Array, version: int) -> Operations:
-    """Make the actions that delete documents by their keys."""
-    ids = _identities(keys)
-    return Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
+        ids = _identities(key_documents(portion, table))
+        lines = _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', documents(portion, table), "\n")
+        yield Operations(ids, lines)
 
 
 def _meta(version: int) -> str:

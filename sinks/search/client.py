@@ -71,7 +71,7 @@ def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
         options["ca_certs"] = cluster.ca_file
     if cluster.username is not None:
         options["http_auth"] = (cluster.username, cluster.password or "")
-    # no retries here: `write` repeats requests itself, until its deadline
+    # no retries here: callers know which requests to repeat, and until when
     client = OpenSearch(
         hosts=[cluster.url], timeout=TIMEOUT_SECONDS, max_retries=0, pool_maxsize=CONNECTIONS, **options
     )

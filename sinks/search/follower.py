@@ -186,7 +186,7 @@ class SearchFollower:
         if stops:
             there, state = self._indexes.of_tables(client), self._read(client)
             self._indexes.forget_copies(client, [there[name] for name in stops if name in there])
-            # before the first position there is no state: below every later version
+            # the first state may be a stop, before any position: its version is below every later one
             version = max(state.version, layout.COPY_VERSION)
             self._store(client, replace(state, stops={**state.stops, **stops}, version=version))
 
