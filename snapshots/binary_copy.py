@@ -64,8 +64,7 @@ class VariableColumn:
         overlapping: npt.NDArray[Any] = np.ndarray(
             (len(self.content) - dtype.itemsize + 1,), dtype, self.content, 0, (1,)
         )
-        found: npt.NDArray[Any] = overlapping[self.bounds[:-1]]
-        return found
+        return overlapping[self.bounds[:-1]]
 
     def rows(self, first: int, behind: int) -> "VariableColumn":
         return VariableColumn(self.content, self.bounds[first : behind + 1], self.lengths[first:behind])

@@ -154,5 +154,4 @@ def _to_z85(data: bytes) -> str:
 
 def _from_z85(text: str) -> bytes:
     digits = _VALUES[np.frombuffer(text.encode(), np.uint8)].reshape(-1, 5)
-    words: bytes = (digits @ _POWERS).astype(">u4").tobytes()
-    return words
+    return (digits @ _POWERS).astype(">u4").tobytes()

@@ -88,7 +88,7 @@ def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class LakeCopy:
-    """A `Copy` of a table's files, read by Spark's tasks directly.
+    """A `TableCopy` of a table's files, read by Spark's tasks directly.
 
     Spark's own Delta reader would pass rows from the JVM to Python, and its first rows come seconds later.
     """

@@ -29,13 +29,11 @@ class IndexHits:
 
     @property
     def files(self) -> Integers:
-        numbers: Integers = (self.places >> ROW_BITS).astype(np.int64)
-        return numbers
+        return (self.places >> ROW_BITS).astype(np.int64)
 
     @property
     def rows(self) -> Integers:
-        numbers: Integers = (self.places & _ROW_MASK).astype(np.int64)
-        return numbers
+        return (self.places & _ROW_MASK).astype(np.int64)
 
     def take(self, at: npt.NDArray[Any]) -> "IndexHits":
         return IndexHits(self.queries[at], self.places[at])

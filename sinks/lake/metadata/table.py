@@ -37,7 +37,7 @@ class MetadataTable:
     """Rows of one Arrow schema in a folder of the lake; thread-safe.
 
     Other processes may write it, too. After their commit ours is retried, or refused when it carries a `TxnUpdate` that
-    is no longer current. Their commits are read every `refresh_seconds`, by default on every call.
+    is no longer current. Their commits are read every `look_seconds`, by default on every call.
     """
 
     def __init__(self, storage: Storage, name: str, schema: pa.Schema, look_seconds: float = 0.0) -> None:
@@ -106,7 +106,7 @@ class MetadataTable:
                 raise self._conflict_error()
             packed = self._to_arrow(rows)
             added = data_files.write(self._storage, packed, self._schema.names)
-            actions = [added.add_action(), *([move.action] if move else [])]
+            actions: list[Action] = [added.add_action(), *([move.action] if move else [])]
             self._commit_retried(self._log, actions, "WRITE", move)
             if packed.nbytes <= CACHED_BYTES:
                 self._cached_rows[added.path] = packed
