@@ -84,6 +84,7 @@ class LineProgress:
         bar = _LineBar(self, name, total, unit, self.clock())
         # nobody calls the bar before its first row, so a timer says what it waits for
         waiting = threading.Timer(self.silence, bar.wait, (waiting_for,))
+        # a process that ends must not wait for this timer
         waiting.daemon = True
         if waiting_for:
             waiting.start()
@@ -91,6 +92,7 @@ class LineProgress:
             yield bar.advance
         finally:
             waiting.cancel()
+        # not in `finally`: a total after an error would look like success
         bar.end()
 
     def step(self, name: str, text: str) -> None:
@@ -111,6 +113,7 @@ class _LineBar:
     started: float | None = None
     base: int = 0
     done: int = 0
+    # `advance` is called from several threads, `wait` from the timer's
     lock: Any = field(default_factory=threading.Lock)
 
     def wait(self, event: str) -> None:
@@ -125,6 +128,7 @@ class _LineBar:
             self.done += count
             now = self.progress.clock()
             if self.started is None:
+                # while it waited nothing flowed: counted in, that time would make the rate too small
                 self.started, self.base = (now, self.done) if self.has_waited else (self.began, 0)
             if now - (self.said_at or self.began) >= self.progress.every:
                 self.said_at = now

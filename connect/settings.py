@@ -1,7 +1,6 @@
 """The `source` and `connect` blocks: the Postgres to follow, and the Kafka Connect that captures it."""
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
@@ -79,15 +78,11 @@ class SourceSettings(Settings):
         return Selection.of(self.tables)
 
     @property
-    def keys_by_table(self) -> Mapping[TableName, tuple[str, ...]]:
-        """The chosen keys of tables without one."""
-        return {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
-
-    @property
     def choices(self) -> Choices:
         """The user's choices of keys and column types."""
+        keys = {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
         types = {TableName.parse(name): columns for name, columns in self.column_types.items()}
-        return Choices(self.keys_by_table, types)
+        return Choices(keys, types)
 
     def policy(self, table: TableName) -> Policy:
         """The policy for changes of this table's schema."""

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.core.errors import RefusedError
@@ -55,6 +56,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
         numeric = bool(lines) and all(isinstance(line[index], int | float | Instead | None) for line in lines)
         grid.add_column(name, justify="right" if numeric else "left", no_wrap=not sys.stdout.isatty())
     for line in lines:
+        # as Text: rich reads brackets in a plain string as markup
         grid.add_row(*(Text("" if cell is None else str(cell)) for cell in line))
     console = open_console(is_terminal=sys.stdout.isatty())
     if not sys.stdout.isatty():
@@ -81,8 +83,15 @@ def confirm(question: str, *, yes: bool) -> None:
         raise RefusedError(f"not confirmed: {question}", "--yes answers it where there is no terminal")
     import typer
 
+    # on stderr: stdout may be read by a program
     if not typer.confirm(question, err=True):
         raise RefusedError("not confirmed", "nothing was done")
+
+
+def relative_path(path: Path) -> str:
+    """The path relative to the current folder, if it lies below that."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def fields(values: Mapping[str, object]) -> None:

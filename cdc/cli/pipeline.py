@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     app.command("bootstrap")(bootstrap)
     app.command("follow")(follow)
     app.command("verify")(verify)
@@ -45,6 +44,7 @@ def bootstrap(
     from cdc.run.copy.bootstrap import bootstrap as run
     from cdc.run.spark.errors import translate_errors
 
+    # before Spark starts: a wrong name is told at once
     tables = _parse_tables(settings, "--again", again or ())
     with open_progress() as progress, translate_errors("the bootstrap"):
         outcome = run(settings, _spark_starter(settings, "bootstrap"), output.say, progress, tables)
@@ -129,6 +129,7 @@ def submit(
     if print_only:
         output.data(shlex.join(job.command(settings, build_archive(Path(settings.pipeline.state) / "submit"))))
         return
+    # the job's exit code is ours, so a script sees no difference to `cdc follow`
     raise typer.Exit(run(settings, job))
 
 
@@ -185,6 +186,7 @@ def show_report(report: "Report") -> None:
             fields = verdict.as_json()
             rows.append((name, table, fields["verdict"], *(fields.get(count) for count in counts)))
     output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing", "twice"), rows)
+    # on stderr: the table above is the result
     for reason in (*report.stopped.values(), *report.incomparable.values(), *report.follower_stops):
         output.warn(str(reason))
     for name, tables in report.followers.items():

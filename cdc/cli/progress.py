@@ -51,9 +51,11 @@ class TerminalProgress:
         # not started: rate and time left count from the first row, not from the wait for Spark
         event = f"waiting for {waiting_for}" if waiting_for else ""
         number = self.bars.add_task(name, total=total, start=False, done="", rate=event)
+        # `add_task` answers a number; only the task has count and speed
         task = next(task for task in self.bars.tasks if task.id == number)
 
         def advance(count: int) -> None:
+            # called for every piece: a task that has started keeps its first start
             self.bars.start_task(task.id)
             self.bars.advance(task.id, count)
             self._show(task, unit)
@@ -62,6 +64,7 @@ class TerminalProgress:
         self.bars.start_task(task.id)
         # the total was an estimate: end at 100 % of the real number
         self.bars.update(task.id, total=task.completed)
+        # otherwise the bar would still name the event that it waited for
         if not task.completed:
             self.bars.update(task.id, rate=f"no {unit.name}")
 

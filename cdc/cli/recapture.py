@@ -9,15 +9,10 @@ from cdc.cli.progress import open_progress
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
     app.command("recapture")(recapture)
 
 
-def recapture(
-    context: typer.Context,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
+def recapture(context: typer.Context, yes: Yes = False, json: Json = False) -> None:
     """Start the capture anew, when history was lost.
 
     For a lost slot, publication, topic or Kafka, and for a source restored from a backup. It prints its plan, and asks.

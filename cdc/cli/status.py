@@ -16,7 +16,6 @@ NOT_COUNTED = "not counted"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
     app.command("status")(status)
 
 
@@ -35,6 +34,7 @@ def status(
     from cdc.run.pipeline import fed_followers
     from cdc.run.status.collector import StatusCollector
 
+    # None: positions and counts are read without Spark, so status takes no seconds for its start
     collected = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
         output.as_json(collected.as_json())
@@ -49,11 +49,13 @@ def _print(status: "Status") -> None:
     _print_capture(status)
     output.data("")
     followers = status.followers.values()
+    states = {table: state.name for table, state in status.states.items()}
     rows = [
-        (table, count, *(_to_cell(table, follower) for follower in followers), _name_state(status, table))
+        (table, count, *(_to_cell(table, follower) for follower in followers), states.get(table, "not known"))
         for table, count in status.source_rows.items()
     ]
     output.table(("rows of", "source", *status.followers, "state"), rows)
+    # on stderr, so that the table can be piped
     if any(follower.not_counted for follower in followers):
         output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
     output.data("")
@@ -121,11 +123,8 @@ def _to_cell(table: str, follower: "FollowerState") -> object:
         return count
     if follower.problem:
         return output.Instead("not known")
+    # a follower lists the tables that it is to hold, with None before their copy
     return output.Instead("none yet" if table in follower.rows else "left out")
-
-
-def _name_state(status: "Status", table: str) -> str:
-    return status.states[table].name if table in status.states else "not known"
 
 
 def _to_row(name: str, state: "FollowerState") -> tuple[object, ...]:

@@ -43,6 +43,7 @@ def _nested(path: str, block: type[Settings]) -> Iterator[tuple[str, type[Settin
     yield path, block
     for name, field in block.model_fields.items():
         if inner := _block_of(field.annotation):
+            # `followers.NAME, kind: delta` holds `followers.NAME.…`
             yield from _nested(f"{path.split(',')[0]}.{name}", inner)
 
 
@@ -84,9 +85,11 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None or value == "" or value in ({}, []):
         return ""
+    # as YAML writes it: true, not True
     text = value.value if isinstance(value, Enum) else str(value).lower() if isinstance(value, bool) else value
     return f"`{text}`"
 
 
 def _meaning(field: FieldInfo) -> str:
+    # a bar would end the cell, and so would a line's end
     return " ".join((field.description or "").split()).replace("|", "\\|")

@@ -22,8 +22,10 @@ def pick_root_cause(trace: str) -> str:
     """The innermost cause of a Java stack trace, the end of a Python traceback, or the first line; "" of no text."""
     lines = _lines(trace)
     if causes := [line for line in lines if line.startswith(_CAUSE)]:
+        # Java prints the outermost error first, and its cause's cause last
         return causes[-1].removeprefix(_CAUSE).strip()[:LONGEST_LINE]
     if any(line.startswith("Traceback") for line in lines):
+        # Python prints the error below its frames
         return next((line for line in reversed(lines) if _PYTHON_ERROR.match(line)), lines[-1])[:LONGEST_LINE]
     return lines[0][:LONGEST_LINE] if lines else ""
 
@@ -33,6 +35,7 @@ def pick_last_error(log: str) -> str:
     lines = [line for line in _lines(log) if not _NOISE.search(line)]
     causes = [line for line in lines if line.startswith(_CAUSE)]
     errors = [line for line in lines if _LOGGED_ERROR.search(line)]
+    # a cause says more than the error that wraps it, and both stand in the log
     return next(iter((causes or errors or lines)[-1:]), "it wrote nothing")[:LONGEST_LINE]
 
 

@@ -10,6 +10,7 @@ class Deadline:
     __slots__ = ("_at",)
 
     def __init__(self, seconds: float) -> None:
+        # the clock of the wall may be set meanwhile, this one only goes on
         self._at = time.monotonic() + seconds
 
     @property
@@ -25,6 +26,7 @@ class Deadline:
 def wait_until(condition: Callable[[], bool], seconds: float, every: float = 0.2) -> bool:
     """Ask for the condition again and again, until it holds; returns False when it does not within `seconds`."""
     deadline = Deadline(seconds)
+    # asked at least once, even with a limit of 0 s
     while not condition():
         if deadline.is_past:
             return False

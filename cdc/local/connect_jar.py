@@ -13,7 +13,7 @@ from cdc.progress import SILENT, Progress
 
 
 def write_connect_jar(folder: Path, progress: Progress = SILENT) -> Path:
-    """The jar in a folder of the user's; raises as `converter` and `fetch` do, and PreconditionError for the folder."""
+    """Write the jar to `folder`; raises as `build_plugin_jar` and `fetch` do, and PreconditionError for the folder."""
     cache = cache_folder()
     compiler, *against = (fetch(part, cache, progress) for part in ("compiler", "connect", "debezium"))
     jar = build_plugin_jar(find_java().program, compiler, [*chain.from_iterable(against)], cache)

@@ -124,7 +124,9 @@ class RunReader:
             is_whole = after < run.offset[0]
             own = run if is_whole else run.where(run.offset > after)
             if count := own.counts([name]).get(name):
-                yield _TopicSearch(self._topic(table), table, count, whole if is_whole else Ranks.of(own))
+                yield _TopicSearch(
+                    change_topic(self._prefix, table.name), table, count, whole if is_whole else Ranks.of(own)
+                )
 
     def _missing(self, sought: Sequence[_TopicSearch]) -> list[_TopicSearch]:
         """Look at new messages; returns the searches that are not complete."""
@@ -158,12 +160,10 @@ class RunReader:
 
     def _decoder(self, table: Table) -> Decoder:
         known = self._decoders.get(table.name)
+        # the stream may have added columns to the table since
         if known is None or known[0] != table:
             known = self._decoders[table.name] = (table, Decoder(table, self._placeholder))
         return known[1]
-
-    def _topic(self, table: Table) -> str:
-        return change_topic(self._prefix, table.name)
 
 
 def lost_changes_error(topic: str, found: int, count: int) -> TopicLostError:
@@ -179,6 +179,7 @@ def part_of(messages: Messages, decoded: Decoded, ranks: Ranks) -> _TopicPart:
     # a partition is in commit order: whatever lies before the run's last message in it is of the run, or older
     until = _behind(messages.partition[at], messages.offset[at])
     changes = decoded.changes if len(own) == len(decoded.changes) else decoded.changes.take(own)
+    # a redelivered change must not stand in for one that is still to come
     distinct = changes.distinct()
     refused = [each for each in decoded.refused if _is_of(each, ranks)]
     for each in refused:

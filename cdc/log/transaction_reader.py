@@ -41,6 +41,7 @@ class TransactionReader:
         partition, UnreachableError when no broker answers.
         """
         self._check_alone()
+        # the end as it is now: on a busy source it moves on for ever
         until, found, more = self._consumer.committed_end(self._topic, most), list[Ends](), True
         while more:
             more = self._consumer.read_until(until, AT_A_TIME)

@@ -112,6 +112,7 @@ def drop(settings: PipelineSettings, locations: Sequence[str]) -> ReplayResult:
         chosen = [letter for letter in letters if letter.location in locations]
         if missing := sorted(set(locations) - {letter.location for letter in chosen}):
             raise ConfigurationError(f"there is no dead letter at {missing[0]}", "`cdc dead-letters list` names them")
+        # nothing waits behind a message without a key
         follower.letters.drop([letter for letter in chosen if letter.message.key is None])
         dropped: dict[TableName, set[bytes]] = {}
         for letter in chosen:

@@ -75,6 +75,7 @@ def lake_of(settings: PipelineSettings) -> Lake:
 
 def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None) -> DeltaFollower:
     """The lake's follower; it adds its changes to `recent`."""
+    # a cache: an index of keys that is lost is read again from the lake
     indexes = Path(settings.pipeline.state) / "index" / settings.pipeline.name
     return DeltaFollower(settings.delta[1], lake_of(settings), indexes, recent)
 

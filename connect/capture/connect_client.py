@@ -85,8 +85,7 @@ class ConnectClient:
         return self._list_plugins("/connector-plugins?connectorsOnly=false")
 
     def _list_plugins(self, path: str) -> set[str]:
-        found: list[Plugin] = self._call("GET", path, kind=list[Plugin])
-        return {plugin.class_ for plugin in found}
+        return {plugin.class_ for plugin in self._call("GET", path, kind=list[Plugin])}
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
         """Validate a connector's configuration; returns one sentence for each problem."""
@@ -119,6 +118,7 @@ class ConnectClient:
 
     def make_stopped(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector in the state STOPPED (KIP-980)."""
+        # only POST has an initial state; for an existing connector it answers 409, which looks like a rebalance
         self._call("POST", "/connectors", {"name": name, "config": dict(config), "initial_state": "STOPPED"})
 
     def forget_offsets(self, name: str) -> None:
@@ -149,6 +149,7 @@ class ConnectClient:
             raise UnreachableError(f"Kafka Connect {self._url} keeps rebalancing", "try again") from error
         except httpx.HTTPError as error:
             raise self._to_cdc_error(error) from error
+        # for mypy: the loop above returns or raises
         raise AssertionError("unreachable")
 
     def _to_cdc_error(self, error: httpx.HTTPError) -> CdcError:
@@ -179,6 +180,7 @@ class ConnectClient:
 
 
 class _MissingError(CdcError):
+    # an ordinary error of calls that need the connector; `_find` makes None of it
     pass
 
 

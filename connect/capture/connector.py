@@ -19,8 +19,10 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | Non
 
     Raises PreconditionError when Connect lacks Debezium's plugin or refuses the configuration.
     """
+    # Connect adds the name to the configuration that it stores
     if client.config(name) == {**config, "name": name}:
         return _revive(client, name)
+    # before the stop: a configuration that Connect refuses must not end a running connector
     _check_config(client, name, config)
     known = client.config(name) is not None
     if known:
@@ -84,6 +86,7 @@ def _stop(client: ConnectClient, name: str) -> None:
 
 def _has_stopped(client: ConnectClient, name: str) -> bool:
     found = look_up(client, name)
+    # Connect reports STOPPED before the tasks have ended
     return found.state is None or (found.state == RunState.STOPPED and not found.tasks)
 
 
@@ -94,5 +97,6 @@ def failure(client: ConnectClient, name: str) -> str | None:
 
 def captures(client: ConnectClient, name: str, tables: Iterable[TableName]) -> bool:
     """Is one of these tables in the connector's configuration?"""
+    # a comma within a name is escaped, so each entry is one table
     listed = (client.config(name) or {}).get("table.include.list", "").split(",")
     return any(table_pattern(table) in listed for table in tables)

@@ -24,6 +24,7 @@ CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
 
 def placeholder(pipeline: str) -> str:
     """The placeholder of an unsent TOAST value: a text that no real value equals."""
+    # never to change: the log has it in messages that are still to be decoded
     return f"__cdc_unsent_value_{pipeline}_7c1f0e5ab3__"
 
 
@@ -88,7 +89,9 @@ def _tunable(source: SourceSettings, capture: CaptureSettings, captured: Capture
         "heartbeat.interval.ms": str(source.heartbeat_seconds * 1000),
         # four headers on every message that nobody reads; they are larger than the message
         "extended.headers.enabled": "false",
-        **_messages(capture),
+        # by default messages of `pg_logical_emit_message` go to a topic of their own; without that topic the producer
+        # blocks for ever, and with it all tables
+        **({} if sends_messages(capture) else {EXCLUDED_MESSAGES: ALL_MESSAGES}),
         **_throughput(capture),
         **_bounds(captured),
         # endless by default, which looks like an idle connector; a failed task is reported, and bootstrap restarts it
@@ -155,15 +158,6 @@ def _bounds(captured: CapturedTables) -> dict[str, str]:
     if BOUNDED_JSON not in captured.plugins:
         return bounds
     return bounds | {"value.converter.max.bytes": str(captured.max_row_bytes)}
-
-
-def _messages(capture: CaptureSettings) -> dict[str, str]:
-    """Exclude messages of `pg_logical_emit_message`, unless the user wants them.
-
-    By default Debezium sends them to a topic of their own; without that topic the producer blocks for ever, and with it
-    all tables.
-    """
-    return {} if sends_messages(capture) else {EXCLUDED_MESSAGES: ALL_MESSAGES}
 
 
 def sends_messages(capture: CaptureSettings) -> bool:

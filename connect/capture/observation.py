@@ -37,6 +37,7 @@ from connect.source.queries import read_sql
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000
 """How long to wait for a lock on the heartbeat table."""
+# ROW EXCLUSIVE counts: a session that has changed the row holds no more on its table
 _BLOCKERS: Final = """
 SELECT DISTINCT pid FROM pg_locks
  WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid() AND mode LIKE '%%Exclusive%%'"""
@@ -79,6 +80,7 @@ class CaptureObserver:
         elif slot.confirmed != self._confirmed[0]:
             self._confirmed = slot.confirmed, slot.at
             self._begin_again(slot.at)
+        # while the slot moves, nobody has to read the log
         return self.look(connection) if slot.at - self._confirmed[1] >= self._seconds else None
 
     def look(self, connection: Connection) -> Standstill | None:
@@ -92,7 +94,9 @@ class CaptureObserver:
         topics = self._topics(connection)
         with Reader(self._log, committed=False) as reader:
             written = reader.end(topics)
-        now = self._sight(slot, written, self.newest())
+        newest = self.newest()
+        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
+        now = Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
         before, self._last, self.is_known_to_move = self._last, now, False
         if self._quiet is None or before is None:
             self._quiet = Quiet(now, self._beat(connection), self._moved_at)
@@ -130,11 +134,6 @@ class CaptureObserver:
         confirmed, sent = (parse_lsn(text) if text else None for text in (row[0], row[2]))
         return _Slot(confirmed, bool(row[1]), sent, bool(row[3]), row[4])
 
-    @staticmethod
-    def _sight(slot: _Slot, written: dict[str, dict[int, int]], newest: TransactionEnd | None) -> Observation:
-        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
-        return Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
-
     def _topics(self, connection: Connection) -> list[str]:
         """The topics of the capture, without its own heartbeats, which go on while Postgres sends nothing."""
         prefix = self._log.prefix
@@ -144,12 +143,16 @@ class CaptureObserver:
     def _beat(self, connection: Connection) -> Lsn:
         """Write a heartbeat; returns an LSN before it. If the table is locked, remember the sessions that lock it."""
         before = source.current_lsn(connection)
+        # else a session that locks the table would hold up this look as it does the connector
         connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
         try:
             write_heartbeat(connection, self._source, self._pipeline, "does it move?")
             self._blockers = ()
         except psycopg.errors.LockNotAvailable:
-            self._blockers = self._holders(connection)
+            name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
+            rows = connection.execute(_BLOCKERS, (name,)).fetchall()
+            self._blockers = tuple(f"session {row[0]}" for row in rows)
+        # `open_connection` tells of a lost session
         except psycopg.OperationalError:
             raise
         except psycopg.Error as error:
@@ -159,13 +162,10 @@ class CaptureObserver:
                 f"no heartbeat can be written to {table}: {reason}", f"let {self._source.user} write to it"
             ) from error
         finally:
+            # the caller's other statements wait for locks without a limit
             if not connection.closed:
                 connection.execute("RESET lock_timeout")
         return before
-
-    def _holders(self, connection: Connection) -> tuple[str, ...]:
-        name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
-        return tuple(f"session {row[0]}" for row in connection.execute(_BLOCKERS, (name,)).fetchall())
 
 
 def observe(look: CaptureObserver, connection: Connection) -> Standstill | None:

@@ -45,6 +45,7 @@ def wait_until_captured(connection: Connection, capture: Capture) -> str | None:
     Raises PreconditionError when the connector has failed, or still stands still after the restart.
     """
     topic = change_topic(capture.log.prefix, TableName(capture.source.heartbeat_schema, HEARTBEAT))
+    # unique: beats of other waits are in the log, too
     mark, watch = f"marker {uuid4()}", _Watch(connection, capture)
     with Reader(capture.log) as reader:
         # before the row is written, so that it is behind this offset
@@ -91,18 +92,15 @@ class _Watch:
     def _start_anew(self, why: str) -> None:
         self._capture.client.restart(self._capture.connector, whole=True)
         self.done = f"{why}: connector {self._capture.connector} was started anew"
+        # ahead of now: for so long Connect may still report the failure before the restart
         self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, Deadline(ANEW_SECONDS)
 
 
 class _Row(msgspec.Struct):
-    """The row of the heartbeat table."""
-
     beat: str
 
 
 class _Change(msgspec.Struct):
-    """A change of that row."""
-
     after: _Row
 
 

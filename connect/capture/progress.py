@@ -128,6 +128,7 @@ class Standstill:
         event = f"capture stands still since {_format_time(self.since)}"
         line = f"{event} ({format_duration(self.seconds)}): {', '.join(seen)}"
         patience = SILENT_SECONDS if silent else STILL_FOR_GOOD_SECONDS
+        # the kind has no duration, which grows with every look: the same trouble is reported once
         return CaptureTroubleError(line, self._remedy(silent), f"{event}{seen}", is_final=self.seconds >= patience)
 
     def _remedy(self, silent: CdcError | None) -> str:

@@ -74,7 +74,7 @@ def examine(connection: Connection, names: Sequence[TableName], choices: Choices
     results = {
         name: _ancestor_refusals(name, shapes[name], names) or to_table(name, shapes[name], choices)
         if name in shapes
-        else _missing(name)
+        else [PreconditionError(f"no table {name} in the source", "correct source.tables")]
         for name in names
     }
     return ExaminedTables(
@@ -90,10 +90,6 @@ def list_tables(connection: Connection, own_schema: str) -> list[TableName]:
     return [TableName(*row) for row in rows]
 
 
-def _missing(name: TableName) -> list[PreconditionError]:
-    return [PreconditionError(f"no table {name} in the source", "correct source.tables")]
-
-
 def _ancestor_refusals(name: TableName, shape: Shape, names: Sequence[TableName]) -> list[PreconditionError]:
     return [
         PreconditionError(f"{name} is a part of {whole}, under whose name its changes come", "leave one of them out")
@@ -107,6 +103,7 @@ def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Ta
     # followers have no generated columns, since Postgres does not send them (manual, "Generated Column Replication")
     own = [column for column in shape.columns if not column.is_generated]
     key, known = tuple(choices.key(name)) or _key(shape), {found.oid: found for found in shape.types}
+    # with its number: a column that is dropped and added again under its name is another one
     columns = [replace(types.to_column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
     chosen = choices.types_of(name)
     refusals = [
@@ -127,7 +124,6 @@ def _as_followed(column: Column, choice: ChosenType | None, *, is_key: bool) -> 
 def _choice_refusals(
     name: TableName, columns: Sequence[Column], key: Sequence[str], chosen: Mapping[str, ChosenType]
 ) -> Iterator[PreconditionError]:
-    """Find the chosen column types that are not possible."""
     by_name = {column.name: column for column in columns}
     for column, choice in chosen.items():
         where = f"{name}: source.column_types names {column} as {choice}"
@@ -159,21 +155,15 @@ def find_other_keys(connection: Connection, names: Sequence[TableName], keys: Ke
 
 def find_duplicate_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
     """Find the chosen keys with duplicates; reads the tables."""
-    return {
-        name: _duplicate_key_error(name, key) for name, key in keys.items() if _has_duplicates(connection, name, key)
-    }
-
-
-def _has_duplicates(connection: Connection, name: TableName, key: Key) -> bool:
-    table, columns = sql.Identifier(name.schema, name.table), sql.SQL(", ").join(map(sql.Identifier, key))
-    query = sql.SQL("SELECT FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(table, columns)
-    return connection.execute(query).fetchone() is not None
-
-
-def _duplicate_key_error(name: TableName, key: Key) -> PreconditionError:
-    return PreconditionError(
-        f"{name}: source.keys names ({', '.join(key)}), which several rows have", "name further columns"
-    )
+    refusals: dict[TableName, PreconditionError] = {}
+    for name, key in keys.items():
+        table, columns = sql.Identifier(name.schema, name.table), sql.SQL(", ").join(map(sql.Identifier, key))
+        query = sql.SQL("SELECT FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(table, columns)
+        if connection.execute(query).fetchone() is not None:
+            refusals[name] = PreconditionError(
+                f"{name}: source.keys names ({', '.join(key)}), which several rows have", "name further columns"
+            )
+    return refusals
 
 
 def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
@@ -205,7 +195,6 @@ def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionEr
 
 
 def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> Iterator[PreconditionError]:
-    """Find reasons why the chosen key cannot identify rows."""
     if not named_key:
         return
     if shape.identity is not ReplicaIdentity.FULL:

@@ -91,6 +91,7 @@ def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Itera
             f"{address(source)}: {pick_first_line(error)}", "correct the name in source.tables or source.keys"
         ) from error
     except psycopg.OperationalError as error:
+        # one of a living session, such as a lock time-out, is its caller's
         if connection.closed or connection.broken:
             raise lost_connection_error(source, error) from error
         raise
@@ -161,6 +162,7 @@ def read_history(source: SourceSettings) -> History:
     """Read the source's history; needs the right to replicate. Raises like `open_connection`."""
     connection = connect(source, replication="database")
     try:
+        # it answers system identifier, timeline, end of the WAL, database
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
         timeline = int(replication.text(system, 1))
         timeline_ends: dict[int, Lsn] = {}

@@ -13,6 +13,7 @@ FILES_TABLE: Final = "files"
 """The table with each table's file number: without event triggers, a new number shows a rewrite."""
 KINDS: Final = (RelationKind.TABLE, RelationKind.PARTITIONED)
 NOTHING: Final = sql.SQL("")
+# pgoutput sends the lower 32 bits of a transaction's id
 _CURRENT: Final = "pg_current_xact_id()::text::numeric % 4294967296"
 """This transaction, as the log has it."""
 

@@ -58,6 +58,7 @@ def read_beat(text: str) -> Beat | None:
 
 def digest_of(text: str) -> str:
     """Compute the digest by which the next beat names this one (SHA-256, hex)."""
+    # the source computes the same (`_PREVIOUS`)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

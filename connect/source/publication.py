@@ -29,7 +29,9 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     # an existing one is added to, never replaced: its tables are being captured
     has = read_publication(connection, publication)
     if has is None:
-        _run(connection, publication, _create(publication, tables))
+        create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
+        parts = sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
+        _run(connection, publication, create.format(*parts))
     elif not _publishes_via_root(connection, publication):
         # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
@@ -43,16 +45,11 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
 
 def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
     """Remove these tables from the publication, if they are in it. Raises PreconditionError when the role may not."""
+    # Postgres refuses the whole statement for a table that is not in the publication
     listed = [table for table in tables if table in (read_publication(connection, publication) or set())]
     if not listed:
         return
     _alter(connection, publication, sql.SQL("DROP TABLE {}").format(_to_table_list(listed)))
-
-
-def _create(publication: str, tables: Sequence[TableName]) -> sql.Composed:
-    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)").format(
-        sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
-    )
 
 
 def _alter(connection: Connection, publication: str, how: sql.Composable) -> None:

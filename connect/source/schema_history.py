@@ -164,8 +164,6 @@ def _note(connection: Connection, source: SourceSettings, kinds: Sequence[Relati
 
 @dataclass(frozen=True, slots=True)
 class _Trigger:
-    """An event trigger, and the function that it calls."""
-
     name: str
     event: str
     function: sql.Identifier
@@ -174,7 +172,8 @@ class _Trigger:
 
 def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
     for function, event in TRIGGERS.items():
-        # an event trigger belongs to the database and has no schema, so its name has ours
+        # an event trigger belongs to the database and has no schema, so its name has ours: 40 characters of it leave
+        # room for the function's name within 63 bytes
         name = f"{source.heartbeat_schema[:40]}_{function}"
         yield _Trigger(
             name, event, sql.Identifier(source.heartbeat_schema, function), make_trigger_body(function, source)

@@ -83,7 +83,6 @@ class DeltaFollower:
         self.tables.remove(names)
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
-        """The bookmarks of all tables with a copy."""
         return {name: table.bookmark for name, table in self.tables.all().items()}
 
     def position(self) -> Position | None:

@@ -8,12 +8,12 @@ from cdc.log.settings import LogSettings
 
 
 def topic_of(log: LogSettings, name: TableName) -> Topic:
-    """The table's topic with its configuration."""
     return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compaction_config(log))
 
 
 def check_table(table: Table) -> None:
     """Raise PreconditionError for a table that no compacted topic can hold."""
+    # brokers refuse records without a key in a compacted topic
     if not table.key:
         raise PreconditionError(
             f"{table.name} has no primary key, and a compacted topic needs one",

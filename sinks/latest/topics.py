@@ -35,7 +35,10 @@ def ensure(admin: Admin, wanted: Topic) -> bool:
     """Create the topic if it does not exist; returns whether it did. Raises PreconditionError for one that differs."""
     present = admin.topics([wanted.name]).get(wanted.name)
     if present is None:
-        make(admin, wanted)
+        admin.create([wanted])
+        # the answer comes before all brokers know the topic
+        if not wait_until(lambda: wanted.name in admin.topics([wanted.name]), SETTLE_SECONDS):
+            raise PreconditionError(f"topic {wanted.name} was made and is not there", "see the broker's log")
         return True
     if present.partitions != wanted.partitions:
         raise partition_count_error(wanted, present)
@@ -48,10 +51,3 @@ def missing(log: LogSettings, names: Sequence[TableName]) -> list[TableName]:
     with Admin(log) as admin:
         there = admin.topics([*topics.values()])
     return [name for name, topic in topics.items() if topic not in there]
-
-
-def make(admin: Admin, topic: Topic) -> None:
-    """Create the topic and wait until the brokers know it."""
-    admin.create([topic])
-    if not wait_until(lambda: topic.name in admin.topics([topic.name]), SETTLE_SECONDS):
-        raise PreconditionError(f"topic {topic.name} was made and is not there", "see the broker's log")

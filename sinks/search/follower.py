@@ -9,7 +9,7 @@ from typing import TypeVar
 from opensearchpy import OpenSearch
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.feed import FeedBatch, FeedRows
+from cdc.columns.feed import FeedBatch
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import rows_of
 from cdc.columns.spark_tasks import require_spark
@@ -86,8 +86,7 @@ class SearchFollower:
         # a new index, since delete_by_query raises versions, and the copy's rows would lose against those
         old, index = self._indexes.begin_copy(client, table)
         target = self._target(index, table, layout.COPY_VERSION)
-        refused = write.fill(copy, table, target)
-        if refused:
+        if refused := write.fill(copy, table, target):
             self._refuse(client, table.name, target.version, refused)
         client.indices.refresh(index=index)
         # last: without the note, a half filled index counts as not loaded
@@ -112,6 +111,7 @@ class SearchFollower:
             # before the position, which stores the reasons: a stopped table must lose its bookmark first
             whole = [there[name] for name, stop in stops.items() if name in there and not stop.is_lost]
             self._indexes.forget_copies(client, whole)
+            # `forget_position` may have stored a version above this position's
             self._store(client, SearchState(position, {**state.stops, **stops}, max(version, state.version)))
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
@@ -159,7 +159,6 @@ class SearchFollower:
         return rows_of(read.documents(require_spark(self._spark), self._source(table)), table)
 
     def digest(self, table: Table) -> Digest:
-        """The digest of the same rows."""
         return read.digest(require_spark(self._spark), self._source(table))
 
     def _source(self, table: Table) -> read.IndexSource:
@@ -169,6 +168,7 @@ class SearchFollower:
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
             count = client.count(index=index)["count"]
+        # the answer is under the index's own name, not under the alias
         shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
         return read.IndexSource(self._cluster, index, int(shards), count)
 
@@ -186,6 +186,7 @@ class SearchFollower:
         if stops:
             there, state = self._indexes.of_tables(client), self._read(client)
             self._indexes.forget_copies(client, [there[name] for name in stops if name in there])
+            # the first state may be a stop, before any position: its version is below every later one
             version = max(state.version, layout.COPY_VERSION)
             self._store(client, replace(state, stops={**state.stops, **stops}, version=version))
 
@@ -213,14 +214,12 @@ class SearchFollower:
         if name not in there or there[name].note.bookmark is None:
             lost = f"{name} has no copy in the index {self._indexes.name_of(name)}"
             raise CopyLostError(lost, "`cdc follow` copies it again from the lake by itself")
-        self._write_to(client, there[name], batch.tables[name], version)
-
-    def _write_to(self, client: OpenSearch, to: TableIndex, changes: Iterable[FeedRows], version: int) -> None:
-        table, alias = to.note.table, self._indexes.name_of(to.note.table.name)
-        parts = (part for each in changes for part in operations(each, table, version))
-        refused = write.send(client, parts, self._target(alias, table, version, is_alias=to.index != alias))
-        if refused:
-            self._refuse(client, table.name, version, refused)
+        table, alias = there[name].note.table, self._indexes.name_of(name)
+        parts = (part for each in batch.tables[name] for part in operations(each, table, version))
+        # an index of an older version has the alias' name itself
+        target = self._target(alias, table, version, is_alias=there[name].index != alias)
+        if refused := write.send(client, parts, target):
+            self._refuse(client, name, version, refused)
 
     def _refuse(
         self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.RefusedDocument]

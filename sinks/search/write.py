@@ -147,6 +147,7 @@ class _Sender:
         if len(chunk) == 1:
             self._refuse(chunk, 0, "the document is larger than a request may be (http.max_content_length)")
             return [], None
+        # the node does not say how large a request may be: halve until it takes one
         half = len(chunk) // 2
         first, failure = self._once(chunk.slice(0, half))
         second, other = self._once(chunk.slice(half))
@@ -231,6 +232,7 @@ def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Oper
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         under_way = deque[Future[None]]()
         for chunk in chunks:
+            # before the next chunk is made: no more of them are in memory than requests under way
             if len(under_way) == REQUESTS_AT_ONCE:
                 under_way.popleft().result()
             under_way.append(threads.submit(send, chunk))

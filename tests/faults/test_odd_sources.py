@@ -80,7 +80,7 @@ def test_every_timeout_of_the_server_is_known(make_pipeline: MakePipeline) -> No
 def test_sessions_ignore_settings_of_the_role(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
     expected = {
-        **{bound.name: bound.value for bound in sessions.BOUNDS},
+        **{bound.name: "0" for bound in sessions.BOUNDS},
         **sessions.WRITING,
         **sessions.TEXT,
         "DateStyle": "ISO, MDY",

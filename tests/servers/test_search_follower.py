@@ -158,8 +158,8 @@ def test_index_without_alias_of_an_older_version_is_replaced(
 
 def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:
     with open_client(follower._cluster) as client:
-        there = follower._indexes.of_tables(client)[THINGS.name]
-        follower._write_to(client, there, changed(THINGS, {(1,): row}), version)
+        there = follower._indexes.of_tables(client)
+        follower._write(client, there, one(THINGS, 1, row), version, THINGS.name)
 
 
 def test_late_write_of_an_old_version_changes_nothing(

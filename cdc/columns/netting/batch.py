@@ -92,6 +92,7 @@ class TableChanges:
         """Select the changes of transactions whose END is above the offset `after`."""
         late = self.ranks > after
         places = np.flatnonzero(late)
+        # mostly all are behind: then no column is copied
         changes = self.changes if late.all() else self.changes.take(places)
         at = self.at[places] if self.messages is not None else self.at
         return TableChanges(changes, self.ranks[places], self._select_refused(after, ends), self.messages, at)
@@ -106,6 +107,7 @@ class TableChanges:
         if self.messages is None or not (held or self.refused):
             return self
         decoded = split_blocked(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
+        # `decoded` has the changes that stay in the order of `self`, so a mask finds their ranks
         ranks = self.ranks[np.isin(self.at, decoded.at)]
         return TableChanges(decoded.changes, ranks, decoded.refused, self.messages, decoded.at)
 

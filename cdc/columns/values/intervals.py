@@ -29,10 +29,12 @@ def to_iso(text: str) -> str:
         number, unit = int(field[1]), field[3]
         months += number * _MONTHS.get(unit, 0)
         days += number if unit == "day" else 0
+        # in -0.5 secs the whole part is 0: only the text has the sign
         micros += number * _MICROS.get(unit, 0) + _fraction(field[2], -1 if field[1].startswith("-") else 1)
     if clock:
         whole = int(clock[2]) * _MICROS["hour"] + int(clock[3]) * _MICROS["min"] + int(clock[4]) * _MICROS["sec"]
         whole += _fraction(clock[5])
+        # one sign for hours, minutes and seconds together
         micros += -whole if clock[1] == "-" else whole
     return _format_iso(months, days, micros)
 

@@ -99,11 +99,13 @@ def _copy(connection: Connection, table: str, progress: Progress) -> int:
         with cursor.copy(command) as copy:
             while chunk := lines.read(CHUNK_BYTES):
                 copy.write(chunk)
+                # about: the header's line is counted, too
                 advance(chunk.count(b"\n"))
         return cursor.rowcount
 
 
 def _has_tables(connection: Connection) -> bool:
+    # the demo has a database of its own, and makes all tables at once: if one is there, all are
     return bool(_read_number(connection, sql.SQL("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")))
 
 

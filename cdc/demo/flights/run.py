@@ -63,26 +63,19 @@ def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
         endpoints = environment.start_services(home)
     on = environment.set_up_environment(home, endpoints, DEMO)
+    # autocommit: each planned transaction is opened and ended by itself
     with psycopg.connect(on.dsn, autocommit=True) as connection:
         with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
             loaded = _load(connection)
         with steps.step(
-            "bootstrap", f"cdc -c {environment.relative_path(on.config)} bootstrap: capture first, then the copies"
+            "bootstrap", f"cdc -c {output.relative_path(on.config)} bootstrap: capture first, then the copies"
         ):
             # brief: the demo ends before Java's second compiler pays off
             spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress(output.say))
             copied = _bootstrap(on, spark)
-        outcome = _follow_workload(steps, on, spark, connection, _WorkloadSize(changes, seed))
+        outcome = _follow_workload(steps, on, spark, connection, changes, seed)
     steps.finish()
     return DemoResult(on, seed, loaded, copied, *outcome, steps.seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class _WorkloadSize:
-    """How many rows to change, and the seed of the changes."""
-
-    changes: int
-    seed: int
 
 
 def _load(connection: psycopg.Connection) -> dict[str, int]:
@@ -106,16 +99,17 @@ def _bootstrap(on: Environment, spark: SparkSession) -> dict[str, int]:
 
 
 def _follow_workload(
-    steps: Steps, on: Environment, spark: SparkSession, connection: psycopg.Connection, size: _WorkloadSize
+    steps: Steps, on: Environment, spark: SparkSession, connection: psycopg.Connection, changes: int, seed: int
 ) -> tuple[WriteCounts, dict[str, float], Report]:
     """Follow while the workload runs, until everything has arrived; then verify."""
     names = list_followers(on.settings, spark)
     with FollowThread(on.settings, spark, names, note) as following:
-        with steps.step("changes", f"{size.changes:,} changes in Postgres (seed {size.seed}), followed meanwhile"):
-            written = _write(connection, size)
+        with steps.step("changes", f"{changes:,} changes in Postgres (seed {seed}), followed meanwhile"):
+            written = _write(connection, changes, seed)
         with steps.step("catch_up", f"Waiting until {', '.join(names)} have what Postgres has"):
             caught_up = following.catch_up(PATIENCE_SECONDS)
             note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
+        # while they still follow: verify waits until the followers reach its LSN
         with steps.step("verify", "cdc verify: every follower and Postgres, row by row, at one LSN"):
             report = verify(on.settings, lambda: spark, names, PATIENCE_SECONDS, KEYS_NAMED)
             note("every row is the same" if report.is_equal else "not everything is the same")
@@ -123,9 +117,9 @@ def _follow_workload(
     return written, caught_up, report
 
 
-def _write(connection: psycopg.Connection, size: _WorkloadSize) -> WriteCounts:
-    plan = workload.plan(size.seed, traffic.read_keys(connection, size.seed), size.changes)
-    with open_progress() as progress, progress.bar("changed", size.changes) as advance:
+def _write(connection: psycopg.Connection, changes: int, seed: int) -> WriteCounts:
+    plan = workload.plan(seed, traffic.read_keys(connection, seed), changes)
+    with open_progress() as progress, progress.bar("changed", changes) as advance:
         written = traffic.carry_out(connection, plan, advance)
     note(
         f"{written.changes:,} changed rows in {written.transactions:,} transactions,"

@@ -36,9 +36,9 @@ def fetch(part: str, cache: Path | None = None, progress: Progress = SILENT) -> 
     return tuple(folder / artifact.path for artifact in artifacts)
 
 
-def spark_jars(cache: Path | None = None, progress: Progress = SILENT) -> tuple[Path, ...]:
+def spark_jars(progress: Progress = SILENT) -> tuple[Path, ...]:
     """The jars that Spark needs beside those in pyspark, for `spark.jars`; raises as `fetch` does."""
-    return fetch("spark", cache, progress)
+    return fetch("spark", progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Packages:
     shipped: tuple[Path, ...]
 
 
-def spark_packages(cache: Path | None = None, progress: Progress = SILENT) -> Packages:
+def spark_packages() -> Packages:
     """The jars of `spark_jars` for `spark-submit --packages`; raises as `fetch` does."""
-    pairs = list(zip(artifacts_for("spark"), spark_jars(cache, progress), strict=True))
+    pairs = list(zip(artifacts_for("spark"), spark_jars(), strict=True))
     shipped = [(artifact, jar) for artifact, jar in pairs if OFTEN_MISSING in artifact.coordinate]
     return Packages(
         tuple(artifact.coordinate for artifact, _ in pairs if OFTEN_MISSING not in artifact.coordinate),

@@ -66,6 +66,7 @@ def address() -> str:
 def intact(path: Path, artifact: Artifact) -> bool:
     """Whether `path` holds exactly the locked bytes of `artifact`."""
     try:
+        # the size first: a file that was cut off need not be read
         if path.stat().st_size != artifact.size:
             return False
         with path.open("rb") as file:
@@ -107,21 +108,18 @@ def _to_cdc_error(artifact: Artifact, registry: Registry, failure: Exception) ->
         return UnreachableError(
             f"cannot fetch {artifact.coordinate}: the certificate of {registry.host} is not trusted ({why})", REMEDY
         )
+    status = failure.response.status_code if isinstance(failure, httpx.HTTPStatusError) else None
+    why = f"HTTP {status}" if status else type(failure).__name__
     return UnreachableError(
-        f"cannot fetch {artifact.coordinate} from {registry.host} ({_reason(failure)})",
+        f"cannot fetch {artifact.coordinate} from {registry.host} ({why})",
         f"check the network, or set {REGISTRY_VARIABLE} to a registry that can be reached; what came is kept",
     )
-
-
-def _reason(failure: Exception) -> str:
-    if isinstance(failure, httpx.HTTPStatusError):
-        return f"HTTP {failure.response.status_code}"
-    return type(failure).__name__
 
 
 def _worth_repeating(failure: Exception) -> bool:
     if isinstance(failure, httpx.HTTPStatusError):
         return failure.response.is_server_error or failure.response.status_code in _BUSY
+    # a certificate that is not trusted now is not trusted at the next try
     if isinstance(failure, httpx.TransportError):
         return distrust(failure) is None
     return isinstance(failure, DamagedError)
@@ -138,7 +136,7 @@ def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
         partial.replace(path)
     except BaseException:
         # Ctrl-C as well: half a file goes, and the bar goes back
-        registry.advance(-_size(partial))
+        registry.advance(-partial.stat().st_size if partial.exists() else 0)
         partial.unlink(missing_ok=True)
         raise
 
@@ -152,7 +150,3 @@ def _receive(artifact: Artifact, registry: Registry, partial: Path) -> None:
         for chunk in answer.iter_bytes():
             file.write(chunk)
             registry.advance(len(chunk))
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

@@ -57,6 +57,7 @@ def start(home: Home, candidates: Sequence[Candidate], progress: Progress) -> No
 
 
 def _start(home: Home, candidate: Candidate, progress: Progress) -> _Started:
+    # before the start: an error further up in the log belongs to an earlier life
     since, offset = time.monotonic(), failures.size(home.log(candidate.part))
     process = processes.find(home, candidate.part)
     if process is None:
@@ -82,6 +83,7 @@ def _has_come_up(home: Home, found: _Started) -> bool:
     if found.candidate.answers():
         return True
     if time.monotonic() - found.since > _PATIENCE:
+        # else the next `up` would find it running, and wait for it again
         processes.stop(home, part, signal.SIGTERM, patience=10)
         raise failures.timeout_error(part, log, found.log_offset, _PATIENCE)
     return False

@@ -25,6 +25,7 @@ def options(home: Home, part: str, heap: str) -> tuple[str, ...]:
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
         *LATE_COMPILER,
+        # a killed Java leaves files there; `wipe` removes them with the part's folder
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={LOGGING}",
     )

@@ -135,7 +135,8 @@ def data_folder(home: Home, user: User | None) -> Path:
         if user and not is_open(home.local):
             # never found again by its name: a home that was moved away must keep its data
             folder.unlink(missing_ok=True)
-            folder.symlink_to(_outside(home))
+            parent = open_folder(Path(platformdirs.site_state_dir("cdc")))
+            folder.symlink_to(tempfile.mkdtemp(prefix=f"{zlib.crc32(str(home.path).encode()):08x}-", dir=parent))
         else:
             folder.mkdir(mode=0o700)
         if user:
@@ -143,14 +144,10 @@ def data_folder(home: Home, user: User | None) -> Path:
     return folder.resolve()
 
 
-def _outside(home: Home) -> Path:
-    parent = open_folder(Path(platformdirs.site_state_dir("cdc")))
-    return Path(tempfile.mkdtemp(prefix=f"{zlib.crc32(str(home.path).encode()):08x}-", dir=parent))
-
-
 def remove(home: Home) -> None:
     """Remove the cluster of `home`, wherever it lies."""
     folder = home.folder(Service.POSTGRES)
+    # without a link the cluster is below the home's `local`, which `wipe` removes
     if folder.is_symlink():
         shutil.rmtree(folder.resolve(), ignore_errors=True)
         folder.unlink()

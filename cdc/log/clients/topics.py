@@ -55,6 +55,7 @@ class Admin:
             return
         with self._connection.translate_errors():
             for made in self._client.create_topics(new, request_timeout=REQUEST_SECONDS).values():
+                # another bootstrap may have made it since this one looked
                 _wait_for(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def configure(self, topics: Sequence[Topic]) -> list[str]:
@@ -68,6 +69,7 @@ class Admin:
             others = [topic for topic, values in stands if not topic.config.items() <= values.items()]
             changes = [_to_change(topic) for topic in others]
             if changes:
+                # incremental: the older request resets every property that it does not name (KIP-339)
                 for done in self._client.incremental_alter_configs(changes, request_timeout=REQUEST_SECONDS).values():
                     done.result()
         return [topic.name for topic in others]

@@ -58,6 +58,7 @@ class CaptureCheck:
         with suppress(UnreachableError):
             if still := self._look.look(self._connection):
                 raise still.error(*self._read_connector())
+        # after the look, which may take seconds itself
         self._next_look = Deadline(LOOK_SECONDS)
 
     def _read_connector(self) -> tuple[ConnectorState | None, CdcError | None]:

@@ -35,16 +35,11 @@ def run_preflight(
     preflight.check(connection, settings.source)
     if CONNECTOR_CLASS not in client.plugins():
         raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
-    _check_followers_answer(settings)
-    return accept_tables(connection, settings, names, client.extensions(), optional)
-
-
-def _check_followers_answer(settings: PipelineSettings) -> None:
-    """Raise UnreachableError for a follower that does not answer."""
-    # now, not when it is filled: a copy may take hours before that
+    # does every follower answer? Asked now, not when it is filled: a copy may take hours before that
     for follower in fed_followers(None, settings).values():
         with closing(follower):
             follower.position()
+    return accept_tables(connection, settings, names, client.extensions(), optional)
 
 
 def prepare_capture(

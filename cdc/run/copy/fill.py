@@ -22,10 +22,6 @@ OpenBar = Callable[[TableName, int], AbstractContextManager[None]]
 """Opens a progress bar for a table of so many rows."""
 
 
-def _without_bar(name: TableName, rows: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 class TableFiller:
     """Copies tables from the lake into one follower, and says which are stopped in it: once per table and reason."""
 
@@ -35,7 +31,7 @@ class TableFiller:
         follower: FedFollower,
         feed: LakeFeed,
         say: Callable[[str], None],
-        open_bar: OpenBar = _without_bar,
+        open_bar: OpenBar = lambda name, rows: nullcontext(),
     ) -> None:
         self._name = name
         self._follower = follower

@@ -77,7 +77,7 @@ def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
     """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
     with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         tables, refused = _accept_tables(settings, connection, client)
-        rows = {table.name: count for table, count in _estimate_rows(connection, tables)}
+        rows = _estimate_rows(connection, [table.name for table in tables])
     return RecapturePlan(rows, refused, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
 
 
@@ -128,19 +128,16 @@ def _accept_tables(
     return tables, refusals
 
 
-def _estimate_rows(connection: Connection, tables: Sequence[Table]) -> Sequence[tuple[Table, int]]:
-    """Tables, each with the planner's estimate of its rows."""
+def _estimate_rows(connection: Connection, names: Sequence[TableName]) -> dict[TableName, int]:
+    """The planner's estimate of each table's rows."""
+    # reltuples is -1 for a table that was never analysed
     query = (
         "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s OR c.oid IN (SELECT relid FROM"
         " pg_partition_tree(to_regclass(format('%%I.%%I', %s::text, %s::text))) WHERE isleaf)"
     )
-    estimates = []
-    for table in tables:
-        name = (table.name.schema, table.name.table)
-        row = connection.execute(query, (*name, *name)).fetchone()
-        estimates.append((table, int(row[0]) if row else 0))
-    return estimates
+    found = {name: connection.execute(query, (name.schema, name.table) * 2).fetchone() for name in names}
+    return {name: int(row[0]) if row else 0 for name, row in found.items()}
 
 
 def _drop_old_capture(settings: PipelineSettings, connection: Connection, client: ConnectClient, say: Say) -> None:
@@ -188,6 +185,7 @@ def _swap_copies(
     """Replace the tables by their copies, and set the lake's position to the start of the new capture."""
     if not pending.copies:
         raise TablesRefusedError(copied.refused.values())
+    # the lowest: copies that started over have a later snapshot, and above this LSN some copy lacks changes
     lsn = Lsn(min(bookmark.lsn for _, _, bookmark in pending.copies.values()))
     stopped = {
         name: "the capture started anew without it" for name in follower.bookmarks() if name not in pending.copies

@@ -90,7 +90,7 @@ def _sort_names(
 ) -> _Wanted:
     # An earlier try that was cut off, or a bootstrap, has copied these. A second copy would replace rows that the
     # stream has applied since, above the second copy's snapshot.
-    done = frozenset(names) & _followed_now(follower)
+    done = frozenset(names).intersection(follower.tables.select(*ACTIVE))
     new = frozenset(names) - {*follower.bookmarks(), *settings.selection.names}
     obsolete = new - find_uncopied(connection, settings, follower)
     return _Wanted(sorted(set(names) - obsolete - done), done, obsolete)
@@ -102,18 +102,13 @@ def _copy_or_explain(context: CopyContext, follower: DeltaFollower, names: Seque
         result, failure = _copy_acceptable(context, follower, names)
     except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile
         # tables whose copies are committed join now, not when the rest is copied
-        committed = frozenset(names) & _followed_now(follower)
+        committed = frozenset(names).intersection(follower.tables.select(*ACTIVE))
         lines = [_describe_done(name, known) for name in sorted(committed)]
         return _Tried(committed, _explain_failure(context, error), lines)
     lines = [f"{_describe_done(name, known)}: {format_count(rows, 'row')} copied" for name, rows in result.rows.items()]
     copied = [table.table for name, table in follower.tables.all().items() if name in result.rows]
     lines += map(str, describe_skipped(context.settings, copied))
     return _Tried(frozenset(result.rows), failure or next(iter(result.refused.values()), None), lines)
-
-
-def _followed_now(follower: DeltaFollower) -> frozenset[TableName]:
-    """The tables that have a copy and are not stopped."""
-    return frozenset(follower.tables.select(*ACTIVE))
 
 
 def _copy_acceptable(

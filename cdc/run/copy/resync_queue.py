@@ -79,6 +79,7 @@ class ResyncQueue:
         """Ask for new copies of these tables."""
         with self._changed:
             for name in names if self.is_here else ():
+                # keeps the pause of a failed copy: new tables are asked for with every look at the capture
                 self._requests[name] = replace(self._requests.get(name, _Request()), is_new=True)
             self._changed.notify_all()
 

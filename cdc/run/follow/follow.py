@@ -52,7 +52,9 @@ def follow(
     Raises the first failure once all streams have ended. With `until_caught_up`, raises IncompleteError when
     everything has caught up except stopped tables or held keys.
     """
-    _tune_memory()
+    # this process reads many messages for long
+    relax_gc()
+    limit_arenas()
     stopping = stopping or threading.Event()
     with ExitStack() as held:
         # before all checks: no other writer may change the facts behind them
@@ -78,10 +80,7 @@ def follow(
 
 
 def _run_streams(
-    streams: ProcessStreams,
-    names: Sequence[str],
-    find_fatal: Callable[[], CdcError | None],
-    stopping: threading.Event,
+    streams: ProcessStreams, names: Sequence[str], find_fatal: Callable[[], CdcError | None], stopping: threading.Event
 ) -> list[CdcError | None]:
     """Run the streams to their ends; returns the reason to end the process, if any, and each stream's failure."""
     # leaving the pool waits for every stream: each ends after its current batch
@@ -142,12 +141,6 @@ def _check_source(settings: PipelineSettings, say: Say, stops: StopRequests, res
         resyncs.request(find_new_tables(settings))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
-
-
-def _tune_memory() -> None:
-    """Tune garbage collection and malloc for a process that reads many messages for long."""
-    relax_gc()
-    limit_arenas()
 
 
 def mark_source_end(settings: PipelineSettings) -> Lsn:

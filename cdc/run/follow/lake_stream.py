@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.netting import transactions as columns
 from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
-from cdc.core.errors import HistoryLostError, TopicLostError
+from cdc.core.errors import TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed
@@ -28,8 +28,8 @@ from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
+from cdc.run.tables.history_check import require_position
 from sinks.lake.apply.apply import AppliedBatch
-from sinks.lake.apply.spark_batch import LargeBatch
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 from sinks.lake.pace import Pace
@@ -191,7 +191,9 @@ class LakeStream:
             self._await_commit()
             if self._is_done:
                 return
-            if isinstance(read, ReadLargeRun) and self._has_blocked_keys(read.batch.large):
+            if isinstance(read, ReadLargeRun) and self._follower.letters.count_blocked().keys() & set(
+                read.batch.large.tables
+            ):
                 # the last commit left keys held, unknown to the tasks of this run: read again. The files they wrote
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
@@ -199,9 +201,6 @@ class LakeStream:
             self._committing = self._commit_thread.submit(self._commit, read, BatchProgress(position, changes))
             # this run reaches the furthest table: from here on no table is ahead of the position
             self._position, self._furthest = position, BEFORE_LOG
-
-    def _has_blocked_keys(self, batch: LargeBatch) -> bool:
-        return bool(self._follower.letters.count_blocked().keys() & set(batch.tables))
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
         applied = self._follower.apply(read.batch, progress.position)
@@ -269,9 +268,7 @@ class LakeStream:
 
     def _check_start(self) -> Position:
         """The lake's position, once it is known that the log still goes on from there."""
-        position = self._follower.position()
-        if position is None:
-            raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
+        position = require_position(self._follower)
         self._follower.cuts.check_capture()
         with Reader(self._config.log) as reader:
             check_position(reader, self._config.topic, position)

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import CdcError, HistoryLostError, RefusedError
+from cdc.core.errors import CdcError, RefusedError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
@@ -36,9 +36,9 @@ from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
+from cdc.run.tables.history_check import require_position
 from connect.capture.debezium_properties import placeholder
 from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 
 Say = Callable[[str], None]
@@ -96,7 +96,7 @@ class ProcessStreams:
         # somebody is waiting for.
         waits = None if is_lake or self._context.target is not None else reporter
         with ExitStack() as held:
-            start = self._lake_starter(done, held) if is_lake else self._fed_starter(name, done, reporter, held)
+            start = partial(self._lake_stream, done, held) if is_lake else self._fed_starter(name, done, reporter, held)
             failure = StreamRunner(name, start, done, self._say, waits).run()
         if failure:
             reporter.report(failure)
@@ -115,23 +115,17 @@ class ProcessStreams:
 
         return ProblemReporter(tell)
 
-    def _lake_starter(self, done: StopEvent, held: ExitStack) -> Callable[[], Stream]:
-        return lambda: self._lake_stream(partial(self._report_progress, self._lake, done), done, held)
-
     def _fed_starter(
         self, name: str, done: StopEvent, reporter: ProblemReporter, held: ExitStack
     ) -> Callable[[], Stream]:
-        follower, feed = self._fed[name], self._feed(name)
+        follower, feed = self._fed[name], feed_of(self._settings, name, self.spark, self._recent)
         held.callback(follower.close)
         # one filler for all tries: it remembers which copies have just failed
         filler = TableFiller(name, follower, feed, self._say)
         hooks = FeedStreamHooks(partial(self._report_progress, name, done), reporter.clear)
         return lambda: FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
 
-    def _feed(self, name: str) -> LakeFeed:
-        return feed_of(self._settings, name, self.spark, self._recent)
-
-    def _lake_stream(self, reached: Callable[[BatchProgress], bool], done: StopEvent, held: ExitStack) -> SparkStream:
+    def _lake_stream(self, done: StopEvent, held: ExitStack) -> SparkStream:
         s = self._settings
         # closes the last try's parts in this order: maintenance, the follower whose tables it works on, the consumers
         held.close()
@@ -147,16 +141,14 @@ class ProcessStreams:
         follower.prepare([])
         held.enter_context(run_maintenance(follower, self._read_positions, self._say))
         schema = SchemaChanges(follower, small, s.source)
+        reached = partial(self._report_progress, self._lake, done)
         hooks = LakeStreamHooks(reached, self._say, self._context.stops, self._context.resyncs, done.wait)
         stream = LakeStream(follower, readers, schema, LakeStreamConfig(s.log, s.delta[1]), hooks)
         scratch = open_scratch(Path(s.pipeline.state))
         return SparkStream(self.spark, s.delta[0], s.follow.trigger_seconds, stream, scratch)
 
     def _chain(self, follower: DeltaFollower, reader: RunReader) -> HeartbeatChain:
-        """The check of the heartbeats behind the lake's position."""
-        s, position = self._settings, follower.position()
-        if position is None:
-            raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
+        s, position = self._settings, require_position(follower)
         with Reader(s.log) as log:
             since = find_verifiable_lsn(log, s.log.prefix, s.source, position)
         confirmed = ConfirmedLsns(s.log, position.log_start)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.transactions import Ends
-from cdc.core.errors import PreconditionError, TableLostError
+from cdc.core.errors import TableLostError
 from cdc.core.position import Lsn, Offsets
 from cdc.core.schema_change import (
     REWRITTEN,
@@ -72,6 +72,7 @@ class SchemaChanges:
         changes = {
             name: classify_change(table.table, entries[name], self._source)
             for name, table in self._follower.tables.all().items()
+            # a copy made later, or a run that was repeated after a kill, has this change already
             if name in entries and table.lacks_schema(end.lsn)
         }
         return self._apply_changes(changes, end.lsn), read.next_offsets
@@ -116,6 +117,7 @@ def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEn
     # in the order of the transaction: a table may be altered several times in it
     for at in np.argsort(changes.total_order, kind="stable").tolist():
         is_dropped = bool(changes.op[at] == Op.DELETE)
+        # of a deleted entry the log has the key only
         row = (changes.key_columns if is_dropped else changes.rows).slice(at, 1).to_pylist()[0]
         shape = None if is_dropped or not row["shape"] else parse_shape(row["shape"])
         entries[TableName(row["schema"], row["table"])].append(
@@ -148,7 +150,7 @@ def classify_change(followed: Table, entries: Sequence[HistoryEntry], source: So
 def _describe_differences(followed: Table, entries: Sequence[HistoryEntry], source: SourceSettings) -> Sequence[str]:
     """The differences between the followed table and its last shape in the history."""
     shapes = [entry.shape for entry in entries if entry.shape]
-    now = _to_table(followed.name, shapes[-1], source) if shapes else followed
+    now = to_table(followed.name, shapes[-1], source.choices) if shapes else followed
     return describe_differences(followed, now) if isinstance(now, Table) else ()
 
 
@@ -158,7 +160,7 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
     if entry.shape is None:
         return Altered(REWRITTEN) if entry.is_rewritten else SameShape()
     # as the catalog check would describe it, with the same choices of types
-    now = _to_table(followed.name, entry.shape, source)
+    now = to_table(followed.name, entry.shape, source.choices)
     if not isinstance(now, Table):
         return Altered(now[0].what)
     is_unpublished = entry.shape.publications is not None and source.publication not in entry.shape.publications
@@ -168,7 +170,3 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
         return Altered("a partition with rows came or went, or was emptied or rewritten")
     filled = [column.name for column in entry.shape.columns if column.fills_old_rows]
     return diff_tables(followed, now, filled=filled, rewritten=entry.is_rewritten)
-
-
-def _to_table(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:
-    return to_table(name, shape, source.choices)

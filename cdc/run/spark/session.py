@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
-from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
+from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
 from cdc.run.spark.cds_dump import dump_classes
 from cdc.run.spark.errors import check_spark
@@ -88,7 +88,8 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(options.master)
     # the user's settings override ours, except FIXED
-    for key, value in {**(_local(options) if archive else {}), **own, **jars, **conf, **FIXED}.items():
+    scratch = {"spark.local.dir": str(options.scratch)} if options.scratch else {}
+    for key, value in {**({**LOCAL, **scratch} if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     _silence_py4j()
     # to know Java among the children, if the start is interrupted
@@ -134,11 +135,6 @@ def _silence_py4j() -> None:
         root.addHandler(handler)
 
 
-def _local(options: SessionOptions) -> dict[str, str]:
-    """The settings of a session on this machine alone."""
-    return LOCAL if options.scratch is None else {**LOCAL, "spark.local.dir": str(options.scratch)}
-
-
 @contextmanager
 def _temporary_files_in(folder: Path | None) -> Iterator[None]:
     """Set the folder where PySpark waits for Java's first answer: a process killed meanwhile leaves a file there."""
@@ -151,8 +147,7 @@ def _temporary_files_in(folder: Path | None) -> Iterator[None]:
 
 
 def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
-    """The CDS archive for this Java and these jars."""
-    files = class_path(Path(_find_spark_home()), jars)
+    files = [*sorted(map(str, (Path(_find_spark_home()) / "jars").glob("*.jar"))), *jars]
     return ClassArchive.of(java.program, files, open_folder(cache_folder() / FOLDER))
 
 

@@ -73,13 +73,15 @@ class StatusCollector:
         newest_at = last.committed_ms / 1000 if last else None
         connector = self._ask(partial(self._read_connector, newest_at))
         counts = {name: self._count_rows(name, follower) for name, follower in fed.items()}
-        counts |= {self._settings.delta[0]: self._count_lake(cut)}
+        of_lake = {str(t): self._ask(partial(count_lake_rows, self._settings, t, cut)) for t in self._tables}
+        counts |= {self._settings.delta[0]: of_lake}
         self._add_table_problems(lake, fed)
         self._add_stream_problems(positions)
         meter = LagMeter(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
         followers = {name: self._describe(name, at, counts[name], meter) for name, at in positions.items()}
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
-        writes, states = self._read_writes(), self._read_states()
+        rate, states = self._ask(lake.write_rate), self._read_states()
+        writes = rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
         return Status(self._lsn, rows, state, last, connector, followers, states, writes, tuple(self._problems), age)
 
     def _describe(
@@ -87,10 +89,6 @@ class StatusCollector:
     ) -> FollowerState:
         not_counted = self._list_not_counted(name, rows)
         return FollowerState(at, rows, meter.measure(at), self._problem_of.get(name), not_counted)
-
-    def _read_writes(self) -> dict[str, int] | None:
-        rate = self._ask(self._lake.write_rate)
-        return rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
 
     def _read_states(self) -> dict[str, TableState]:
         """The lake's states; a selected table that the lake does not list yet is as one without a copy."""
@@ -113,6 +111,7 @@ class StatusCollector:
         for name in followers:
             if problem := read_problem(self._settings, name):
                 self._add_problem(type(problem)(f"follower {name} does not go on: {problem.what}", problem.remedy))
+                # a follower that does not answer has given its reason already
                 self._problem_of.setdefault(name, problem.what)
 
     def _ask(self, question: Callable[[], T]) -> T | None:
@@ -123,6 +122,7 @@ class StatusCollector:
             return None
 
     def _add_problem(self, error: CdcError) -> None:
+        # a part that is down answers several questions with one error
         if str(error) not in map(str, self._problems):
             self._problems.append(error)
 
@@ -146,6 +146,7 @@ class StatusCollector:
                 for table in self._tables
             }
             state = slot.read_state(connection, settings.source.slot)
+            # asked for their errors: a problem ends neither the look at the source nor the status
             self._ask(partial(slot.check_wal_kept, state))
             self._now = source.read_clock(connection)
             if cut is not None:
@@ -197,9 +198,6 @@ class StatusCollector:
             first, end = log_bounds(reader, topic, log_start)
             start = max(first, min([*(at.end_offset for at in known), end - LAST_MESSAGES]))
             return read_ends_between(reader, topic, start, end, log_start)
-
-    def _count_lake(self, cut: Cut | None) -> dict[str, int | None]:
-        return {str(table): self._ask(partial(count_lake_rows, self._settings, table, cut)) for table in self._tables}
 
     def _count_rows(self, name: str, follower: FedFollower) -> dict[str, int | None]:
         own = self._ask(partial(list_held_by, self._settings, self._lake, [name])) or ()

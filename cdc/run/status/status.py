@@ -65,7 +65,7 @@ class Status:
             },
             "slot": _slot_to_json(self.slot),
             "log": self._log_to_json(),
-            "connector": _connector_to_json(self.connector),
+            "connector": {"name": c.name, "state": c.state, "tasks": [*c.tasks]} if (c := self.connector) else None,
             "tables": {table: state_as_json(state) for table, state in self.states.items()},
             "followers": {name: state.as_json() for name, state in self.followers.items()},
             "lake_writes": self.lake_writes,
@@ -82,10 +82,6 @@ class Status:
     def exit_code(self) -> int:
         """The exit code of the first problem; 0 without one."""
         return next((problem.exit_code for problem in self.problems), 0)
-
-
-def _connector_to_json(state: ConnectorState | None) -> dict[str, Any] | None:
-    return {"name": state.name, "state": state.state, "tasks": [*state.tasks]} if state else None
 
 
 def _slot_to_json(state: SlotState | None) -> dict[str, Any] | None:

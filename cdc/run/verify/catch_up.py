@@ -64,9 +64,9 @@ def wait_for_lsn(
         if patience is None:
             check_followed(settings, {name: read_position}, lsn)
         if deadline.is_past:
+            at = format_lsn(position.lsn) if position else "no position"
             raise PreconditionError(
-                f"follower {name} is {_describe_position(position)} and has not reached {format_lsn(lsn)}"
-                f" in {longest:.0f} s",
+                f"follower {name} is at {at} and has not reached {format_lsn(lsn)} in {longest:.0f} s",
                 "is `cdc follow` running?",
             )
         check()
@@ -110,6 +110,7 @@ def _find_missing_tables(
 ) -> Sequence[TableName]:
     if position is None:
         return []
+    # by a follower's own cut: it holds the tables of that one, not of the lake's last
     absent = lake.tables.select(Joining, at=None if name == settings.delta[0] else position)
     return sorted(absentee for absentee, s in absent.items() if settings.holds_table(name, s.table))
 
@@ -141,7 +142,3 @@ def _count_missing(settings: PipelineSettings, position: Position, lsn: Lsn) -> 
     )
     # ENDs come in the order of their LSNs: after one above `lsn`, none at or below it comes
     return _Missing(changes, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
-
-
-def _describe_position(position: Position | None) -> str:
-    return f"at {format_lsn(position.lsn)}" if position else "at no position"

@@ -171,7 +171,6 @@ class _UnsupportedValueError(PreconditionError):
 
 @contextmanager
 def _translate_read_errors(table: Table) -> Iterator[None]:
-    """Translate errors of reading the source's rows."""
     try:
         with translate_errors(f"the comparison of {table.name}"):
             yield

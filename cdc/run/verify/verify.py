@@ -46,7 +46,7 @@ def verify(
     Raises PreconditionError when a follower does not reach the LSN within `patience` seconds. Without `patience`, as
     soon as it is known that nobody follows it, or that the capture does not run.
     """
-    lake_position = require_position(settings)
+    lake_position = require_position(delta_follower(settings))
     with source.open_connection(settings.source) as connection:
         now = examine_tables(connection, settings, _select_tables(settings, names, only))
         # the snapshot will be at the source's end of now: followers only reach that if the capture runs

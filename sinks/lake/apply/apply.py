@@ -101,7 +101,11 @@ class BatchApplier:
         if now - self._refreshed_at.get(table.writer, float("-inf")) < self._refresh_seconds:
             return None
         self._refreshed_at[table.writer] = now
-        return _find_failure(table)
+        try:
+            table.writer.refresh()
+        except TableLostError as error:
+            return error
+        return None
 
     def _stop_failed(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> list[StoppedTable]:
         """Stop tables that contradict their changes, and lost ones, which get a new copy; raise any other error."""
@@ -158,15 +162,6 @@ class BatchApplier:
         if applied.changes is not None:
             self._recent.put(table.id, applied.version, applied.changes)
         return applied.cost
-
-
-def _find_failure(table: LakeTable) -> BaseException | None:
-    """The error that prevents further writes to a table, after other writers' commits."""
-    try:
-        table.writer.refresh()
-    except TableLostError as error:
-        return error
-    return None
 
 
 def _drain(lines: list[str]) -> list[str]:

@@ -92,6 +92,7 @@ def _net_effect(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
     comes_anew = (changes.op == Op.CREATE) & ~changes.has_former
     op = np.where(comes_anew, np.uint8(Op.UPDATE), changes.op)
     net = fold(replace(changes, op=op), np.array([letters[at].rank for at in decoded.at.tolist()], np.int64))
+    # "existed", or the commit would take a row that is there for a contradiction
     return replace(net, existed=np.ones(len(net.existed), np.bool_))
 
 

@@ -190,7 +190,6 @@ class LargeBatch:
 
     @property
     def tables(self) -> Collection[TableName]:
-        """The tables with changes."""
         return self.results.keys()
 
     def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:

@@ -103,7 +103,6 @@ class LakeTables:
         self._table_list.add(names)
 
     def remove(self, names: Collection[TableName]) -> None:
-        """Remove tables from the list."""
         self._table_list.remove(names)
 
     def forget(self, names: Iterable[TableName]) -> None:

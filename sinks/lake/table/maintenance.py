@@ -44,6 +44,7 @@ def maintain(writer: TableWriter, retention: Retention) -> None:
     vacuum(writer.log, retention)
     with writer.lock:
         writer.save_index(everything=False)
+    # once a day: it lists the folder, and may read every commit
     if time.monotonic() - writer.orphans_deleted_at > SWEEP_SECONDS:
         writer.orphans_deleted_at = time.monotonic()
         delete_orphans(writer.log, retention)

@@ -276,7 +276,6 @@ class TableWriter:
         return self.snapshot.table_id + columns
 
     def _is_past(self, past: VersionId) -> bool:
-        """Whether this version is in the table's history."""
         return past.version <= self.snapshot.version and self.log.commit_id(past.version) == past.commit
 
     def _read_group(self, files: Sequence[DataFile]) -> dict[str, KeyBits]:

@@ -187,7 +187,6 @@ def test_warnings_go_to_stderr_once(folder: Path, capsys: Captured) -> None:
     capsys.readouterr()
     context = Invocation()
     assert context.settings is context.settings
-    assert context.home == folder / ".cdc"
     assert capsys.readouterr().err == "warning: pw can be read by others than its owner → chmod 600 pw\n"
 
 
