@@ -47,7 +47,7 @@ def bootstrap(
     # before Spark starts: a wrong name is told at once
     tables = _parse_tables(settings, "--again", again or ())
     with open_progress() as progress, translate_errors("the bootstrap"):
-        outcome = run(settings, _spark_starter(settings, "bootstrap"), output.say, progress, tables)
+        outcome = run(settings, spark_starter(settings, "bootstrap"), output.say, progress, tables)
     if json:
         output.as_json(
             {
@@ -95,7 +95,7 @@ def follow(
 
     names = select_followers(settings, follower or [])
     with translate_errors("following"):
-        run(settings, _spark_starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+        run(settings, spark_starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(
@@ -156,7 +156,7 @@ def verify(
 
     names, tables = select_followers(settings, follower or []), _parse_tables(settings, "--table", table or ())
     with translate_errors("the comparison"):
-        report = run(settings, _spark_starter(settings, "verify"), names, wait, keys, tables)
+        report = run(settings, spark_starter(settings, "verify"), names, wait, keys, tables)
     if json:
         output.as_json(report.as_json())
     else:
@@ -170,7 +170,7 @@ def verify(
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
 
 
-def _spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
+def spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
     """Returns the function that starts Spark for a verb, after all checks without Spark; its slow steps are printed."""
     from cdc.run.pipeline import build_spark_session
 

@@ -37,10 +37,11 @@ from connect.source.queries import read_sql
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000
 """How long to wait for a lock on the heartbeat table."""
-# ROW EXCLUSIVE counts: a session that has changed the row holds no more on its table
+# a lock of the row shows in its table's locks as ROW SHARE or ROW EXCLUSIVE; who reads or vacuums blocks nobody
 _BLOCKERS: Final = """
 SELECT DISTINCT pid FROM pg_locks
- WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid() AND mode LIKE '%%Exclusive%%'"""
+ WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid()
+   AND mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock')"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int
     marks = {} if effect.is_truncated else _grow_vectors(writer, effect)
     # all vectors of a commit share one file
     now, vectors = now_ms(), VectorFile(writer.storage.vectors_in_log_bytes)
-    removals = [_delete_rows(writer.snapshot.files[path], rows, vectors, now) for path, rows in marks.items()]
+    files = {path: data_files.with_row_count(writer.storage, writer.snapshot.files[path]) for path in marks}
+    removals = [_delete_rows(files[path], rows, vectors, now) for path, rows in marks.items()]
     if effect.is_truncated:
         removals.append([file.remove_action(now) for file in writer.snapshot.files.values()])
     if vectors.content:

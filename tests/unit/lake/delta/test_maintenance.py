@@ -1,6 +1,8 @@
 """After many batches a table is as small and fast as on day one, and readers keep their past."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,14 @@ from sinks.lake.delta.retention import Retention, delete_orphans, vacuum
 from sinks.lake.delta.snapshot import DataFile
 from sinks.lake.table import compact
 from sinks.lake.table.compact import compact_files
-from sinks.lake.table.maintenance import LARGEST_BYTES, MAX_COMPACTED_BYTES, MAX_SMALL_FILES, maintain, plan_compaction
+from sinks.lake.table.maintenance import (
+    LARGEST_BYTES,
+    MAX_COMPACTED_BYTES,
+    MAX_SMALL_FILES,
+    TINY_BYTES,
+    maintain,
+    plan_compaction,
+)
 from sinks.lake.table.writer import TableWriter
 from tests.support.examples import examples
 from tests.support.histories import THINGS
@@ -31,9 +40,9 @@ COPY: dict[Key, Row] = {(n,): row(n, f"old {n}") for n in range(300)}
 
 @pytest.fixture(params=PLACES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
-    build_checkpoint = place_lake(request, tmp_path)
-    copy_rows(build_checkpoint, THINGS, list(COPY.values()), files=2)
-    return build_checkpoint
+    placed = place_lake(request, tmp_path)
+    copy_rows(placed, THINGS, list(COPY.values()), files=2)
+    return placed
 
 
 def batches(writer: TableWriter, count: int, keep: Callable[[], Retention]) -> dict[Key, Row]:
@@ -62,6 +71,23 @@ def test_files_and_commits_stay_few(lake: PlacedLake, monkeypatch: pytest.Monkey
     again = open_writer(lake, index="new")
     apply(again, update(1000, row(9999, "x")), 1000)
     assert read_by_delta_rs(lake) == by_id({**rows, (9999,): row(9999, "x")})
+
+
+def test_files_without_statistics_are_written_and_compacted(tmp_path: Path) -> None:
+    """As an OPTIMIZE leaves them where the collection of statistics is off."""
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, list(COPY.values()), files=2)
+    [copied] = (lake.disk(THINGS.name) / "_delta_log").glob("*.json")
+    copied.write_text(re.sub(r',"stats":"(?:[^"\\]|\\.)*"', "", copied.read_text()))
+    writer = open_writer(lake)
+    assert {file.rows for file in writer.snapshot.files.values()} == {-1}
+    rows = {key: values for key, values in COPY.items() if key != (7,)} | {(8,): row(8, "new")}
+    apply(writer, [*update(1, row(8, "new")), Delete(THINGS.name, Place(1, 2), (7,))], 1)
+    assert plan_compaction([replace(file, size=TINY_BYTES + 1) for file in writer.snapshot.files.values()]) == []
+    assert read_by_delta_rs(lake) == by_id(rows)
+    assert compact_files(writer, list(writer.snapshot.files))
+    assert read_by_delta_rs(lake) == by_id(rows)
+    assert writer.snapshot.live_rows == len(rows)
 
 
 @pytest.mark.parametrize(("many", "every"), [(2, 2), (1, 6)])
