@@ -9,8 +9,8 @@ from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
 from cdc.core.settings import Settings, finding_error, findings_error
 from cdc.core.table import TableName
-from connect.choices import Choices, ChosenType
-from connect.decided_properties import DECIDED
+from connect.fixed_properties import DECIDED
+from connect.table_choices import Choices, ChosenType
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 

@@ -71,7 +71,7 @@ def schema(
     from cdc.config.file import schema as file_schema
 
     if as_markdown:
-        from cdc.config.reference import to_markdown
+        from cdc.config.settings_page import to_markdown
 
         output.data(to_markdown())
         return

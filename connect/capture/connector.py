@@ -8,7 +8,7 @@ from cdc.core.waiting import wait_until
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import RunState, look_up
 from connect.capture.debezium_properties import table_pattern
-from connect.decided_properties import CONNECTOR_CLASS
+from connect.fixed_properties import CONNECTOR_CLASS
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0

@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
-from connect.decided_properties import FIXED
+from connect.fixed_properties import FIXED
 from connect.settings import CaptureSettings, SourceSettings
 from connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
 from connect.source.registration import HISTORY, Registration
@@ -53,7 +53,7 @@ def build_properties(
     """Build the connector's properties (Debezium connector for PostgreSQL, "Connector properties").
 
     `connection` gives the server's version and time-outs. The user's `overrides` win over all but the properties
-    of `connect.decided_properties`.
+    of `connect.fixed_properties`.
     """
     # With pg_logical_emit_message outside of transactions, Debezium confirms LSNs that no commit in the log has. Then
     # beats carry the slot's LSN only if our transformation writes those LSNs, and no messages are sent.

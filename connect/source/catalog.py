@@ -10,10 +10,10 @@ from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
-from connect.choices import NO_CHOICES, Choices, ChosenType
 from connect.source import column_types as types
 from connect.source.queries import read_sql
 from connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
+from connect.table_choices import NO_CHOICES, Choices, ChosenType
 
 Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]

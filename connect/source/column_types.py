@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc.core.table import MONEY, NUMERIC, Column, Kind, may_be_text
-from connect.choices import ChosenType
+from connect.table_choices import ChosenType
 
 # the most that decimals of Delta, Spark and Arrow (decimal128) have
 MAX_DECIMAL_DIGITS: Final = 38

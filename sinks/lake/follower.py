@@ -12,7 +12,7 @@ from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from sinks.lake import layout
 from sinks.lake.apply.apply import AppliedBatch, BatchApplier
-from sinks.lake.apply.letters import TableLetters
+from sinks.lake.apply.table_dead_letters import TableDeadLetters
 from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.write_rate import WriteRate
 from sinks.lake.feed.change_cache import ChangeCache
@@ -44,7 +44,7 @@ class DeltaFollower:
         look_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self.cuts = Cuts(lake, look_seconds)
         self.tables = LakeTables(lake, indexes, self.cuts, look_seconds)
-        self.letters = TableLetters(lake, self.tables, self.cuts)
+        self.letters = TableDeadLetters(lake, self.tables, self.cuts)
         self.maintenance = LakeMaintenance(self.tables, self.cuts, self.letters, settings.history_hours)
         self._applier = BatchApplier(settings, lake, self.tables, self.letters, self._cache)
 

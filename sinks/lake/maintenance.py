@@ -7,7 +7,7 @@ from typing import Final
 from cdc.core.errors import CdcError, TableLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.lake.apply.letters import TableLetters
+from sinks.lake.apply.table_dead_letters import TableDeadLetters
 from sinks.lake.apply.tables import LakeTables
 from sinks.lake.delta.retention import Retention
 from sinks.lake.metadata.cuts import Cuts, oldest_needed_version
@@ -21,7 +21,7 @@ IDLE_SECONDS: Final = 300.0
 class LakeMaintenance:
     """Compacts and vacuums captured tables, cuts and dead letters; keeps `hours` of their past."""
 
-    def __init__(self, tables: LakeTables, cuts: Cuts, letters: TableLetters, hours: float) -> None:
+    def __init__(self, tables: LakeTables, cuts: Cuts, letters: TableDeadLetters, hours: float) -> None:
         self._tables = tables
         self._cuts = cuts
         self._letters = letters

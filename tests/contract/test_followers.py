@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cdc.core.change import Change, Key, Place, Row
+from cdc.core.change import Change, CommitOrder, Key, Row
 from cdc.core.model import apply
 from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
@@ -75,7 +75,7 @@ def two_tables(first: list[Sent], second: list[Sent]) -> list[tuple[int, Sent]]:
         changes: list[Change] = []
         for sent, table in ((first, THINGS.name), (second, OTHERS.name)):
             for change in sent[number - 1].changes if number <= len(sent) else ():
-                place = Place(end(number).offset, len(changes) + 1)
+                place = CommitOrder(end(number).offset, len(changes) + 1)
                 changes.append(replace(change, table=table, place=place))
         merged.append((number, Sent(tuple(changes), {})))
     return merged

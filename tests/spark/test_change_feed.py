@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from cdc.core.change import Delete, Insert, Place, Row, Truncate
+from cdc.core.change import CommitOrder, Delete, Insert, Row, Truncate
 from cdc.core.errors import TableLostError
 from sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
@@ -34,7 +34,7 @@ def lake(tmp_path: Path) -> PlacedLake:
 def writer(lake: PlacedLake) -> TableWriter:
     """A writer that deleted every third row."""
     table_writer = open_writer(lake)
-    apply(table_writer, [Delete(T, Place(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
+    apply(table_writer, [Delete(T, CommitOrder(1, 1 + at), (n,)) for at, n in enumerate(DELETED)], 1)
     [file] = table_writer.snapshot.files.values()
     assert file.vector is not None
     assert file.vector.size > 64 * 1024
@@ -53,7 +53,7 @@ def test_spark_reads_the_feed_over_a_vector_above_64_kb(
     lake: PlacedLake, writer: TableWriter, spark: SparkSession
 ) -> None:
     assert feed(spark, lake, writer.snapshot.version) == {"delete": (len(DELETED), sum(DELETED))}
-    apply(writer, [*update(2, row(1, "new")), Delete(T, Place(2, 2), (2,))], 2)
+    apply(writer, [*update(2, row(1, "new")), Delete(T, CommitOrder(2, 2), (2,))], 2)
     assert feed(spark, lake, writer.snapshot.version) == {"update_postimage": (1, 1), "delete": (1, 2)}
 
 
@@ -61,7 +61,11 @@ def test_spark_reads_the_feed_over_a_truncate_and_later_inserts(
     lake: PlacedLake, writer: TableWriter, spark: SparkSession
 ) -> None:
     behind: Row = row(MANY, "behind")
-    apply(writer, [*update(2, row(1, "x")), Truncate(T, Place(3, 1)), Insert(T, Place(3, 2), (MANY,), behind)], 2)
+    apply(
+        writer,
+        [*update(2, row(1, "x")), Truncate(T, CommitOrder(3, 1)), Insert(T, CommitOrder(3, 2), (MANY,), behind)],
+        2,
+    )
     remaining = [n for n in range(MANY) if n % 3]
     assert feed(spark, lake, writer.snapshot.version) == {
         "delete": (len(remaining), sum(remaining)),

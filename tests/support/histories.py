@@ -5,7 +5,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
+from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 from cdc.core.table import Column, Kind, Table, TableName
 
 TABLE = TableName("public", "things")
@@ -86,7 +86,7 @@ def play(before: dict[Key, Row], transactions: list[list[Step]]) -> list[Sent]:
 
 
 def _do(rows: dict[Key, Row], step: Step, rank: int, order: int) -> list[Change]:
-    key, other, here = (step.key,), (step.other,), Place(rank, order)
+    key, other, here = (step.key,), (step.other,), CommitOrder(rank, order)
     match step.verb:
         case "insert" if key not in rows:
             rows[key] = {"id": step.key, "small": step.small, "big": step.big}
@@ -99,7 +99,7 @@ def _do(rows: dict[Key, Row], step: Step, rank: int, order: int) -> list[Change]
             return [Delete(TABLE, here, key)]
         case "move" if key in rows and other not in rows:
             rows[other], sent = _changed(rows.pop(key), step, step.other)
-            create = Insert(TABLE, Place(rank, order + 1), other, sent, moved_from=key)
+            create = Insert(TABLE, CommitOrder(rank, order + 1), other, sent, moved_from=key)
             return [Delete(TABLE, here, key, moved_to=other), create]
         case "truncate" if step.key == 0:
             rows.clear()

@@ -20,8 +20,8 @@ from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.log.clients.reader import Reader
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic
-from cdc.log.runs import RunReader
 from cdc.log.settings import LogSettings
+from cdc.log.whole_transactions import RunReader
 from connect.settings import SourceSettings
 from connect.source.heartbeat import START, digest_of, heartbeat_table, read_beat
 

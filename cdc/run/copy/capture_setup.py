@@ -13,7 +13,7 @@ from cdc.run.pipeline import fed_followers
 from cdc.run.tables.preflight import accept_tables
 from connect.capture import debezium_properties, topics
 from connect.capture.connect_client import ConnectClient
-from connect.decided_properties import CONNECTOR_CLASS
+from connect.fixed_properties import CONNECTOR_CLASS
 from connect.settings import SourceSettings
 from connect.source import preflight, publication, registration, schema_history, slot
 from connect.source.heartbeat import heartbeat_table

@@ -15,11 +15,11 @@ from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_reader import TransactionReader
 from cdc.log.transactions import check_position
+from cdc.log.whole_transactions import ReadRun, RunReader
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing

@@ -15,8 +15,8 @@ from cdc.core.table_state import ACTIVE
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
-from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost_changes_error
 from cdc.log.settings import LogSettings
+from cdc.log.whole_transactions import PATIENCE_SECONDS, RunReader, lost_changes_error
 from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
 from sinks.lake.follower import DeltaFollower
 

@@ -17,8 +17,8 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
-from cdc.log.runs import RunReader
 from cdc.log.transaction_reader import TransactionReader
+from cdc.log.whole_transactions import RunReader
 from cdc.progress import LineProgress
 from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.copy.fill import TableFiller

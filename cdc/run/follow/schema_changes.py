@@ -22,7 +22,7 @@ from cdc.core.schema_change import (
 )
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
-from cdc.log.runs import RunReader
+from cdc.log.whole_transactions import RunReader
 from connect.settings import SourceSettings
 from connect.source.catalog import to_table
 from connect.source.relation import Shape, parse_shape

@@ -9,9 +9,9 @@ from cdc.core.table import TableName
 from cdc.core.table_state import Joining
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.runs import RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.transactions import ends_between
+from cdc.log.whole_transactions import RunReader
 from cdc.run.copy.resync_queue import ResyncQueue
 from sinks.lake.apply.apply import AppliedBatch
 from sinks.lake.follower import DeltaFollower

@@ -12,7 +12,7 @@ from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
-from sinks.lake.apply.letters import TableLetters
+from sinks.lake.apply.table_dead_letters import TableDeadLetters
 from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.feed.change_cache import ChangeCache
@@ -46,7 +46,7 @@ class BatchApplier:
     """Applies batches to tables, one commit per table; puts the written changes into `recent`."""
 
     def __init__(
-        self, settings: DeltaSettings, lake: Lake, tables: LakeTables, letters: TableLetters, recent: ChangeCache
+        self, settings: DeltaSettings, lake: Lake, tables: LakeTables, letters: TableDeadLetters, recent: ChangeCache
     ) -> None:
         self._settings = settings
         self._lake = lake

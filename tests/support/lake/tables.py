@@ -9,7 +9,7 @@ from deltalake import DeltaTable, QueryBuilder
 from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.net_changes import fold
 from cdc.columns.values.arrow_types import arrow_schema
-from cdc.core.change import Change, Key, Place, Row, Update
+from cdc.core.change import Change, CommitOrder, Key, Row, Update
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
@@ -59,7 +59,7 @@ def row(key: int, text: str | None) -> Row:
 
 def update(rank: int, *rows: Row) -> list[Change]:
     """One transaction that updates these rows."""
-    return [Update(THINGS.name, Place(rank, n), (values["id"],), values) for n, values in enumerate(rows, 1)]
+    return [Update(THINGS.name, CommitOrder(rank, n), (values["id"],), values) for n, values in enumerate(rows, 1)]
 
 
 def by_key(rows: Sequence[Mapping[str, object]]) -> dict[object, Mapping[str, object]]:

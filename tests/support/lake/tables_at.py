@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from cdc.columns.netting.batch import DecodedBatch, TableChanges
 from cdc.columns.netting.transactions import to_columns
-from cdc.core.change import Change, Key, Place, Row, Update
+from cdc.core.change import Change, CommitOrder, Key, Row, Update
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Joining
@@ -66,7 +66,7 @@ def transact(follower: DeltaFollower, *numbers: int, only: Sequence[int] = KEYS)
 
 def _changes(table: Table, numbers: Sequence[int], keys: Sequence[int]) -> TableChanges:
     changes: list[Change] = [
-        Update(table.name, Place(n, at + 1), (key,), row(key, f"at {n}"))
+        Update(table.name, CommitOrder(n, at + 1), (key,), row(key, f"at {n}"))
         for n in numbers
         for at, key in enumerate(keys)
     ]

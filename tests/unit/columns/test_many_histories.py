@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from cdc.columns.netting.net_changes import fold
-from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
+from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 from cdc.core.model import apply
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.support.histories import Sent, play, random_steps
@@ -38,7 +38,7 @@ def numbered(number: int, row: SentRow) -> SentRow:
 
 def moved(number: int, change: Change, before: int) -> Change:
     """A history's change as one of the table that has all of them, behind so many others of its transaction."""
-    place = Place(change.place.rank, change.place.total_order + before)
+    place = CommitOrder(change.place.rank, change.place.total_order + before)
     match change:
         case Insert():
             former = (number, *change.moved_from) if change.moved_from else None

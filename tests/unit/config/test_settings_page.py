@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from cdc.config import reference
+from cdc.config import settings_page as reference
 from cdc.config.validation import PATTERNS, plain_schema
 
 PAGE = Path(__file__).parents[3] / "cdc/config/SETTINGS.md"

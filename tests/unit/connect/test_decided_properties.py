@@ -16,7 +16,7 @@ from connect.capture.debezium_properties import (
     CapturedTables,
     build_properties,
 )
-from connect.decided_properties import DECIDED, FIXED
+from connect.fixed_properties import DECIDED, FIXED
 from connect.settings import CaptureSettings, SourceSettings
 from connect.source.registration import Registration
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from cdc.core import model
-from cdc.core.change import UNCHANGED, Change, Delete, Insert, Key, Place, Row, SentRow, Truncate, Update
+from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
 from sinks.lake import layout
 from sinks.lake.delta.log import ConflictError, DeltaLog
@@ -46,7 +46,7 @@ def mix_changes(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
     chance, changes = random.Random(seed * 1000 + rank), list[Change]()
     keys, fresh = sorted(rows), 1000 * rank
     for key in chance.sample(keys, min(len(keys), 30)):
-        here, small = Place(rank, len(changes) + 1), rank
+        here, small = CommitOrder(rank, len(changes) + 1), rank
         match chance.choice(["update", "unsent", "delete", "move", "insert"]):
             case "update":
                 changes.append(Update(T, here, key, {"id": key[0], "small": small, "big": f"at {rank}"}))
@@ -58,7 +58,7 @@ def mix_changes(seed: int, rank: int, rows: Mapping[Key, Row]) -> list[Change]:
                 fresh += 1
                 changes.append(Delete(T, here, key, (fresh,)))
                 moved: SentRow = {"id": fresh, "small": small, "big": UNCHANGED}
-                changes.append(Insert(T, Place(rank, here.total_order + 1), (fresh,), moved, key))
+                changes.append(Insert(T, CommitOrder(rank, here.total_order + 1), (fresh,), moved, key))
             case "insert":
                 fresh += 1
                 changes.append(Insert(T, here, (fresh,), row(fresh, "new")))
@@ -122,7 +122,7 @@ def test_other_writers_that_change_no_row_do_no_harm(folder_lake: PlacedLake, sp
 
 def test_an_unsent_value_without_a_previous_row_is_refused(folder_lake: PlacedLake) -> None:
     writer = open_writer(folder_lake)
-    unsent = Update(T, Place(1, 1), (2000,), {"id": 2000, "small": 1, "big": UNCHANGED})
+    unsent = Update(T, CommitOrder(1, 1), (2000,), {"id": 2000, "small": 1, "big": UNCHANGED})
     with pytest.raises(DivergenceError, match=r"public\.things: an update left out values, .* → .*cdc verify"):
         apply(writer, [unsent], 1)
     assert writer.snapshot.transactions.get(APP) is None
@@ -130,13 +130,16 @@ def test_an_unsent_value_without_a_previous_row_is_refused(folder_lake: PlacedLa
 
 def test_inserting_an_existing_key_is_refused(folder_lake: PlacedLake) -> None:
     writer, before = open_writer(folder_lake), read_by_delta_rs(folder_lake)
-    again = [Insert(T, Place(1, 1), (2,), row(2, "another")), Insert(T, Place(1, 2), (10_000,), row(10_000, "new"))]
+    again = [
+        Insert(T, CommitOrder(1, 1), (2,), row(2, "another")),
+        Insert(T, CommitOrder(1, 2), (10_000,), row(10_000, "new")),
+    ]
     with pytest.raises(DivergenceError, match=r"1 row inserted whose key \(id\) the lake has already"):
         apply(writer, again, 1)
     assert read_by_delta_rs(folder_lake) == before
     # it may come back, once it is gone
-    apply(writer, [Delete(T, Place(2, 1), (2,))], 2)
-    apply(writer, [Insert(T, Place(3, 1), (2,), row(2, "again"))], 3)
+    apply(writer, [Delete(T, CommitOrder(2, 1), (2,))], 2)
+    apply(writer, [Insert(T, CommitOrder(3, 1), (2,), row(2, "again"))], 3)
     assert read_by_delta_rs(folder_lake)[2] == row(2, "again")
 
 
@@ -157,8 +160,8 @@ def test_a_new_process_finds_every_row(lake: PlacedLake, index: str) -> None:
 
 def test_a_truncate_keeps_later_inserts(lake: PlacedLake) -> None:
     writer = open_writer(lake)
-    behind = Insert(T, Place(2, 2), (1,), row(1, "behind"))
-    apply(writer, [*update(1, row(5, "before")), Truncate(T, Place(2, 1)), behind], 1)
+    behind = Insert(T, CommitOrder(2, 2), (1,), row(1, "behind"))
+    apply(writer, [*update(1, row(5, "before")), Truncate(T, CommitOrder(2, 1)), behind], 1)
     assert read_by_delta_rs(lake) == {1: row(1, "behind")}
     apply(writer, [*update(3, row(1, "after"))], 2)
     assert read_by_delta_rs(lake) == {1: row(1, "after")}

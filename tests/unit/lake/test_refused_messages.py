@@ -9,7 +9,7 @@ import pytest
 from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.batch import DecodedBatch, Ranks, TableChanges
 from cdc.columns.netting.transactions import to_columns
-from cdc.core.change import Change, Place, Truncate, Update
+from cdc.core.change import Change, CommitOrder, Truncate, Update
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table_state import Followed, Stopped
@@ -33,7 +33,7 @@ def lake(tmp_path: Path) -> PlacedLake:
 
 
 def update(number: int, total_order: int, key: int) -> Update:
-    return Update(THINGS.name, Place(number, total_order), (key,), row(key, f"at {number}.{total_order}"))
+    return Update(THINGS.name, CommitOrder(number, total_order), (key,), row(key, f"at {number}.{total_order}"))
 
 
 def send(
@@ -98,7 +98,7 @@ def test_an_unreadable_message_without_a_key_stops_its_table(lake: PlacedLake) -
 def test_a_truncate_stops_a_table_with_blocked_keys(lake: PlacedLake) -> None:
     follower = bootstrap_follower(lake)
     send(follower, 10, [update(10, 1, 1)], spoiled=0)
-    applied = send(follower, 20, [Truncate(THINGS.name, Place(20, 1))])
+    applied = send(follower, 20, [Truncate(THINGS.name, CommitOrder(20, 1))])
     assert [stop.reason for stop in applied.stopped] == ["TRUNCATE, while keys of it are held"]
 
 

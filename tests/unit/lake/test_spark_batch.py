@@ -11,7 +11,7 @@ from cdc.columns.netting.batch import Ranks, TableChanges, TableEffect
 from cdc.columns.netting.net_changes import fold
 from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.core import model
-from cdc.core.change import Change, Insert, Key, Place, Row
+from cdc.core.change import Change, CommitOrder, Insert, Key, Row
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch
@@ -90,4 +90,4 @@ def test_a_task_stops_at_the_end_of_the_run(tmp_path: Path) -> None:
 
 
 def _insert(n: int) -> list[Change]:
-    return [Insert(THINGS.name, Place(n, 1), (1000 + n,), row(1000 + n, "new"))]
+    return [Insert(THINGS.name, CommitOrder(n, 1), (1000 + n,), row(1000 + n, "new"))]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.core.change import Delete, Place
+from cdc.core.change import CommitOrder, Delete
 from sinks.lake.delta import write_rate
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.snapshot import now_ms
@@ -22,7 +22,10 @@ def test_the_write_rate_counts_files_and_bytes_of_commits(tmp_path: Path, monkey
     for rank in range(1, 11):
         apply(
             writer,
-            [*update(rank, row(rank, "x"), row(200 + rank, "y")), Delete(THINGS.name, Place(rank, 9), (150 + rank,))],
+            [
+                *update(rank, row(rank, "x"), row(200 + rank, "y")),
+                Delete(THINGS.name, CommitOrder(rank, 9), (150 + rank,)),
+            ],
             rank,
         )
     made = [path for path in folder.rglob("*") if path.is_file() and path not in before]

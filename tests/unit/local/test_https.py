@@ -8,7 +8,7 @@ import pytest
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, tls_context
 from connect.capture.connect_client import ConnectClient
-from connect.decided_properties import CONNECTOR_CLASS
+from connect.fixed_properties import CONNECTOR_CLASS
 from tests.unit.local.https_server import Answers, authority_file, https, known_by_nobody
 
 __all__ = ["https"]

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cdc.columns.netting.changes import Messages
-from cdc.core.change import Insert, Place
+from cdc.core.change import CommitOrder, Insert
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.support.debezium import as_messages, messages
 
@@ -18,7 +18,7 @@ def table(name: str) -> Table:
 
 def inserts(of: Table, transactions: Sequence[int]) -> list[Messages]:
     """One inserted row a transaction, each a message."""
-    changes = [Insert(of.name, Place(rank, 1), (rank,), {"id": rank, "was": "x"}) for rank in transactions]
+    changes = [Insert(of.name, CommitOrder(rank, 1), (rank,), {"id": rank, "was": "x"}) for rank in transactions]
     whole = messages(of, changes, 1)[0]
     return [whole.slice(at, at + 1) for at in range(len(whole))]
 

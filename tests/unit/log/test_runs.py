@@ -12,7 +12,7 @@ from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.runs import RunReader
+from cdc.log.whole_transactions import RunReader
 from tests.support.debezium import PLACEHOLDER
 from tests.unit.log.log_in_memory import LogInMemory, inserts, table
 

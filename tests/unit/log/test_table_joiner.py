@@ -16,9 +16,9 @@ from cdc.core.table import Table, TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.runs import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.transaction_reader import TransactionReader
+from cdc.log.whole_transactions import NOTHING_APPLIED, ReadRun, RunReader
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow import lake_stream, table_joiner

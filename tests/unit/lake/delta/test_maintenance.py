@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from cdc.core import model
-from cdc.core.change import Delete, Key, Place, Row
+from cdc.core.change import CommitOrder, Delete, Key, Row
 from sinks.lake.delta import checkpoint, retention
 from sinks.lake.delta.actions import Add, Cdc
 from sinks.lake.delta.checkpoint import build_checkpoint, take_due_checkpoint, write_checkpoint
@@ -82,7 +82,7 @@ def test_files_without_statistics_are_written_and_compacted(tmp_path: Path) -> N
     writer = open_writer(lake)
     assert {file.rows for file in writer.snapshot.files.values()} == {-1}
     rows = {key: values for key, values in COPY.items() if key != (7,)} | {(8,): row(8, "new")}
-    apply(writer, [*update(1, row(8, "new")), Delete(THINGS.name, Place(1, 2), (7,))], 1)
+    apply(writer, [*update(1, row(8, "new")), Delete(THINGS.name, CommitOrder(1, 2), (7,))], 1)
     assert plan_compaction([replace(file, size=TINY_BYTES + 1) for file in writer.snapshot.files.values()]) == []
     assert read_by_delta_rs(lake) == by_id(rows)
     assert compact_files(writer, list(writer.snapshot.files))
@@ -103,7 +103,7 @@ def test_tables_with_many_files_are_checkpointed_less_often(
     writer, written = open_writer(lake), list[int]()
     for rank in range(1, 13):
         # deletes add no files, so the number of files stays
-        apply(writer, [Delete(THINGS.name, Place(rank, 1), (rank,))], rank)
+        apply(writer, [Delete(THINGS.name, CommitOrder(rank, 1), (rank,))], rank)
         if due := take_due_checkpoint(writer.log, 0):
             write_checkpoint(writer.log, due)
             written.append(writer.snapshot.version)

@@ -17,7 +17,7 @@ from sinks.lake.metadata.dead_letters import DeadLetter, DeadLetters
 from sinks.lake.table.commit import apply_effect
 
 
-class TableLetters:
+class TableDeadLetters:
     """The letters of present tables; those of former copies are void."""
 
     def __init__(self, lake: Lake, tables: LakeTables, cuts: Cuts) -> None:
