@@ -1,6 +1,6 @@
 """Very many histories, a thousand of them in one table at a time: its key begins with the number of the history.
 
-What shrinks to a small example is `test_fold.py`; this is about what comes up once in ten thousand times. Thirty
+What shrinks to a small example is `test_fold.py`; this is about what comes up once in ten thousand times. A hundred
 thousand are played in CI, a column coming on the way, and as many as CDC_TEST_HISTORIES says.
 """
 
@@ -21,7 +21,7 @@ from tests.support.histories import Sent, play, random_steps
 from tests.support.model_changes import applied, as_columns
 
 TOGETHER = 1000
-HISTORIES = int(os.environ.get("CDC_TEST_HISTORIES", "1_000"))
+HISTORIES = int(os.environ.get("CDC_TEST_HISTORIES", "5_000"))
 TABLE = Table(
     TableName("public", "cases"),
     (*(Column(name, Kind.INTEGER) for name in ("history", "id", "small")), Column("big", Kind.TEXT)),
