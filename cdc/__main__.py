@@ -7,6 +7,7 @@ from collections.abc import Sequence
 # read when pyarrow is imported first; see cdc/run/spark/arenas.py
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
+# cheap: each verb imports its engine in its own body
 from cdc.cli import app, configuration, dead_letters, pipeline, recapture, status, types
 from cdc.cli import services as parts
 from cdc.demo import verbs as demo_verbs

@@ -22,6 +22,7 @@ def tls_context() -> ssl.SSLContext:
     It is not injected into `ssl` globally: a configured `ca_file` must be the only trusted one.
     """
     named = (certifi.where(), *map(os.environ.get, VARIABLES))
+    # without empty and double names: equal tuples share one context
     return _make_context(tuple(dict.fromkeys(filter(None, named))))
 
 
@@ -40,12 +41,14 @@ def distrust(error: BaseException) -> str | None:
     """The reason why a certificate was not trusted, if that caused `error`; else None."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        # HTTP clients raise their own errors from that of ssl
         cause = cause.__cause__ or cause.__context__
     return cause.verify_message if cause else None
 
 
 def _load(context: ssl.SSLContext, named: str) -> None:
     if Path(named).is_dir():
+        # ssl reads a folder only as `capath`, and a file only as `cafile`
         context.load_verify_locations(capath=named)
     else:
         context.load_verify_locations(cafile=named)

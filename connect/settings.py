@@ -1,7 +1,6 @@
 """The `source` and `connect` blocks: the Postgres to follow, and the Kafka Connect that captures it."""
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
@@ -10,62 +9,8 @@ from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
 from cdc.core.settings import Settings, finding_error, findings_error
 from cdc.core.table import TableName
-from connect.choices import Choices, ChosenType
-
-DECIDED = frozenset(
-    [
-        "binary.handling.mode",
-        "column.exclude.list",
-        "column.include.list",
-        "connector.class",
-        "converters",
-        "database.initial.statements",
-        "decimal.handling.mode",
-        "driver.options",
-        "event.processing.failure.handling.mode",
-        "exactly.once.support",
-        "field.name.adjustment.mode",
-        "header.converter",
-        "header.converter.schemas.enable",
-        "heartbeat.action.query",
-        "hstore.handling.mode",
-        "include.unknown.datatypes",
-        "interval.handling.mode",
-        "key.converter",
-        "key.converter.replace.null.with.default",
-        "key.converter.schemas.enable",
-        "lsn.flush.mode",
-        "message.key.columns",
-        "offset.mismatch.strategy",
-        "plugin.name",
-        "post.processors",
-        "provide.transaction.metadata",
-        "publication.autocreate.mode",
-        "publication.name",
-        "schema.exclude.list",
-        "schema.include.list",
-        "schema.name.adjustment.mode",
-        "skipped.operations",
-        "slot.drop.on.stop",
-        "slot.name",
-        "slot.stream.params",
-        "snapshot.mode",
-        "table.exclude.list",
-        "table.include.list",
-        "tasks.max",
-        "time.precision.mode",
-        "tombstones.on.delete",
-        "topic.naming.strategy",
-        "topic.prefix",
-        "transaction.boundary",
-        "transforms",
-        "unavailable.value.placeholder",
-        "value.converter",
-        "value.converter.replace.null.with.default",
-        "value.converter.schemas.enable",
-    ]
-)
-"""Properties that the user cannot override: decoding and order depend on them, so followers would stop or differ."""
+from connect.fixed_properties import DECIDED
+from connect.table_choices import Choices, ChosenType
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 
@@ -107,8 +52,8 @@ class SourceSettings(Settings):
     """For columns with values that no follower holds, by `schema.table` and column: `text`, what Postgres writes, for
     numeric (NaN), date, timestamp, timestamptz and interval (infinity); `double`, the nearest one, for numeric."""
     on_schema_change: Policy = Policy.EVOLVE
-    """What is done when a table's schema changes: `evolve`, go along with all of it; `additive`, with columns that come
-    and are null in the rows that are there; `stop`, follow that table no further."""
+    """The reaction to a change of a table's schema: `evolve`, follow every change; `additive`, follow new columns that
+    are null in older rows; `stop`, follow that table no further."""
     on_schema_change_of: dict[str, Policy] = Field(default_factory=dict)
     """The same for some of the tables, by `schema.table`."""
     heartbeat_schema: str = Field(default="cdc", pattern=r"^[a-zA-Z0-9_-]{1,63}$")
@@ -133,15 +78,11 @@ class SourceSettings(Settings):
         return Selection.of(self.tables)
 
     @property
-    def keys_by_table(self) -> Mapping[TableName, tuple[str, ...]]:
-        """The chosen keys of tables without one."""
-        return {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
-
-    @property
     def choices(self) -> Choices:
         """The user's choices of keys and column types."""
+        keys = {TableName.parse(name): tuple(columns) for name, columns in self.keys.items()}
         types = {TableName.parse(name): columns for name, columns in self.column_types.items()}
-        return Choices(self.keys_by_table, types)
+        return Choices(keys, types)
 
     def policy(self, table: TableName) -> Policy:
         """The policy for changes of this table's schema."""
@@ -165,7 +106,7 @@ class CaptureSettings(Settings):
     source_port: int | None = Field(default=None, ge=1, le=65535)
     """The source's port as Connect's workers reach it, where it differs from `source.port`."""
     password_reference: str | None = None
-    """What stands for the password in the connector's configuration, such as `${file:/secrets/pg:password}`
+    """A reference in place of the password in the connector's configuration, such as `${file:/secrets/pg:password}`
     or `${env:PG_PASSWORD}`: resolved by Connect's own config providers. Without it, the password itself is sent."""
     max_batch_size: int = Field(default=20_000, ge=1)
     """Debezium's `max.batch.size`: events per batch."""
@@ -181,7 +122,7 @@ class CaptureSettings(Settings):
     @classmethod
     def _nothing_decided(cls, overrides: dict[str, str]) -> dict[str, str]:
         if found := sorted(DECIDED & overrides.keys()):
-            raise findings_error([((name,), "is decided: what followers read rests on it") for name in found])
+            raise findings_error([((name,), "cannot be overridden: decoding and order depend on it") for name in found])
         return overrides
 
     @model_validator(mode="after")

@@ -11,5 +11,4 @@ class FedSettings(Settings):
     """Tables of the lake that this follower does not hold, as `schema.table`: those without a key, for instance."""
 
     def holds(self, table: TableName) -> bool:
-        """Does this follower hold the table?"""
         return table not in map(TableName.parse, self.leave_out)

@@ -41,20 +41,15 @@ def fed_follower(
 def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:
     """The reason why this kind of follower cannot hold a captured table; None if it can."""
     try:
-        check_table(settings, table)
+        match settings:
+            case SearchSettings():
+                from sinks.search import layout as index
+
+                index.check_table(table)
+            case LatestSettings():
+                from sinks.latest import layout as topic
+
+                topic.check_table(table)
     except PreconditionError as error:
         return error
     return None
-
-
-def check_table(settings: FollowerSettings, table: Table) -> None:
-    """Raise PreconditionError for a captured table that this kind of follower cannot hold."""
-    match settings:
-        case SearchSettings():
-            from sinks.search import layout as index
-
-            index.check_table(table)
-        case LatestSettings():
-            from sinks.latest import layout as topic
-
-            topic.check_table(table)

@@ -64,11 +64,9 @@ class VariableColumn:
         overlapping: npt.NDArray[Any] = np.ndarray(
             (len(self.content) - dtype.itemsize + 1,), dtype, self.content, 0, (1,)
         )
-        found: npt.NDArray[Any] = overlapping[self.bounds[:-1]]
-        return found
+        return overlapping[self.bounds[:-1]]
 
     def rows(self, first: int, behind: int) -> "VariableColumn":
-        """The column in some of the rows only."""
         return VariableColumn(self.content, self.bounds[first : behind + 1], self.lengths[first:behind])
 
     def __len__(self) -> int:
@@ -205,6 +203,7 @@ class RowParser:
         found = self._usual.run(content)
         if found is not None:
             return self._usual.fields(found)
+        # all columns alone: one run finds every column with a NULL, however many there are
         careful = _ForthParser(self._widths, {*range(len(self._widths))})
         found = careful.run(content)
         if found is None:
@@ -218,6 +217,7 @@ class RowParser:
 def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_FixedGroup | _SingleField]:
     """Split a row into its parts: groups of neighbours, the first with the count, and the columns of `alone`."""
     count: int | None = len(widths)
+    # -1 stands for the row's count: it is a group of its own when the first column is alone
     for is_alone, columns in groupby(range(-1, len(widths)), lambda n: n in alone):
         if is_alone:
             yield from (_SingleField(n, widths[n]) for n in columns)
@@ -230,6 +230,7 @@ def _parts(widths: Sequence[int], alone: Set[int]) -> Iterator[_FixedGroup | _Si
 def _program(parts: Sequence[_FixedGroup | _SingleField]) -> str:
     """Make the Forth program that reads rows part by part, and appends LONGEST_HEAD bytes to each output."""
     outputs, steps = " ".join(part.outputs for part in parts), " ".join(part.step for part in parts)
+    # zeros, which `VariableColumn.head` reads behind the last value
     behind = " ".join(f"0 {part.name} <- stack" for part in parts if isinstance(part, _SingleField))
     return (
         f"input rows {outputs} rows end invert if begin {steps} rows end until then"

@@ -22,10 +22,6 @@ Watch = Callable[[Job], list[Row]]
 """Runs a Spark job and returns its rows, while it shows the job's progress."""
 
 
-def run_unwatched(job: Job) -> list[Row]:
-    return job()
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
     """The readers' connection string, which has the password, and the exported snapshot that they import."""
@@ -33,6 +29,7 @@ class SnapshotSource:
     conninfo: str
     snapshot: str
 
+    # without the connection string: logs and tracebacks show values
     def __repr__(self) -> str:
         return f"SnapshotSource(snapshot={self.snapshot!r})"
 
@@ -53,7 +50,7 @@ def copy_table(
     table: Table,
     pages: Pages,
     write: CopyWriter,
-    watch: Watch = run_unwatched,
+    watch: Watch,
 ) -> list[CopiedFile]:
     """Copy a table: each task gives its rows (in the table's Arrow schema) to `write`, which makes a file.
 
@@ -61,7 +58,7 @@ def copy_table(
     """
     tasks = copy_tasks(source, table, pages, spark.sparkContext.defaultParallelism)
     written = watch(run_in_tasks(spark, len(tasks), partial(_write_ranges, tasks=tasks, write=write), _COPIED).collect)
-    return [CopiedFile(*(row[name] for name in _RESULT.names)) for row in written]
+    return [CopiedFile(*row) for row in written]
 
 
 @dataclass(frozen=True, slots=True)

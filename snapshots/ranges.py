@@ -26,10 +26,8 @@ class PageRange:
 
     @property
     def where(self) -> sql.Composed:
-        """The condition on ctid that selects these pages.
-
-        Since Postgres 14 the other pages are not read ("TID Range Scan").
-        """
+        """The condition on ctid that selects these pages."""
+        # since Postgres 14 a "TID Range Scan" reads no other pages
         bounds = [sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({self.start},0)"))]
         if self.stop is not None:
             bounds.append(sql.SQL("ctid < {}::tid").format(sql.Literal(f"({self.stop},0)")))
@@ -39,10 +37,10 @@ class PageRange:
 def page_ranges(pages: Pages, parallel: int) -> list[tuple[PageRange, ...]]:
     """Cut the table into equal shares of at most 256 MiB; their number is a multiple of `parallel`.
 
-    Otherwise the last share would be read alone. A share has ranges of one partition or of several; the last range of
-    each partition is open-ended.
+    A share has ranges of one partition or of several; the last range of each partition is open-ended.
     """
     total = sum(pages.values())
+    # nine shares on two cores left the last one to be read alone: a tenth of the copy's time
     rounds = -(-total // (PAGES_A_RANGE * parallel))
     wanted = max(min(rounds * parallel, total), 1)
     bounds = [total * n // wanted for n in range(wanted + 1)]

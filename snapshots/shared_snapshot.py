@@ -91,6 +91,7 @@ def hold_snapshot(
 def _lock(connection: Connection, parts: Sequence[TableName]) -> None:
     for part in parts:
         try:
+            # conflicts with ACCESS EXCLUSIVE alone: writers go on, and whoever would rewrite the table waits
             connection.execute(sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE").format(_name(part)))
         except psycopg.errors.UndefinedTable:
             raise _to_rewrite_error(part) from None
@@ -101,14 +102,12 @@ def _to_rewrite_error(table: TableName) -> TableRewrittenError:
 
 
 def _each(connection: Connection, query: str, parts: Iterable[TableName]) -> dict[TableName, int]:
-    return {part: _one(connection, query, part) for part in parts}
-
-
-def _one(connection: Connection, query: str, table: TableName) -> int:
-    name = sql.Literal(_name(table).as_string(connection))
-    row = connection.execute(sql.SQL(query).format(name)).fetchone()
-    assert row is not None
-    return int(row[0])
+    numbers = dict[TableName, int]()
+    for part in parts:
+        row = connection.execute(sql.SQL(query).format(sql.Literal(_name(part).as_string(connection)))).fetchone()
+        assert row is not None
+        numbers[part] = int(row[0])
+    return numbers
 
 
 def _name(table: TableName) -> sql.Identifier:

@@ -6,24 +6,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
 from cdc.local.servers.java import BRIEF
 from cdc.local.services import Home, down, wipe
-from tests.cluster_fixture import cluster
-from tests.object_store_fixture import s3_server
-from tests.pipelines import make_pipeline
-from tests.servers_fixture import kafka_bootstrap, search_url, servers
+from tests.support.cluster_fixture import cluster
+from tests.support.examples import load_profile
+from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
+from tests.support.object_store_fixture import s3_server
+from tests.support.pipelines import make_pipeline, make_shared_pipeline, quicker
+from tests.support.servers_fixture import kafka_bootstrap, search_url, servers
 
-# a test's time says more of the machine than of the code
-settings.register_profile("no clock", deadline=None)
-settings.load_profile("no clock")
+load_profile()
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-__all__ = ["cluster", "kafka_bootstrap", "make_pipeline", "s3_server", "search_url", "servers"]
+__all__ = [
+    "cluster",
+    "kafka_bootstrap",
+    "make_pipeline",
+    "make_shared_pipeline",
+    "pytest_addoption",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+    "quicker",
+    "s3_server",
+    "search_url",
+    "servers",
+]
 
 
 QUICK = {
@@ -34,7 +45,16 @@ QUICK = {
 }
 """Frames of some rows: to compile what reads them takes longer than to read them."""
 
-FOLDERS = {"contract": ("spark", "servers"), "servers": ("spark", "servers"), "faults": ("spark", "servers")}
+USUAL_LIMIT = 900.0
+"""Seconds, as in pyproject.toml."""
+LONGEST_NAME = 40
+"""Letters of a parameter's name."""
+FOLDERS = {
+    "spark": ("spark",),
+    "contract": ("spark", "servers"),
+    "servers": ("spark", "servers"),
+    "faults": ("spark", "servers"),
+}
 """What every test of a folder may ask for, whatever its fixtures say."""
 
 
@@ -44,7 +64,7 @@ def pytest_configure() -> None:
     os.environ["JDK_JAVA_OPTIONS"] = " ".join([*given, *(each for each in BRIEF if each not in given)])
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test by what it asks for, so that `-m "not spark and not servers"` are those that take seconds.
 
     The files that may take longest come first: of two workers, neither waits for the other at the end.
@@ -56,16 +76,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         for need in sorted(asked.union(FOLDERS.get(folder, ()))):
             item.add_marker(need)
+    deselect_further(config, items)
     patience = dict[Path, float]()
     for item in items:
         patience[item.path] = max(patience.get(item.path, 0), _patience(item))
     items.sort(key=lambda item: patience[item.path], reverse=True)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A short name of a parameter that pytest would name by its whole text, or by a number."""
+    if isinstance(val, BaseException):
+        return type(val).__name__
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        return ascii(val)[1:LONGEST_NAME]
+    if isinstance(val, list | tuple) and all(isinstance(each, str) for each in val):
+        return " ".join(val)[:LONGEST_NAME] or "nothing"
+    return None
+
+
 def _patience(item: pytest.Item) -> float:
-    """How many seconds a test has, where it has more than others."""
+    """How many seconds a test may take: with servers all that a test has, without them next to none."""
     marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker else 0.0
+    usual = USUAL_LIMIT if item.get_closest_marker("servers") else 0.0
+    return float(marker.args[0]) if marker else usual
 
 
 @pytest.fixture(scope="session")

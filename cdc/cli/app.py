@@ -21,6 +21,7 @@ from cdc.cli.invocation import DEFAULT_CONFIG, Invocation
 from cdc.core.errors import CdcError
 
 Register = Callable[[typer.Typer], None]
+"""Adds the verbs of a module."""
 
 OK, UNEXPECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -56,12 +57,14 @@ def _interrupt_on_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
+        # whoever calls `run` as a function, as tests do, keeps its own handler
         signal.signal(signal.SIGTERM, before)
 
 
 def build(verbs: Iterable[Register]) -> typer.Typer:
     """Build the application with all its verbs."""
     app = typer.Typer(name="cdc", rich_markup_mode=None, pretty_exceptions_enable=False)
+    # `--version`, and `cdc` alone, have no verb and are answered there
     app.callback(invoke_without_command=True)(_global_options)
     for register in verbs:
         register(app)
@@ -71,7 +74,11 @@ def build(verbs: Iterable[Register]) -> typer.Typer:
 def report(error: Exception) -> int:
     """Print an error, one line per problem, and return its exit code."""
     if isinstance(error, CdcError):
-        return _report_cdc_error(error)
+        for line in error.lines:
+            output.say(f"error: {_one_line(line)}")
+        if error.offer:
+            output.say(error.offer)
+        return error.exit_code
     if isinstance(error, typer.TyperException):
         output.say(f"error: {_one_line(error.format_message())} → {_help_for(error)}")
         return USAGE
@@ -79,18 +86,11 @@ def report(error: Exception) -> int:
     if isinstance(error, typer.Abort):
         output.say("error: no answer → nothing was done")
         return UNEXPECTED
+    # an error without a text is named by its type alone
     text = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
     output.say(f"error: unexpected, a bug of cdc or a case it does not know: {text}")
     output.say("run with --debug for the traceback")
     return UNEXPECTED
-
-
-def _report_cdc_error(error: CdcError) -> int:
-    for line in error.lines:
-        output.say(f"error: {_one_line(line)}")
-    if error.offer:
-        output.say(error.offer)
-    return error.exit_code
 
 
 def _invoke(arguments: Sequence[str], verbs: Iterable[Register]) -> int:
@@ -122,19 +122,15 @@ def _global_options(
     `cdc demo` shows all of it. With a Postgres of your own: `cdc init`, `cdc bootstrap`, `cdc follow`.
     """
     if version:
-        _print_version()
+        from cdc.cli.configuration import read_version
+
+        output.data(f"cdc {read_version('cdc-toolkit')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         output.data(context.get_help())
         raise typer.Exit
-    invocation = Invocation.of(context)
-    invocation.config, invocation.debug = config, debug
-
-
-def _print_version() -> None:
-    from cdc.cli.configuration import read_version
-
-    output.data(f"cdc {read_version('cdc-toolkit')}")
+    # `debug` is here for --help: `run` reads it before parsing
+    Invocation.of(context).config = config
 
 
 def _help_for(error: typer.TyperException) -> str:

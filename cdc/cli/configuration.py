@@ -14,7 +14,6 @@ VERSIONS = ("cdc-toolkit", "pyspark", "delta-spark", "deltalake", "pyarrow")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     app.command("init")(init)
     app.command("version")(version)
     config = typer.Typer(help="Check and show the configuration.", rich_markup_mode=None)
@@ -59,6 +58,7 @@ def render(context: typer.Context) -> None:
     """Print the configuration resolved and complete, without secrets."""
     from cdc.config.file import render as render_settings
 
+    # one line end: `output.data` writes its own
     output.data(render_settings(Invocation.of(context).settings).rstrip("\n"))
 
 
@@ -71,7 +71,7 @@ def schema(
     from cdc.config.file import schema as file_schema
 
     if as_markdown:
-        from cdc.config.reference import to_markdown
+        from cdc.config.settings_page import to_markdown
 
         output.data(to_markdown())
         return
@@ -81,17 +81,13 @@ def schema(
 
 def version(json: Json = False) -> None:
     """Print the versions of the toolkit, Python and Spark."""
-    versions = {"python": python_version(), **{name: read_version(name) for name in VERSIONS}}
+    import platform
+
+    versions = {"python": platform.python_version(), **{name: read_version(name) for name in VERSIONS}}
     if json:
         output.as_json(versions)
     else:
         output.fields(versions)
-
-
-def python_version() -> str:
-    import platform
-
-    return platform.python_version()
 
 
 def read_version(distribution: str) -> str:

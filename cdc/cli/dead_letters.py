@@ -17,7 +17,6 @@ Places = Annotated[list[str], typer.Argument(help="As `list` names them: topic[p
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     verbs = typer.Typer(no_args_is_help=True, help="Messages that could not be applied.")
     verbs.command("list")(list_keys)
     verbs.command("show")(show)
@@ -37,6 +36,7 @@ def list_keys(context: typer.Context, json: Json = False, values: Values = False
         return
     rows = []
     for key in keys:
+        # a message of a table without a key, or a TRUNCATE, has none
         text = render_text(key.key, values=values) or "(none)"
         rows.append((str(key.table), text, len(key.locations), key.locations[0], key.reason))
     output.table(("table", "key", "messages", "first", "reason"), rows)
@@ -65,11 +65,7 @@ def show(
         output.data(f"{name:7}{text}")
 
 
-def replay(
-    context: typer.Context,
-    table: OnlyTables = None,
-    json: Json = False,
-) -> None:
+def replay(context: typer.Context, table: OnlyTables = None, json: Json = False) -> None:
     """Apply messages that can be decoded by now.
 
     After an upgrade, for instance. `cdc follow` must not run meanwhile.
@@ -87,6 +83,7 @@ def drop(context: typer.Context, places: Places, yes: Yes = False, json: Json = 
     Of the keys of these messages; messages that wait behind them are applied.
     """
     settings = Invocation.of(context).settings
+    # asked before the heavy imports, so that a no is quick
     output.confirm(f"Drop what cannot be read of the keys of {format_count(len(places), 'message')}?", yes=yes)
     from cdc.run.dead_letters import drop as run
 

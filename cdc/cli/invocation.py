@@ -17,13 +17,11 @@ DEFAULT_CONFIG = Path("cdc.yaml")
 class Invocation:
     """One run of the command line. Reads the configuration when it is first needed."""
 
-    def __init__(self, config: Path = DEFAULT_CONFIG, *, debug: bool = False) -> None:
+    def __init__(self, config: Path = DEFAULT_CONFIG) -> None:
         self.config = config
-        self.debug = debug
 
     @classmethod
     def of(cls, context: typer.Context) -> "Invocation":
-        """The invocation of this context."""
         return context.ensure_object(cls)
 
     @cached_property
@@ -38,8 +36,3 @@ class Invocation:
         for warning in loaded.warnings:
             output.warn(warning)
         return loaded.settings
-
-    @property
-    def home(self) -> Path:
-        """The folder of the pipeline's state, absolute."""
-        return Path(self.settings.pipeline.state)

@@ -7,6 +7,8 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, OnlyFollowers, OnlyTables
+from cdc.cli.progress import open_progress
+from cdc.progress import LineProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     app.command("bootstrap")(bootstrap)
     app.command("follow")(follow)
     app.command("verify")(verify)
@@ -43,9 +44,10 @@ def bootstrap(
     from cdc.run.copy.bootstrap import bootstrap as run
     from cdc.run.spark.errors import translate_errors
 
+    # before Spark starts: a wrong name is told at once
     tables = _parse_tables(settings, "--again", again or ())
-    with output.progress() as bars, translate_errors("the bootstrap"):
-        outcome = run(settings, _spark_starter(settings, "bootstrap"), output.say, bars, tables)
+    with open_progress() as progress, translate_errors("the bootstrap"):
+        outcome = run(settings, spark_starter(settings, "bootstrap"), output.say, progress, tables)
     if json:
         output.as_json(
             {
@@ -93,7 +95,7 @@ def follow(
 
     names = select_followers(settings, follower or [])
     with translate_errors("following"):
-        run(settings, _spark_starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
+        run(settings, spark_starter(settings, "follow"), names, output.say, until_caught_up=until_caught_up)
 
 
 def submit(
@@ -127,6 +129,7 @@ def submit(
     if print_only:
         output.data(shlex.join(job.command(settings, build_archive(Path(settings.pipeline.state) / "submit"))))
         return
+    # the job's exit code is ours, so a script sees no difference to `cdc follow`
     raise typer.Exit(run(settings, job))
 
 
@@ -153,7 +156,7 @@ def verify(
 
     names, tables = select_followers(settings, follower or []), _parse_tables(settings, "--table", table or ())
     with translate_errors("the comparison"):
-        report = run(settings, _spark_starter(settings, "verify"), names, wait, keys, tables)
+        report = run(settings, spark_starter(settings, "verify"), names, wait, keys, tables)
     if json:
         output.as_json(report.as_json())
     else:
@@ -167,12 +170,11 @@ def verify(
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
 
 
-def _spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
+def spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":
     """Returns the function that starts Spark for a verb, after all checks without Spark; its slow steps are printed."""
-    from cdc.cli.fetch_progress import LineProgress
     from cdc.run.pipeline import build_spark_session
 
-    return lambda: build_spark_session(settings, verb, progress=LineProgress())
+    return lambda: build_spark_session(settings, verb, progress=LineProgress(output.say))
 
 
 def show_report(report: "Report") -> None:
@@ -184,6 +186,7 @@ def show_report(report: "Report") -> None:
             fields = verdict.as_json()
             rows.append((name, table, fields["verdict"], *(fields.get(count) for count in counts)))
     output.table(("follower", "table", "verdict", "source", "follower", "missing", "extra", "differing", "twice"), rows)
+    # on stderr: the table above is the result
     for reason in (*report.stopped.values(), *report.incomparable.values(), *report.follower_stops):
         output.warn(str(reason))
     for name, tables in report.followers.items():

@@ -5,18 +5,15 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, Yes
+from cdc.cli.pipeline import spark_starter
+from cdc.cli.progress import open_progress
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
     app.command("recapture")(recapture)
 
 
-def recapture(
-    context: typer.Context,
-    yes: Yes = False,
-    json: Json = False,
-) -> None:
+def recapture(context: typer.Context, yes: Yes = False, json: Json = False) -> None:
     """Start the capture anew, when history was lost.
 
     For a lost slot, publication, topic or Kafka, and for a source restored from a backup. It prints its plan, and asks.
@@ -26,7 +23,6 @@ def recapture(
     from cdc.core.position import format_lsn
     from cdc.run.copy.recapture import plan_recapture
     from cdc.run.copy.recapture import recapture as run
-    from cdc.run.pipeline import build_spark_session
     from cdc.run.spark.errors import translate_errors
 
     with translate_errors("the recapture"):
@@ -34,8 +30,8 @@ def recapture(
         for line in plan_recapture(settings).lines():
             output.say(line)
         output.confirm(f"start the capture of pipeline {settings.pipeline.name} anew?", yes=yes)
-        with output.progress() as bars:
-            done = run(settings, lambda: build_spark_session(settings, "recapture"), output.say, bars)
+        with open_progress() as progress:
+            done = run(settings, spark_starter(settings, "recapture"), output.say, progress)
     if json:
         copied = {str(name): rows for name, rows in done.copied.items()}
         output.as_json({"lsn": format_lsn(done.lsn), "copied": copied})

@@ -9,17 +9,19 @@ import typer
 from cdc.cli import output
 from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json, Yes
+from cdc.cli.output import relative_path
+from cdc.cli.progress import open_progress
 
 if TYPE_CHECKING:
     from cdc.local.services import Service
     from cdc.local.state_dir import Home
 
 Only = Annotated[list[str] | None, typer.Option("--only", help="postgres, kafka, connect or search; repeat for more.")]
+# no setting: `cdc up` runs before there is a configuration
 STATE = ".cdc"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     app.command("up")(up)
     app.command("down")(down)
     app.command("parts")(parts)
@@ -38,10 +40,9 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
 
     Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, as processes of yours, without Docker.
     """
-    from cdc.cli.fetch_progress import open_download_progress
     from cdc.local import services as local
 
-    with open_download_progress() as progress:
+    with open_progress() as progress:
         endpoints = local.up(local_home(context), _parse_services(only), progress)
     if json:
         # the password's file, never the password
@@ -50,7 +51,7 @@ def up(context: typer.Context, only: Only = None, json: Json = False) -> None:
         output.fields(
             {
                 "postgres": f"{endpoints.postgres_host}:{endpoints.postgres_port} user {endpoints.postgres_user}",
-                "password": f"in {_short(endpoints.postgres_password.file)}",
+                "password": f"in {relative_path(endpoints.postgres_password.file)}",
                 "kafka": endpoints.kafka_bootstrap,
                 "connect": endpoints.connect_url,
                 "search": endpoints.search_url,
@@ -72,14 +73,15 @@ def down(
 
     home = local_home(context)
     if wipe:
-        output.confirm(f"remove all data of the local parts in {_short(home.path)} (lakes stay)?", yes=yes)
+        output.confirm(f"remove all data of the local parts in {relative_path(home.path)} (lakes stay)?", yes=yes)
+    # after the question: a no leaves everything running
     stopped = local.down(home, _parse_services(only))
     output.say(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     if wipe:
         # after the processes have ended, which write to these folders
         local.wipe(home)
         output.say(
-            f"removed the data, ports, passwords and logs of the local parts in {_short(home.path)};"
+            f"removed the data, ports, passwords and logs of the local parts in {relative_path(home.path)};"
             " lakes, configurations and downloads stay"
         )
 
@@ -92,10 +94,10 @@ def parts(context: typer.Context, json: Json = False) -> None:
     if json:
         output.as_json([{**asdict(status), "log": str(status.log)} for status in statuses])
         return
-    rows = [
-        (s.part, "running" if s.running else "stopped", s.pid, s.port, f"{s.resident_bytes >> 20} MiB", _short(s.log))
-        for s in statuses
-    ]
+    rows = []
+    for s in statuses:
+        state, memory = "running" if s.running else "stopped", f"{s.resident_bytes >> 20} MiB"
+        rows.append((s.part, state, s.pid, s.port, memory, relative_path(s.log)))
     output.table(("part", "state", "pid", "port", "memory", "log"), rows)
 
 
@@ -107,10 +109,9 @@ def plugin(
     It sends as text the types that Debezium cannot hold whole: arrays, intervals, ranges, composites. The Connect of
     `cdc up` has it.
     """
-    from cdc.cli.fetch_progress import open_download_progress
     from cdc.local.connect_jar import write_connect_jar
 
-    with open_download_progress() as progress:
+    with open_progress() as progress:
         output.data(str(write_connect_jar(folder, progress)))
 
 
@@ -121,12 +122,5 @@ def _parse_services(only: list[str] | None) -> "list[Service] | None":
     unknown = [name for name in only or () if name not in list(Service)]
     if unknown:
         raise ConfigurationError(f"there is no part {unknown[0]}", f"one of {', '.join(Service)}")
+    # None stands for all parts: an empty list would stand for no part
     return [Service(name) for name in only] if only else None
-
-
-def _short(path: Path) -> str:
-    """The path relative to the current folder, if it lies below that."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -16,7 +16,6 @@ NOT_COUNTED = "not counted"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
     app.command("status")(status)
 
 
@@ -35,6 +34,7 @@ def status(
     from cdc.run.pipeline import fed_followers
     from cdc.run.status.collector import StatusCollector
 
+    # None: positions and counts are read without Spark, so status takes no seconds for its start
     collected = StatusCollector(settings, lambda: fed_followers(None, settings), exact=exact).collect()
     if json:
         output.as_json(collected.as_json())
@@ -46,29 +46,16 @@ def status(
 
 
 def _print(status: "Status") -> None:
-    from cdc.core.position import format_lsn
-
-    connector = status.connector or {"name": "-", "state": "not known", "tasks": []}
-    slot, log = status.slot, status.log_end
-    output.fields(
-        {
-            "source": f"at {format_lsn(status.source_lsn)}" if status.source_lsn is not None else "does not answer",
-            "slot": f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {slot.retained_bytes:,} bytes retained,"
-            f" {slot.wal_status}{'' if slot.active else ', nobody reads it'}"
-            if slot
-            else ("not known" if status.source_lsn is None else "missing"),
-            "connector": f"{connector['name']} {connector['state']}, tasks {', '.join(connector['tasks']) or 'none'}",
-            "log": f"at {format_lsn(log.lsn)}{_describe_age(status.log_age)}" if log else "no transaction seen",
-            "lake writes": _describe_writes(status.lake_writes),
-        }
-    )
+    _print_capture(status)
     output.data("")
     followers = status.followers.values()
+    states = {table: state.name for table, state in status.states.items()}
     rows = [
-        (table, count, *(_to_cell(table, follower) for follower in followers))
+        (table, count, *(_to_cell(table, follower) for follower in followers), states.get(table, "not known"))
         for table, count in status.source_rows.items()
     ]
-    output.table(("rows of", "source", *status.followers), rows)
+    output.table(("rows of", "source", *status.followers, "state"), rows)
+    # on stderr, so that the table can be piped
     if any(follower.not_counted for follower in followers):
         output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
     output.data("")
@@ -76,6 +63,40 @@ def _print(status: "Status") -> None:
     output.table(columns, [_to_row(name, state) for name, state in status.followers.items()])
     for problem in status.problems:
         output.say(f"problem: {problem}")
+
+
+def _print_capture(status: "Status") -> None:
+    from cdc.core.position import format_lsn
+
+    log = status.log_end
+    output.fields(
+        {
+            "source": f"at {format_lsn(status.source_lsn)}" if status.source_lsn is not None else "does not answer",
+            "slot": _describe_slot(status),
+            "connector": _describe_connector(status),
+            "log": f"at {format_lsn(log.lsn)}{_describe_age(status.log_age)}" if log else "no transaction seen",
+            "lake writes": _describe_writes(status.lake_writes),
+        }
+    )
+
+
+def _describe_slot(status: "Status") -> str:
+    from cdc.core.position import format_lsn
+
+    slot = status.slot
+    if slot is None:
+        # a source that does not answer says nothing of its slots
+        return "not known" if status.source_lsn is None else "missing"
+    reader = "" if slot.active else ", nobody reads it"
+    kept = f"{slot.retained_bytes:,} bytes retained, {slot.wal_status}"
+    return f"{slot.name} at {format_lsn(slot.confirmed_lsn or 0)}, {kept}{reader}"
+
+
+def _describe_connector(status: "Status") -> str:
+    connector = status.connector
+    if connector is None:
+        return "- not known, tasks none"
+    return f"{connector.name} {connector.state}, tasks {', '.join(connector.tasks) or 'none'}"
 
 
 def _describe_writes(hourly: Mapping[str, int] | None) -> str:
@@ -102,6 +123,7 @@ def _to_cell(table: str, follower: "FollowerState") -> object:
         return count
     if follower.problem:
         return output.Instead("not known")
+    # a follower lists the tables that it is to hold, with None before their copy
     return output.Instead("none yet" if table in follower.rows else "left out")
 
 

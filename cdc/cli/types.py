@@ -10,7 +10,6 @@ from cdc.cli.options import Json
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
     app.command("types")(describe_types)
 
 

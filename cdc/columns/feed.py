@@ -91,18 +91,17 @@ def merge_versions(versions: Sequence[FeedRows], table: Table) -> FeedRows:
     rows = pa.concat_tables([version.rows for version in versions])
     gone = pa.concat_tables([version.gone for version in versions])
     keys = concat_keys([_keys(rows, table), _keys(gone, table)])
-    ages = [np.repeat(np.arange(len(versions)), [len(side) for side in sides]) for sides in _sides(versions)]
+    numbers = np.arange(len(versions))
+    row_ages = np.repeat(numbers, [len(version.rows) for version in versions])
+    gone_ages = np.repeat(numbers, [len(version.gone) for version in versions])
     # within a version a row is younger than a deletion of its key
-    age = np.concatenate([ages[0] * 2 + 1, ages[1] * 2])
+    age = np.concatenate([row_ages * 2 + 1, gone_ages * 2])
+    # sorted by key, then by age: lexsort begins with its last column
     order = np.lexsort((age, keys.low, keys.high))
     # the last entry of each key is the one before the next key's first
     last = order[np.append(keys.take(order).begins()[1:], True)] if len(order) else order
     row_places, gone_places = np.sort(last[last < len(rows)]), np.sort(last[last >= len(rows)]) - len(rows)
     return FeedRows(rows.take(pa.array(row_places)), gone.take(pa.array(gone_places)))
-
-
-def _sides(versions: Sequence[FeedRows]) -> tuple[list[pa.Table], list[pa.Table]]:
-    return [version.rows for version in versions], [version.gone for version in versions]
 
 
 def _keys(rows: pa.Table, table: Table) -> KeyBits:

@@ -12,7 +12,6 @@ class KafkaColumn(StrEnum):
     KEY = "key"
     VALUE = "value"
     TOPIC = "topic"
-    PARTITION = "partition"
     OFFSET = "offset"
 
 

@@ -17,6 +17,7 @@ from cdc.config.errors import InvalidSettingsError, Problem
 from cdc.config.references import Resolver, escape
 from cdc.config.settings import PipelineSettings, early_table_findings
 from cdc.config.validation import findings, plain_schema
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding, SettingPath
 
@@ -44,21 +45,22 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
 
     Raises ConfigurationError if there is no such file, InvalidSettingsError with all problems if it is not valid.
     """
-    text = _text(path)
-    values, lines = _parse(text, str(path))
+    values, lines = _parse(_text(path), str(path))
     # references first: the models check the resolved values
     resolver = Resolver(path.parent, environ)
     checked = _validate(resolver, values)
     if isinstance(checked, PipelineSettings):
         return LoadedSettings(checked.resolve_paths(path.parent), tuple(resolver.warnings))
-    raise InvalidSettingsError([_problem(finding, lines, str(path)) for finding in checked])
+    raise InvalidSettingsError(
+        [Problem(line_of(lines, place), format_path(place), text, str(path)) for place, text in checked]
+    )
 
 
 def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | list[Finding]:
-    """Validate the values; returns the settings, or all problems."""
     try:
         resolved = resolver.resolve(values)
     except RecursionError:
+        # the safe loader builds such a value without an error
         return [((), "an alias refers to itself")]
     found: list[Finding] = []
     try:
@@ -68,6 +70,7 @@ def _validate(resolver: Resolver, values: dict[Any, Any]) -> PipelineSettings | 
         unresolved = {place for place, _ in resolver.findings}
         all_found = findings(error, resolver.used) + early_table_findings(resolved)
         found = [finding for finding in all_found if finding[0] not in unresolved]
+    # only with no finding of either sort is `settings` there
     return resolver.findings + found or settings
 
 
@@ -75,6 +78,7 @@ def render(settings: PipelineSettings) -> str:
     """Write the settings as YAML that `load` reads, with asterisks for secrets."""
     out = StringIO()
     yaml = YAML(typ="rt", pure=True)
+    # ruamel folds longer lines, and nobody can copy a folded value
     yaml.width = 2**20
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(_redact(settings.model_dump(mode="json", exclude_none=True)), out)
@@ -84,8 +88,7 @@ def render(settings: PipelineSettings) -> str:
 def schema() -> dict[str, Any]:
     """The JSON Schema of the file, for editors: any value may be a reference."""
     properties = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cdc.yaml"}
-    checked: dict[str, Any] = _or_reference(plain_schema())
-    return {**checked, **properties}
+    return {**_or_reference(plain_schema()), **properties}
 
 
 def _text(path: Path) -> str:
@@ -104,12 +107,13 @@ def _text(path: Path) -> str:
 def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
     """Parse the text to plain values, and to the same with line numbers."""
     try:
+        # twice: only the second keeps lines, but its values are of ruamel's own types
         values = YAML(typ="safe", pure=True).load(text)
         lines = YAML(typ="rt", pure=True).load(text)
     except MarkedYAMLError as error:
         raise InvalidSettingsError([_syntax_problem(error, file)]) from None
     except YAMLError as error:
-        raise InvalidSettingsError([Problem(1, "", f"not YAML: {_first_line(error)}", file)]) from None
+        raise InvalidSettingsError([Problem(1, "", f"not YAML: {pick_first_line(error)}", file)]) from None
     if not values:
         raise ConfigurationError(f"{file} is empty", "run `cdc init --force` for one to start from")
     if not isinstance(values, dict):
@@ -120,20 +124,11 @@ def _parse(text: str, file: str) -> tuple[dict[Any, Any], CommentedMap]:
 def _syntax_problem(error: MarkedYAMLError, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    problem = _first_line(error.problem or error)
+    problem = pick_first_line(error.problem or error)
     # ruamel names both values of a key that is there twice, and either may be a secret
     if twice := re.match(r'found duplicate key "(.*?)" with value', problem):
         problem = f"key '{twice[1]}' is there twice"
     return Problem(line, "", f"column {column}: {problem}", file)
-
-
-def _first_line(message: object) -> str:
-    return str(message).partition("\n")[0]
-
-
-def _problem(finding: Finding, lines: CommentedMap, file: str) -> Problem:
-    place, text = finding
-    return Problem(line_of(lines, place), format_path(place), text, file)
 
 
 def format_path(place: SettingPath) -> str:
@@ -165,6 +160,7 @@ def _redact(value: Any, key: str = "") -> Any:
         return value
     # Connect resolves this reference, so it is no secret: shown as it is
     is_reference = key == "password_reference" and "${" in value
+    # by the key's name: a setting that is added later is masked without anybody thinking of it
     if SECRET_KEY.search(key) and not is_reference:
         return REDACTED
     return escape(SECRET_IN_URL.sub(rf"\g<1>{REDACTED}@", value))
@@ -177,6 +173,7 @@ def _or_reference(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     if node.get("type") in ("integer", "number", "boolean") or {"enum", "pattern"} & node.keys():
+        # they describe both options, so they stay outside
         about = {key: node[key] for key in ("title", "description", "default") if key in node}
         value = {key: item for key, item in node.items() if key not in about}
         return {**about, "anyOf": [value, REFERENCE_SCHEMA]}

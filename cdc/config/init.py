@@ -45,6 +45,7 @@ class TemplateValues:
 
 def local_values(path: Path) -> TemplateValues:
     """The values of the services that `cdc up` started beside `path`; raises PreconditionError if it never did."""
+    # here: these imports take a second, and only `cdc init --local` needs them
     from cdc.local.services import endpoints
     from cdc.local.state_dir import Home
 
@@ -77,8 +78,11 @@ def write(path: Path, values: TemplateValues, *, force: bool = False) -> None:
     text = f"# yaml-language-server: $schema={SCHEMA_FILE.as_posix()}\n{template(values)}"
     if path.exists() and not force:
         raise RefusedError(f"{path} exists", "--force overwrites it")
+    schema_file = path.parent / SCHEMA_FILE
     try:
-        _write_schema(path.parent / SCHEMA_FILE)
+        schema_file.parent.mkdir(parents=True, exist_ok=True)
+        schema_file.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
+        # last: after a failure a second run needs no --force
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise PreconditionError(f"{path} cannot be written: {(error.strerror or 'error').lower()}") from error
@@ -99,6 +103,7 @@ def _parts(values: TemplateValues) -> dict[str, str]:
     return {
         **texts,
         **numbers,
+        # a reference: escaped, it would be a plain text
         "password": _scalar(values.password),
         "tables": table_lines(map(entry, values.tables)),
         "capture": _capture(values),
@@ -131,10 +136,6 @@ def _check(values: TemplateValues) -> None:
 
 def _scalar(text: str) -> str:
     """The text as YAML; JSON's strings are YAML's double-quoted ones."""
+    # a colon at the end would make a key of it
     plain = PLAIN.fullmatch(text) and text.lower() not in RESERVED and not text.endswith(":")
     return text if plain else json.dumps(text, ensure_ascii=False)
-
-
-def _write_schema(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ from typing import Any
 
 from cdc.core.settings import Finding, SettingPath
 
+# the escape first: its `${` begins no reference; an end that is missing is told, not passed over
 REFERENCE = re.compile(r"(?P<escape>\$\$\{)|\$\{(?P<body>[^}]*)(?P<end>\})?")
 FORMS = "${env:NAME}, ${env:NAME:-default} or ${file:path}; a plain ${ is written $${"
 
@@ -39,23 +40,23 @@ class Resolver:
         if isinstance(value, list):
             return [self.resolve(item, (*place, index)) for index, item in enumerate(value)]
         if isinstance(value, str):
-            return value.replace("$${", "${") if place in LEFT_ALONE else self._text(value, place)
+            if place in LEFT_ALONE:
+                return value.replace("$${", "${")
+            return REFERENCE.sub(lambda match: self._replacement(match, place), value)
         return value
-
-    def _text(self, text: str, place: SettingPath) -> str:
-        return REFERENCE.sub(lambda match: self._replacement(match, place), text)
 
     def _replacement(self, match: re.Match[str], place: SettingPath) -> str:
         if match["escape"]:
             return "${"
         kind, colon, rest = match["body"].partition(":")
         if not (match["end"] and colon and rest) or kind not in ("env", "file"):
+            # without the rest: it may be a password that has a `${`
             shown = f"${{{kind}:…}}" if colon else "${…}"
             return self._finding(place, f"{shown} is not a reference: {FORMS}", match)
         name, dash, default = rest.partition(":-") if kind == "env" else (rest, "", "")
         self.used[place] = f"${{{kind}:{name}}}"
         value = self._variable(name, default if dash else None) if kind == "env" else self._file(name)
-        return value if isinstance(value, str) else self._finding(place, str(value), match)
+        return value if isinstance(value, str) else self._finding(place, value.why, match)
 
     def _finding(self, place: SettingPath, text: str, match: re.Match[str]) -> str:
         self.findings.append((place, text))
@@ -91,9 +92,6 @@ class _Nowhere:
     """An unresolved reference, and the reason."""
 
     why: str
-
-    def __str__(self) -> str:
-        return self.why
 
 
 def escape(text: str) -> str:

@@ -69,11 +69,13 @@ class PipelineSettings(Settings):
     @property
     def delta(self) -> tuple[str, DeltaSettings]:
         """The one follower of kind delta, with its name."""
+        # validated: there is exactly one
         return next((name, f) for name, f in self.followers.items() if isinstance(f, DeltaSettings))
 
     def holds(self, follower: str, table: TableName) -> bool:
         """Does the follower hold this table, by its name?"""
         settings = self.followers[follower]
+        # the lake holds every table, since the others are fed from it
         return isinstance(settings, DeltaSettings) or settings.holds(table)
 
     def holds_table(self, follower: str, table: Table) -> bool:
@@ -144,6 +146,7 @@ def table_finding(text: str) -> str | None:
     name = TableName.parse(text.strip().removeprefix(BUT))
     if not name.schema.strip() or not name.table.strip():
         return f'"{text}" is not a table\'s name: schema.table'
+    # Postgres counts bytes, not characters
     if max(len(part.encode()) for part in (name.schema, name.table)) > IDENTIFIER_BYTES:
         return f"a name in Postgres has at most {IDENTIFIER_BYTES} bytes"
     return None
@@ -153,8 +156,10 @@ def early_table_findings(values: Mapping[str, Any]) -> list[Finding]:
     """Find problems with the tables if the `source` block failed earlier, before they were validated."""
     source = values.get("source")
     tables = source.get("tables") if isinstance(source, Mapping) else None
+    # pydantic has told that already
     if not isinstance(source, Mapping) or not isinstance(tables, list):
         return []
+    # numbered, so that two of them do not count as the same table
     names = [text.strip() if isinstance(text, str) else f"not text {index}" for index, text in enumerate(tables)]
     heartbeat = source.get("heartbeat_schema", SourceSettings.model_fields["heartbeat_schema"].default)
     return [(("source", *place), finding) for place, finding in _table_findings(names, heartbeat)]
@@ -230,6 +235,7 @@ def _target(follower: FollowerSettings, name: str) -> tuple[str, ...]:
 
 
 def _with_prefix(follower: FollowerSettings, name: str) -> FollowerSettings:
+    # latest topics have the log's prefix, the lake has a folder
     if isinstance(follower, SearchSettings) and not follower.prefix:
         return follower.model_copy(update={"prefix": name})
     return follower

@@ -13,6 +13,7 @@ Value = bool | int | float | str | bytes | None
 Key = tuple[Value, ...]
 
 
+# an enum of one member, not an object(): mypy narrows `is UNCHANGED` to the other types
 class Unchanged(Enum):
     """A TOAST value that an update did not touch: Postgres does not send it (manual, "TOAST")."""
 
@@ -29,7 +30,7 @@ SentRow = Mapping[str, Value | Unchanged]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class CommitOrder:
     """The total order of changes: `rank` is the offset of the transaction's END, `total_order` counts inside of it."""
 
     rank: int
@@ -41,7 +42,7 @@ class Insert:
     """A row under a new key. An update of a key is a Delete and this Insert, `moved_from` the old key."""
 
     table: TableName
-    place: Place
+    place: CommitOrder
     key: Key
     row: SentRow
     moved_from: Key | None = None
@@ -50,7 +51,7 @@ class Insert:
 @dataclass(frozen=True, slots=True)
 class Update:
     table: TableName
-    place: Place
+    place: CommitOrder
     key: Key
     row: SentRow
 
@@ -60,7 +61,7 @@ class Delete:
     """A row is deleted; `moved_to` is the row's new key if an update changed it."""
 
     table: TableName
-    place: Place
+    place: CommitOrder
     key: Key
     moved_to: Key | None = None
 
@@ -68,7 +69,7 @@ class Delete:
 @dataclass(frozen=True, slots=True)
 class Truncate:
     table: TableName
-    place: Place
+    place: CommitOrder
 
 
 Change = Insert | Update | Delete | Truncate

@@ -27,8 +27,7 @@ RECAPTURE: Final = "`cdc recapture` starts the capture anew, and copies all tabl
 class CdcError(Exception):
     """A failure (`what` happened, to which object) with a remedy.
 
-    The command line prints it as one line and exits with `exit_code`. The README lists the codes: 2 configuration,
-    3 precondition, 4 unreachable, 5 divergence, 6 incomplete, 7 history lost, 8 refused.
+    The command line prints it as one line and exits with `exit_code`.
     """
 
     exit_code: ClassVar[int] = 3
@@ -116,6 +115,7 @@ class TopicLostError(HistoryLostError):
 
     def __init__(self, topic: str, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)
+        # the lake's stream finds the topic's table by it, and goes on with the others
         self.topic = topic
 
 

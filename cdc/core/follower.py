@@ -20,7 +20,8 @@ class Follower(Protocol[Copy_contra, Batch_contra]):
     - `apply` brings every table of the batch to `position` and stores the position with the data. A batch holds whole
       transactions, in order, and begins at or before the follower's position. `apply` is idempotent: it skips the
       changes that it has applied already, so a batch may be repeated after a crash at any point. After an error some
-      tables may be ahead of others; the next batch reaches at least as far, and brings them together.
+      tables may be ahead of others; the next batch reaches at least as far, and brings them together. A follower may
+      return an outcome to its own stream.
     - `bookmarks` returns the loaded tables. Changes of commits that a table's bookmark covers are not applied to it.
     - `position` is the last position that *every* table has reached, None before the first batch. At a position,
       readers never see one table newer than another.
@@ -33,7 +34,7 @@ class Follower(Protocol[Copy_contra, Batch_contra]):
 
     def load(self, table: Table, copy: Copy_contra, bookmark: Bookmark) -> None: ...
 
-    def apply(self, batch: Batch_contra, position: Position) -> None: ...
+    def apply(self, batch: Batch_contra, position: Position) -> object: ...
 
     def bookmarks(self) -> dict[TableName, Bookmark]: ...
 

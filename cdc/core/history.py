@@ -33,6 +33,7 @@ class History:
 
     def check(self, mark: Bookmark, whose: str) -> None:
         """Raise HistoryLostError when the bookmark of `whose` copy is not in this history."""
+        # first: the LSNs of two clusters cannot be compared at all
         if mark.system_identifier != self.system_identifier:
             raise HistoryLostError(
                 f"the source is cluster {self.system_identifier}, {whose} was copied from {mark.system_identifier}",

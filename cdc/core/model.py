@@ -15,6 +15,7 @@ def apply(rows: Rows, changes: Iterable[Change]) -> dict[Key, Row]:
     for change in changes:
         match change:
             case Insert(key=key, row=row, moved_from=old):
+                # a plain insert sends every value; only a key update leaves some in the row under its old key
                 after[key] = _merge_sent({} if old is None else moving.pop(key, {}), row)
             case Update(key=key, row=row):
                 after[key] = _merge_sent(after.get(key, {}), row)

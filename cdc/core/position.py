@@ -66,7 +66,6 @@ class Position:
     an older state reaches the same END by another cut.
     """
 
-    generation: int
     end_offset: int
     lsn: Lsn
     tx_id: int
@@ -87,10 +86,12 @@ class Position:
         """The offset of its END in the transaction topic."""
         return self.log_start.to_topic_offset(self.end_offset)
 
+    def covers(self, other: "Position") -> bool:
+        """Is everything up to the `other` position applied at this one?"""
+        return other.end_offset <= self.end_offset
+
     def as_json(self) -> dict[str, Any]:
-        """The position as JSON values; `from_json` reads it back."""
         return {
-            "generation": self.generation,
             "end_offset": self.end_offset,
             "lsn": self.lsn,
             "tx_id": self.tx_id,
@@ -103,23 +104,17 @@ class Position:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         offsets = {
+            # JSON's keys are text, partitions are numbers
             topic: {int(partition): offset for partition, offset in parts.items()}
             for topic, parts in value["next_offsets"].items()
         }
-        # positions of older versions have no `log_start`, no `beat` and no `cut`
+        # positions of older versions have no `log_start`, no `beat` and no `cut`, but a `generation`, always 1
         start = LogStart(**value.get("log_start", {}))
-        return cls(
-            value["generation"],
-            value["end_offset"],
-            Lsn(value["lsn"]),
-            value["tx_id"],
-            offsets,
-            start,
-            value.get("beat"),
-            value.get("cut"),
-        )
+        end, lsn, tx_id = value["end_offset"], Lsn(value["lsn"]), value["tx_id"]
+        return cls(end, lsn, tx_id, offsets, start, value.get("beat"), value.get("cut"))
 
 
+# below the first offset of a topic, so every END is above it
 BEFORE_LOG = -1
 """The END offset of a follower that has its copies and no transaction yet."""
 

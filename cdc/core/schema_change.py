@@ -50,18 +50,21 @@ def diff_tables(followed: Table, now: Table, *, filled: Collection[str] = (), re
     """
     # Postgres appends new columns, so they are the last ones
     new_columns = now.columns[len(followed.columns) :]
+    differences = ", ".join(describe_differences(followed, now))
     # first: a rewrite changes values even if the columns look the same (ALTER TYPE … USING and back)
     if rewritten:
-        return Altered(", ".join(describe_differences(followed, now)) or REWRITTEN)
-    if not describe_differences(followed, now):
+        return Altered(differences or REWRITTEN)
+    if not differences:
         return SameShape()
+    # compared without the new columns: any other difference needs a copy
     if describe_differences(followed, replace(now, columns=now.columns[: len(followed.columns)])):
-        return Altered(", ".join(describe_differences(followed, now)))
+        return Altered(differences)
     # ADD COLUMN … DEFAULT fills existing rows without change events
     if any(column.name in filled for column in new_columns):
-        return Altered(f"{', '.join(describe_differences(followed, now))}, with a default")
+        return Altered(f"{differences}, with a default")
+    # the decoder then lets older messages miss them
     added = tuple(replace(column, added=True) for column in new_columns)
-    return Widened(replace(followed, columns=followed.columns + added), ", ".join(describe_differences(followed, now)))
+    return Widened(replace(followed, columns=followed.columns + added), differences)
 
 
 def has_more_columns(was: Table, now: Table) -> bool:
@@ -92,6 +95,7 @@ def describe_differences(followed: Table, now: Table) -> Sequence[str]:
             if followed.key != now.key
             else []
         ),
+        # all columns and the key are the same: only the order is left
     ] or (["its columns stand in another order"] if followed != now else [])
 
 

@@ -18,6 +18,7 @@ BUT: Final = "!"
 class Selection:
     """Entries such as `sales.orders`, `sales.*` and `!sales.old_*`; the default schema is `public`."""
 
+    # no slots: cached_property keeps its values in __dict__
     entries: tuple[str, ...]
 
     @classmethod
@@ -41,6 +42,7 @@ class Selection:
     def select_from(self, tables: Iterable[TableName]) -> tuple[TableName, ...]:
         """Return all tables named without a pattern, whether they exist or not, then the matching `tables` in order."""
         others = {table for table in tables if table in self} - set(self.names)
+        # a set has another order in every process, and the user reads this one
         return (*self.names, *sorted(others))
 
     @cached_property

@@ -15,6 +15,7 @@ Finding = tuple[SettingPath, str]
 class Settings(BaseModel):
     """Values of one block of `cdc.yaml`."""
 
+    # the docstrings below settings become the page of settings, and the JSON Schema for editors
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
@@ -26,4 +27,5 @@ def finding_error(place: SettingPath, text: str) -> PydanticCustomError:
 def findings_error(findings: Sequence[Finding]) -> PydanticCustomError:
     """Make the error for several paths."""
     text = "; ".join(sentence for _, sentence in findings)
+    # the text is no template itself: it may have braces
     return PydanticCustomError("findings", "{text}", {"text": text, "findings": list(findings)})

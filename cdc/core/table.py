@@ -54,6 +54,7 @@ class TableName:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `schema.table`; the default schema is `public`."""
+        # at the first dot: a table's name may have further ones, a schema's none
         schema, dot, table = text.strip().partition(".")
         return cls(schema, table) if dot else cls("public", schema)
 
@@ -78,6 +79,7 @@ class Column:
     type: str = ""
     # not compared: a table of an older lake has no numbers, and is the same table
     number: int = field(default=0, compare=False)
+    # not compared either: the source's catalog does not know it
     added: bool = field(default=False, compare=False)
     separator: str = ","
     chosen: str = ""
@@ -118,10 +120,10 @@ class Table:
     @property
     def key_columns(self) -> tuple[Column, ...]:
         by_name = {column.name: column for column in self.columns}
+        # in the key's order, which may differ from that of the columns
         return tuple(by_name[name] for name in self.key)
 
     def as_json(self) -> dict[str, Any]:
-        """The table as JSON values; `from_json` reads it back."""
         return {
             "schema": self.name.schema,
             "table": self.name.table,

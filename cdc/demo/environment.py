@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from cdc.cli.fetch_progress import open_download_progress
+from cdc.cli.progress import open_progress
 from cdc.config import init
 from cdc.config.file import load
 from cdc.config.settings import PipelineSettings
@@ -29,13 +29,12 @@ class DemoSettings:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A demo that is set up. `config`: its file, read as `settings`. `is_fresh`: its database was just made."""
+    """A demo that is set up. `config`: its file, read as `settings`."""
 
     home: Home
     endpoints: Endpoints
     config: Path
     settings: PipelineSettings
-    is_fresh: bool
 
     @property
     def dsn(self) -> str:
@@ -45,7 +44,7 @@ class Environment:
 
 def start_services(home: Home) -> Endpoints:
     """Start every local service, with progress on stderr. Raises as `cdc.local.services.up` does."""
-    with open_download_progress() as progress:
+    with open_progress() as progress:
         return services.up(home, None, progress)
 
 
@@ -65,18 +64,13 @@ def set_up_environment(home: Home, endpoints: Endpoints, demo: DemoSettings) -> 
             init.local_values(config), name=demo.name, tables=demo.tables, dbname=demo.name, lake=demo.lake
         )
         init.write(config, values, force=True)
-    return Environment(home, endpoints, config, load(config), fresh)
-
-
-def relative_path(path: Path) -> str:
-    """The path relative to the current folder, if it lies below that."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return Environment(home, endpoints, config, load(config))
 
 
 def _make_database(endpoints: Endpoints, name: str) -> bool:
     """Make the database if it is missing; returns whether it was."""
     try:
+        # CREATE DATABASE cannot run in a transaction, and has no IF NOT EXISTS
         with psycopg.connect(endpoints.postgres_dsn(), autocommit=True) as connection:
             if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
                 return False

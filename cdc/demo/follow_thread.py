@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, PreconditionError
-from cdc.core.position import Position
 from cdc.run.follow.follow import follow, mark_source_end
 from cdc.run.follow.process_streams import Say
 from cdc.run.pipeline import delta_follower, fed_followers
@@ -23,8 +22,11 @@ class FollowThread:
 
     def __init__(self, settings: PipelineSettings, spark: SparkSession, names: Sequence[str], say: Say) -> None:
         self._settings = settings
-        self._positions = open_positions(settings, spark, names)
+        fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
+        every = {settings.delta[0]: delta_follower(settings).position, **fed}
+        self._positions = {name: every[name] for name in names}
         self._stopping = threading.Event()
+        # a pool of one: its Future keeps the error, which a bare thread would only print
         self._thread = ThreadPoolExecutor(1, "follow")
         self._run = lambda: follow(settings, lambda: spark, names, say, until_caught_up=False, stopping=self._stopping)
         self._running: Future[None] | None = None
@@ -35,6 +37,7 @@ class FollowThread:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._stopping.set()
+        # waits for the end: a batch that is begun is finished
         self._thread.shutdown()
         failure = self._failure()
         # an error of the block itself came first, and is not to be hidden
@@ -55,9 +58,11 @@ class FollowThread:
                 if position is not None and position.lsn >= target:
                     took[name] = round(time.monotonic() - began, 3)
             self._check(patience - (time.monotonic() - began), self._positions.keys() - took.keys())
+        # in the order of the followers, not of their arrival
         return {name: took[name] for name in self._positions}
 
     def _check(self, seconds_left: float, behind: "set[str]") -> None:
+        # first: whoever has ended does not catch up, however long one waits
         if behind and self._running is not None and self._running.done():
             raise self._failure() or PreconditionError("the followers ended early", "run it again")
         if behind and seconds_left <= 0:
@@ -72,15 +77,6 @@ class FollowThread:
         if error is None or isinstance(error, CdcError):
             return error
         raise error
-
-
-def open_positions(
-    settings: PipelineSettings, spark: SparkSession, names: Sequence[str]
-) -> dict[str, Callable[[], Position | None]]:
-    """Functions that read the positions of these followers, by name."""
-    fed = {name: follower.position for name, follower in fed_followers(spark, settings).items()}
-    every = {settings.delta[0]: delta_follower(settings).position, **fed}
-    return {name: every[name] for name in names}
 
 
 def list_followers(settings: PipelineSettings, spark: SparkSession) -> list[str]:

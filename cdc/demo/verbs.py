@@ -12,7 +12,6 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed plans th
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
     demo_app = typer.Typer(rich_markup_mode=None)
     demo_app.callback(invoke_without_command=True)(demo)
     demo_app.command("race")(race)
@@ -32,6 +31,7 @@ def demo(
 
     The parts, 336,776 flights, capture, copies, changes that are followed meanwhile, and every row compared.
     """
+    # Typer calls this for `cdc demo race`, too, before its own function
     if context.invoked_subcommand is not None:
         return
     from cdc.cli.pipeline import show_report
@@ -53,6 +53,7 @@ def demo(
         output.say("\nWhere to look:")
         for what, how in list_pointers(outcome.environment):
             note(f"{what:<17} {how}")
+    # last: the report and the pointers help even more then
     if not outcome.report.is_equal:
         raise DivergenceError("followers differ from the source", "see the table above")
 

@@ -8,12 +8,12 @@ from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder
 from cdc.local.fetch.jars import fetch
 from cdc.local.plugin_jar import build_plugin_jar
-from cdc.local.progress import SILENT, Progress
 from cdc.local.servers.java import find_java
+from cdc.progress import SILENT, Progress
 
 
 def write_connect_jar(folder: Path, progress: Progress = SILENT) -> Path:
-    """The jar in a folder of the user's; raises as `converter` and `fetch` do, and PreconditionError for the folder."""
+    """Write the jar to `folder`; raises as `build_plugin_jar` and `fetch` do, and PreconditionError for the folder."""
     cache = cache_folder()
     compiler, *against = (fetch(part, cache, progress) for part in ("compiler", "connect", "debezium"))
     jar = build_plugin_jar(find_java().program, compiler, [*chain.from_iterable(against)], cache)

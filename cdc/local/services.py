@@ -15,13 +15,13 @@ from cdc.local.endpoints import Endpoints, Service, ServiceStatus, endpoints_at
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.jars import fetch
 from cdc.local.launch_context import LaunchContext
-from cdc.local.progress import SILENT, Progress
 from cdc.local.running import processes
 from cdc.local.running.processes import Launch
 from cdc.local.running.startup import Candidate, start
 from cdc.local.servers import connect_worker, kafka_broker, opensearch_node, postgres
 from cdc.local.state import neighbours, passwords, ports
 from cdc.local.state_dir import Home
+from cdc.progress import SILENT, Progress
 
 __all__ = ["Endpoints", "Home", "Service", "ServiceStatus", "down", "endpoints", "status", "up", "wipe"]
 
@@ -61,9 +61,9 @@ _DYING: Final = 15.0
 def up(home: Home, only: Collection[Service] | None = None, progress: Progress = SILENT) -> Endpoints:
     """Start the services (all, or `only` these and those they need), and wait until they answer.
 
-    Running services stay. Raises PreconditionError (no suitable Java, a port taken, a part that ends
-    while it starts: with the telling line of its log), UnreachableError (an artifact cannot be fetched,
-    a part does not answer in time). Parts that came up before the failure stay up.
+    Running services stay. Raises PreconditionError (no suitable Java, a port taken, a service that ends
+    while it starts, with the reason from its log), UnreachableError (an artifact cannot be fetched, a service does not
+    answer in time). Services that came up before the failure stay up.
     """
     wanted = _with_needs(only)
     with _alone(home):
@@ -86,7 +86,7 @@ def up(home: Home, only: Collection[Service] | None = None, progress: Progress =
 
 
 def down(home: Home, only: Collection[Service] | None = None) -> list[Service]:
-    """Stop the parts (all, or `only` these), none before one that needs it; gives those that ran."""
+    """Stop the services (all, or `only` these), none before one that needs it; returns those that ran."""
     if not home.local.exists():
         return []
     chosen = [part for part in reversed(Service) if only is None or part in only]
@@ -100,13 +100,13 @@ def down(home: Home, only: Collection[Service] | None = None) -> list[Service]:
 
 
 def _stop(home: Home, part: Service, after: Sequence[Future[bool]]) -> bool:
-    """Stop a part when those have stopped that need it, or could not be; says whether it ran."""
+    """Stop a service after those that need it, even if one of these could not be stopped; returns whether it ran."""
     wait(after)
     return processes.stop(home, part, _KINDS[part].stop_with, _STOPPING)
 
 
 def endpoints(home: Home) -> Endpoints:
-    """Where the parts of `home` answer when they run; PreconditionError if it has never been up."""
+    """The addresses of the services of `home`, running or not. Raises PreconditionError if it was never up."""
     found = ports.read_ports(home)
     if found is None:
         raise PreconditionError(f"nothing was ever started in {home.path}", "run cdc up first")
@@ -119,7 +119,7 @@ def status(home: Home) -> list[ServiceStatus]:
 
 
 def wipe(home: Home) -> None:
-    """Remove the data, ports, passwords and logs of the parts; RefusedError while one of them runs."""
+    """Remove the data, ports, passwords and logs of the services. Raises RefusedError while one of them runs."""
     if not home.local.exists():
         return
     with _alone(home):

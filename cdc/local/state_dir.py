@@ -73,6 +73,7 @@ class Home:
             raise PreconditionError(
                 f"cannot make the state folder {self.path}: {failure.strerror}", "choose a folder that you may write"
             ) from failure
+        # mkdir accepts a folder that is there, also another user's, whose passwords nobody else can read
         if not os.access(self.secrets, os.R_OK | os.W_OK | os.X_OK):
             raise PreconditionError(
                 f"the state folder {self.path} belongs to another user", "work as that user, or choose another folder"

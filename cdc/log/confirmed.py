@@ -4,12 +4,10 @@ Debezium confirms LSNs of commits, and of messages outside of transactions (`pg_
 latter only because our transformation writes them (`connect/plugin/ConfirmedLsn.java`).
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
 
-from cdc.columns.arrays import Integers
 from cdc.columns.netting.transactions import parse_confirmed_lsn
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import LogStart, Lsn
@@ -37,6 +35,7 @@ class ConfirmedLsns:
             return True
         with Reader(self._log) as reader, suppress(HistoryLostError):
             found = has_confirmed(reader, transaction_topic(self._log.prefix), lsn, self._start)
+            # heartbeats last: nearly every LSN is a commit's, and their topic would be read for nothing
             if found is False:
                 self._read_beats(reader)
                 return self._has_beat(lsn) or self._has_forgotten(lsn)
@@ -47,17 +46,14 @@ class ConfirmedLsns:
         return at < len(self._beats) and int(self._beats[at]) == lsn
 
     def _has_forgotten(self, lsn: Lsn) -> bool:
+        # retention deletes old heartbeats: one of them may have confirmed an LSN below the first that is left
         return self._first > 0 and not (len(self._beats) and int(self._beats[0]) <= lsn)
 
     def _read_beats(self, reader: Reader) -> None:
         topic = debezium_heartbeat_topic(self._log.prefix)
         self._first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
         records = reader.read(topic, 0, max(self._first, self._offset), end)
-        self._beats = _with(self._beats, (record.value for record in records if record.value))
+        found = [lsn for r in records if r.value and (lsn := parse_confirmed_lsn(r.value)) is not None]
+        # sorted, since redelivered heartbeats are out of order
+        self._beats = np.union1d(self._beats, np.array(found, np.int64))
         self._offset = end
-
-
-def _with(beats: Integers, values: Iterable[bytes]) -> Integers:
-    found = [lsn for value in values if (lsn := parse_confirmed_lsn(value)) is not None]
-    # sorted, since redelivered heartbeats are out of order
-    return np.union1d(beats, np.array(found, np.int64))

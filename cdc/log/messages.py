@@ -27,6 +27,7 @@ class MessageSource:
 
     def __call__(self, stretch: Stretch) -> Iterator[Messages]:
         """Read the committed messages without tombstones, in pieces. Raises like `Reader`."""
+        # made in the task: a consumer cannot be pickled
         with Reader(self.log) as reader:
             yield from reader.read_messages(stretch.topic, stretch.partition, stretch.start, stretch.end)
 

@@ -17,6 +17,7 @@ _LONGEST = 40
 
 def is_plain(table: TableName) -> bool:
     """Is the table's name valid in a topic's name? Then the topic has the same name as without our plugin."""
+    # a name that ends like a digest gets one itself: else its topic could be another table's
     return bool(
         _PLAIN.fullmatch(table.schema) and _PLAIN.fullmatch(table.table) and not _DIGESTED.fullmatch(table.table)
     )
@@ -31,6 +32,7 @@ def _unique(table: TableName) -> str:
     """A unique name: one that is not valid in a topic's name is shortened, and gets a digest appended."""
     if is_plain(table):
         return str(table)
+    # no name has a NUL, so schema `a` with table `b.c` and schema `a.b` with table `c` differ
     digest = hashlib.sha256(f"{table.schema}\0{table.table}".encode()).hexdigest()[:16]
     schema, name = (_FOREIGN.sub("_", part)[:_LONGEST] for part in (table.schema, table.table))
     return f"{schema}.{name}-{digest}"

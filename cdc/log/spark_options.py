@@ -58,6 +58,7 @@ def cluster_options(log: LogSettings) -> dict[str, str]:
         options["kafka.sasl.mechanism"] = log.sasl_mechanism
         options["kafka.sasl.jaas.config"] = f"{module} required {login};"
     if log.ca_file:
+        # Kafka's Java client expects a Java keystore by default; the file is PEM, as librdkafka wants it
         options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": log.ca_file}
     return options
 

@@ -1,10 +1,10 @@
 """Reads new ENDs of the transaction topic with a standing consumer."""
 
-import time
 from typing import Final
 
 from cdc.columns.netting.transactions import Ends, concat_ends
 from cdc.core.position import FIRST_LOG, Position
+from cdc.core.waiting import Deadline
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import AT_A_TIME, added_partitions_error, parse_ends
@@ -22,12 +22,12 @@ class TransactionReader:
         self._consumer = consumer
         self._topic = transaction_topic(prefix)
         self._log_start = FIRST_LOG
-        self._next_question = 0.0
+        self._next_question = Deadline(0)
 
     def begin(self, position: Position) -> None:
         """Start behind this position. Raises TopicLostError when there is no such topic."""
         self._log_start = position.log_start
-        self._next_question = time.monotonic()
+        self._next_question = Deadline(0)
         self._consumer.seek(self._topic, {0: position.topic_offset + 1})
 
     def waiting(self) -> int:
@@ -41,6 +41,7 @@ class TransactionReader:
         partition, UnreachableError when no broker answers.
         """
         self._check_alone()
+        # the end as it is now: on a busy source it moves on for ever
         until, found, more = self._consumer.committed_end(self._topic, most), list[Ends](), True
         while more:
             more = self._consumer.read_until(until, AT_A_TIME)
@@ -50,8 +51,8 @@ class TransactionReader:
 
     def _check_alone(self) -> None:
         """Check that there is no second partition, whose ENDs would be left out without an error."""
-        if time.monotonic() >= self._next_question:
-            self._next_question = time.monotonic() + ALONE_SECONDS
+        if self._next_question.is_past:
+            self._next_question = Deadline(ALONE_SECONDS)
             if (found := self._consumer.discover(self._topic)) > 1:
                 raise added_partitions_error(self._topic, found)
 

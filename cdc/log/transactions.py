@@ -31,10 +31,8 @@ def read_ends_between(reader: Reader, topic: str, start: int, stop: int, log_sta
 
     Raises as `ends_of` and `Reader.read` do.
     """
-    records, found = (
-        reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop)),
-        list[Ends](),
-    )
+    records = reader.read(topic, 0, log_start.to_topic_offset(start), log_start.to_topic_offset(stop))
+    found: list[Ends] = []
     while some := list(islice(records, AT_A_TIME)):
         found.append(parse_ends(topic, [record.offset for record in some], [record.value for record in some]))
     return concat_ends(found).to_positions(log_start)
@@ -77,7 +75,13 @@ def check_position(reader: Reader, topic: str, position: Position) -> None:
     if at >= behind:
         raise HistoryLostError(f"{topic} ends at {behind}, before this follower's {at}", RECAPTURE)
     if position.has_end:
-        _compare(reader, topic, position)
+        ends = read_ends_between(reader, topic, position.end_offset, position.end_offset + 1, position.log_start)
+        if not len(ends) or (ends.last.lsn, ends.last.tx_id) != (position.lsn, position.tx_id):
+            raise HistoryLostError(
+                f"{topic} holds another event at offset {at} than the commit at {format_lsn(position.lsn)} that was"
+                " applied",
+                RECAPTURE,
+            )
 
 
 def added_partitions_error(topic: str, partitions: int) -> HistoryLostError:
@@ -103,6 +107,7 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
     """
     result = None
     behind = log_bounds(reader, topic, log_start)[1]
+    # above the LSN before: the END at `lsn` itself is wanted
     low = _before_first_above(reader, topic, Lsn(lsn - 1), behind, log_start)
     for record in reader.read(topic, 0, log_start.to_topic_offset(low), log_start.to_topic_offset(behind)):
         found = parse_ends(topic, [record.offset], [record.value])
@@ -110,6 +115,7 @@ def has_confirmed(reader: Reader, topic: str, lsn: Lsn, log_start: LogStart) -> 
         result = False if confirmed is not None else result
         if confirmed == lsn or (len(found) and found.last.lsn == lsn):
             return True
+        # commits are in the order of their LSNs: none behind this one is at `lsn`
         if len(found) and found.last.lsn > lsn:
             break
     return result
@@ -169,13 +175,3 @@ def _first_end(reader: Reader, topic: str, start: int, until: int) -> Transactio
         if len(found):
             return found.last
     return None
-
-
-def _compare(reader: Reader, topic: str, position: Position) -> None:
-    ends = read_ends_between(reader, topic, position.end_offset, position.end_offset + 1, position.log_start)
-    if not len(ends) or (ends.last.lsn, ends.last.tx_id) != (position.lsn, position.tx_id):
-        raise HistoryLostError(
-            f"{topic} holds another event at offset {position.topic_offset} than the commit at"
-            f" {format_lsn(position.lsn)} that was applied",
-            RECAPTURE,
-        )

@@ -11,6 +11,7 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
+from cdc.core.table_state import Followed, Joining
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
 from connect.capture.debezium_properties import placeholder
@@ -41,7 +42,7 @@ class KeyLetters:
 def list_blocked_keys(settings: PipelineSettings) -> list[KeyLetters]:
     """The blocked keys with their messages, in log order."""
     by_key: dict[tuple[TableName, bytes | None, str], list[DeadLetter]] = {}
-    for letter in delta_follower(settings).dead_letters():
+    for letter in delta_follower(settings).letters.all():
         key = letter.message.key
         by_key.setdefault((letter.table, key, "" if key is not None else letter.location), []).append(letter)
     return [
@@ -57,7 +58,7 @@ def _first_reason(letters: Sequence[DeadLetter]) -> str:
 
 def find_letter(settings: PipelineSettings, location: str) -> DeadLetter:
     """The dead letter at a location, as in `topic[partition]@offset`. Raises ConfigurationError when there is none."""
-    for letter in delta_follower(settings).dead_letters():
+    for letter in delta_follower(settings).letters.all():
         if letter.location == location:
             return letter
     raise ConfigurationError(f"there is no dead letter at {location}", "`cdc dead-letters list` names them")
@@ -96,7 +97,7 @@ def replay(settings: PipelineSettings, tables: Sequence[TableName]) -> ReplayRes
     """Apply dead letters that can be decoded by now; of all tables when `tables` is empty."""
     with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
-        letters = [letter for letter in follower.dead_letters() if not tables or letter.table in tables]
+        letters = [letter for letter in follower.letters.all() if not tables or letter.table in tables]
         return _replay_letters(settings, follower, letters, {})
 
 
@@ -107,11 +108,12 @@ def drop(settings: PipelineSettings, locations: Sequence[str]) -> ReplayResult:
     """
     with hold_lease(settings, settings.delta[0]):
         follower = delta_follower(settings)
-        letters = follower.dead_letters()
+        letters = follower.letters.all()
         chosen = [letter for letter in letters if letter.location in locations]
         if missing := sorted(set(locations) - {letter.location for letter in chosen}):
             raise ConfigurationError(f"there is no dead letter at {missing[0]}", "`cdc dead-letters list` names them")
-        follower.drop_letters([letter for letter in chosen if letter.message.key is None])
+        # nothing waits behind a message without a key
+        follower.letters.drop([letter for letter in chosen if letter.message.key is None])
         dropped: dict[TableName, set[bytes]] = {}
         for letter in chosen:
             if letter.message.key is not None:
@@ -126,16 +128,16 @@ def _replay_letters(
     dropped: dict[TableName, set[bytes]],
 ) -> ReplayResult:
     # a stopped table's letters wait for its new copy
-    waiting = {stop.name: str(stop) for stop in follower.stops()}
+    waiting = {stop.name: str(stop) for stop in follower.tables.stops()}
     # a table that has not joined lacks the changes up to the position: a replay would mark them as applied
-    waiting |= dict.fromkeys(follower.joining(), "it is in no cut of the lake yet: run `cdc follow` first")
+    waiting |= dict.fromkeys(follower.tables.select(Joining), "it is in no cut of the lake yet: run `cdc follow` first")
     keys = [(letter.table, letter.message.key) for letter in letters if letter.table in waiting]
     applied, still_blocked = 0, {(name, key): waiting[name] for name, key in keys if key is not None}
-    described = {table.name: table for table in follower.tables() if table.name not in waiting}
+    followed = follower.tables.select(Followed)
     with closing(follower):
-        for name in sorted({letter.table for letter in letters} & described.keys()):
-            decoder = Decoder(described[name], placeholder(settings.pipeline.name))
-            replayed = follower.replay_letters(name, decoder, dropped.get(name, ()))
+        for name in sorted({letter.table for letter in letters} & followed.keys()):
+            decoder = Decoder(followed[name].table, placeholder(settings.pipeline.name))
+            replayed = follower.letters.replay(name, decoder, dropped.get(name, ()))
             applied += len(replayed.letters)
             still_blocked |= {(name, key): reason for key, reason in replayed.blocked.items()}
     return ReplayResult(applied, tuple((name, key, reason) for (name, key), reason in still_blocked.items()))

@@ -46,11 +46,8 @@ class Lease:
 
     def write_note(self, problem: CdcError | None) -> None:
         """Write down the follower's current problem, which `read_problem` reads; None when it is over."""
-        note = (
-            {"kind": _nearest_kind(problem).__name__, "what": problem.what, "remedy": problem.remedy}
-            if problem
-            else None
-        )
+        kind = next((kind for kind in _KINDS if isinstance(problem, kind)), PreconditionError)
+        note = {"kind": kind.__name__, "what": problem.what, "remedy": problem.remedy} if problem else None
         # replaced in one step, so a reader sees the old note or the new one; a full disk is no reason to stop
         with suppress(OSError):
             fresh = self.lock.with_suffix(".new")
@@ -102,10 +99,6 @@ def read_problem(settings: PipelineSettings, follower: str) -> CdcError | None:
         return None
     kind = next((kind for kind in _KINDS if kind.__name__ == note["kind"]), PreconditionError)
     return kind(note["what"], note["remedy"])
-
-
-def _nearest_kind(problem: CdcError) -> type[CdcError]:
-    return next((kind for kind in _KINDS if isinstance(problem, kind)), PreconditionError)
 
 
 def _lock_path(settings: PipelineSettings, follower: str) -> Path:

@@ -11,7 +11,7 @@ from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.local.fetch.jars import fetch, spark_jars
-from cdc.local.progress import SILENT, Progress
+from cdc.progress import SILENT, Progress
 from cdc.run.scratch import open_scratch
 from cdc.run.spark import session
 from sinks.lake.feed.change_cache import ChangeCache
@@ -67,14 +67,15 @@ def _session_options(settings: PipelineSettings, progress: Progress, *, brief: b
     return session.SessionOptions(spark.master, spark.driver_memory, jars, log, brief, open_scratch(state))
 
 
-def lake_of(settings: PipelineSettings, generation: int = 1) -> Lake:
-    """The lake's location, with the name and generation under which it stores its positions."""
+def lake_of(settings: PipelineSettings) -> Lake:
+    """The lake's location, with the name under which it stores its positions."""
     lake = settings.delta[1]
-    return Lake(lake.path, settings.pipeline.name, generation, lake.access)
+    return Lake(lake.path, settings.pipeline.name, lake.access)
 
 
 def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None) -> DeltaFollower:
     """The lake's follower; it adds its changes to `recent`."""
+    # a cache: an index of keys that is lost is read again from the lake
     indexes = Path(settings.pipeline.state) / "index" / settings.pipeline.name
     return DeltaFollower(settings.delta[1], lake_of(settings), indexes, recent)
 

@@ -1,11 +1,13 @@
 """Events and signals that stop a job."""
 
+import math
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from cdc.core.waiting import Deadline
 
 POLL_SECONDS = 0.2
 """Pause between two looks at the events."""
@@ -23,9 +25,9 @@ class StopEvent(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         # a thread can wait for one event only, and either of two ends this: hence short waits
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not self.is_set() and (deadline is None or time.monotonic() < deadline):
-            super().wait(POLL_SECONDS if deadline is None else min(POLL_SECONDS, max(deadline - time.monotonic(), 0)))
+        deadline = Deadline(math.inf if timeout is None else timeout)
+        while not self.is_set() and not deadline.is_past:
+            super().wait(min(POLL_SECONDS, deadline.seconds_left))
         return self.is_set()
 
 

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,6 @@ class Submission:
     master: str
     arguments: Sequence[str]
     resolve_packages: bool = False
-    conf: Mapping[str, str] | None = None
 
     def command(self, settings: PipelineSettings, packages: Path) -> list[str]:
         """The command line. `packages`: the zip of the toolkit's own code."""
@@ -42,7 +41,6 @@ class Submission:
             # the workers' Python must be the driver's version
             "spark.pyspark.python": sys.executable,
             **spark_conf(settings),
-            **(self.conf or {}),
             # last, as in every session: nothing may override these
             **FIXED,
         }
@@ -50,7 +48,8 @@ class Submission:
         memory = ["--driver-memory", settings.spark.driver_memory]
         where = ["--master", self.master, "--deploy-mode", "client", *memory]
         script = (Path(__file__).parent / ENTRY).resolve()
-        return [str(_spark_submit()), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
+        program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        return [str(program), *where, *jars, "--py-files", str(packages), *pairs, str(script), *self.arguments]
 
 
 def _jar_options(of_lake: Sequence[Path], *, resolve_packages: bool) -> list[str]:
@@ -96,7 +95,3 @@ def _find_folder(package: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise CdcError(f"package {package} is not installed", "install the toolkit")
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _spark_submit() -> Path:
-    return Path(pyspark.__file__).parent / "bin" / "spark-submit"

@@ -4,12 +4,56 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+import msgspec
 import stamina
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, tls_context
 
 PATIENCE_SECONDS = 60.0
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """A class that Connect can load."""
+
+    class_: str = msgspec.field(name="class")
+
+
+class PartStatus(msgspec.Struct, frozen=True):
+    """The status of a connector or of one of its tasks; `trace`: the stack trace of its failure."""
+
+    state: str
+    trace: str | None = None
+
+
+class ConnectorStatus(msgspec.Struct, frozen=True):
+    """The status of a connector and its tasks."""
+
+    connector: PartStatus
+    tasks: tuple[PartStatus, ...]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The errors of one property."""
+
+    name: str
+    errors: tuple[str, ...] = ()
+
+
+class CheckedProperty(msgspec.Struct, frozen=True):
+    """An entry of a validation."""
+
+    value: Verdict
+
+
+class Validation(msgspec.Struct, frozen=True):
+    """Connect's validation of a configuration."""
+
+    configs: tuple[CheckedProperty, ...]
+
+
+class _Complaint(msgspec.Struct):
+    message: str
 
 
 class _RebalancingError(Exception):
@@ -34,19 +78,20 @@ class ConnectClient:
 
     def plugins(self) -> set[str]:
         """The classes of the connectors that this Connect can run."""
-        return {plugin["class"] for plugin in self._call("GET", "/connector-plugins")}
+        return self._list_plugins("/connector-plugins")
 
     def extensions(self) -> set[str]:
         """The classes on its plugin path that extend connectors: converters, predicates and their like."""
-        return {plugin["class"] for plugin in self._call("GET", "/connector-plugins?connectorsOnly=false")}
+        return self._list_plugins("/connector-plugins?connectorsOnly=false")
+
+    def _list_plugins(self, path: str) -> set[str]:
+        return {plugin.class_ for plugin in self._call("GET", path, kind=list[Plugin])}
 
     def problems(self, config: Mapping[str, str]) -> list[str]:
         """Validate a connector's configuration; returns one sentence for each problem."""
         path = f"/connector-plugins/{config['connector.class']}/config/validate"
-        checked = self._call("PUT", path, dict(config))
-        return [
-            f"{entry['value']['name']}: {error}" for entry in checked["configs"] for error in entry["value"]["errors"]
-        ]
+        checked: Validation = self._call("PUT", path, dict(config), Validation)
+        return [f"{entry.value.name}: {error}" for entry in checked.configs for error in entry.value.errors]
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
         """Create the connector, or change its configuration."""
@@ -54,12 +99,12 @@ class ConnectClient:
 
     def config(self, name: str) -> dict[str, str] | None:
         """The connector's configuration as stored, or None when there is no such connector."""
-        found: dict[str, str] | None = self._find(f"/connectors/{name}/config")
+        found: dict[str, str] | None = self._find(f"/connectors/{name}/config", kind=dict)
         return found
 
-    def status(self, name: str) -> dict[str, Any] | None:
-        """State of the connector *and its tasks*, or None when there is no such connector."""
-        found: dict[str, Any] | None = self._find(f"/connectors/{name}/status")
+    def status(self, name: str) -> ConnectorStatus | None:
+        """The status of the connector *and its tasks*, or None when there is no such connector."""
+        found: ConnectorStatus | None = self._find(f"/connectors/{name}/status", kind=ConnectorStatus)
         return found
 
     def resume(self, name: str) -> None:
@@ -73,6 +118,7 @@ class ConnectClient:
 
     def make_stopped(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector in the state STOPPED (KIP-980)."""
+        # only POST has an initial state; for an existing connector it answers 409, which looks like a rebalance
         self._call("POST", "/connectors", {"name": name, "config": dict(config), "initial_state": "STOPPED"})
 
     def forget_offsets(self, name: str) -> None:
@@ -87,21 +133,23 @@ class ConnectClient:
         """Delete the connector, if it exists."""
         self._find(f"/connectors/{name}", "DELETE")
 
-    def _find(self, path: str, method: str = "GET") -> Any:
+    def _find(self, path: str, method: str = "GET", kind: Any = Any) -> Any:
         try:
-            return self._call(method, path)
+            return self._call(method, path, kind=kind)
         except _MissingError:
             return None
 
-    def _call(self, method: str, path: str, body: object = None) -> Any:
+    def _call(self, method: str, path: str, body: object = None, kind: Any = Any) -> Any:
+        """Send a request, and decode the answer as a `kind`; None if it is empty."""
         try:
             for attempt in stamina.retry_context(on=_RebalancingError, attempts=None, timeout=PATIENCE_SECONDS):
                 with attempt:
-                    return self._once(method, path, body)
+                    return self._decode(path, self._once(method, path, body), kind)
         except _RebalancingError as error:
             raise UnreachableError(f"Kafka Connect {self._url} keeps rebalancing", "try again") from error
         except httpx.HTTPError as error:
             raise self._to_cdc_error(error) from error
+        # for mypy: the loop above returns or raises
         raise AssertionError("unreachable")
 
     def _to_cdc_error(self, error: httpx.HTTPError) -> CdcError:
@@ -111,7 +159,7 @@ class ConnectClient:
             f"Kafka Connect {self._url} does not answer: {error}", "check connect.url; is it running?"
         )
 
-    def _once(self, method: str, path: str, body: object) -> Any:
+    def _once(self, method: str, path: str, body: object) -> bytes:
         answer = self._http.request(method, path, json=body)
         if answer.status_code == httpx.codes.CONFLICT:
             raise _RebalancingError
@@ -119,9 +167,12 @@ class ConnectClient:
             raise _MissingError(f"Kafka Connect {self._url} has no {path}", "check connect.url")
         if answer.is_error:
             raise PreconditionError(f"Kafka Connect {self._url} refuses {path}: {_reason(answer)}", "see its log")
+        return answer.content
+
+    def _decode(self, path: str, content: bytes, kind: Any) -> Any:
         try:
-            return answer.json() if answer.content else None
-        except ValueError:
+            return msgspec.json.decode(content, type=kind) if content else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
             # a proxy, or another server at this URL, has answered
             raise UnreachableError(
                 f"{self._url}{path} answers with something else than JSON", "is connect.url that of Kafka Connect?"
@@ -129,11 +180,12 @@ class ConnectClient:
 
 
 class _MissingError(CdcError):
+    # an ordinary error of calls that need the connector; `_find` makes None of it
     pass
 
 
 def _reason(answer: httpx.Response) -> str:
     try:
-        return str(answer.json()["message"]).splitlines()[0]
-    except (ValueError, KeyError, TypeError, IndexError):
+        return msgspec.json.decode(answer.content, type=_Complaint).message.splitlines()[0]
+    except (msgspec.DecodeError, UnicodeDecodeError, IndexError):
         return f"HTTP {answer.status_code}"

@@ -1,13 +1,14 @@
 """The life of the connector over Kafka Connect's REST interface: start, stop, start anew."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
+from cdc.core.waiting import wait_until
 from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import look_up
-from connect.capture.debezium_properties import CONNECTOR_CLASS, table_pattern
+from connect.capture.connector_state import RunState, look_up
+from connect.capture.debezium_properties import table_pattern
+from connect.fixed_properties import CONNECTOR_CLASS
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0
@@ -18,8 +19,10 @@ def start(client: ConnectClient, name: str, config: dict[str, str]) -> str | Non
 
     Raises PreconditionError when Connect lacks Debezium's plugin or refuses the configuration.
     """
+    # Connect adds the name to the configuration that it stores
     if client.config(name) == {**config, "name": name}:
         return _revive(client, name)
+    # before the stop: a configuration that Connect refuses must not end a running connector
     _check_config(client, name, config)
     known = client.config(name) is not None
     if known:
@@ -36,11 +39,11 @@ def _revive(client: ConnectClient, name: str) -> str | None:
     if found.idle is not None:
         # the call returns before the connector resumes; a failed task stays failed
         client.resume(name)
-        _wait_until(RESTART_SECONDS, lambda: look_up(client, name).idle is None)
+        wait_until(lambda: look_up(client, name).idle is None, RESTART_SECONDS)
     if found.failure is not None:
         client.restart(name)
         # the call returns before the restart (KIP-745): too early a look sees the old failure
-        _wait_until(RESTART_SECONDS, lambda: failure(client, name) is None)
+        wait_until(lambda: failure(client, name) is None, RESTART_SECONDS)
         return f"started again; it had failed: {found.failure}"
     return f"resumed; it was {found.idle}" if found.idle is not None else None
 
@@ -77,22 +80,14 @@ def _check_config(client: ConnectClient, name: str, config: Mapping[str, str]) -
 def _stop(client: ConnectClient, name: str) -> None:
     """Stop it and wait for its tasks: an old task must not write after a new one starts."""
     client.stop(name)
-    if not _wait_until(STOP_SECONDS, lambda: _has_stopped(client, name)):
+    if not wait_until(lambda: _has_stopped(client, name), STOP_SECONDS):
         raise PreconditionError(f"connector {name} does not stop", "see Kafka Connect's log")
 
 
 def _has_stopped(client: ConnectClient, name: str) -> bool:
     found = look_up(client, name)
-    return found.state is None or (found.state == "STOPPED" and not found.tasks)
-
-
-def _wait_until(seconds: float, condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
+    # Connect reports STOPPED before the tasks have ended
+    return found.state is None or (found.state == RunState.STOPPED and not found.tasks)
 
 
 def failure(client: ConnectClient, name: str) -> str | None:
@@ -102,5 +97,6 @@ def failure(client: ConnectClient, name: str) -> str | None:
 
 def captures(client: ConnectClient, name: str, tables: Iterable[TableName]) -> bool:
     """Is one of these tables in the connector's configuration?"""
+    # a comma within a name is escaped, so each entry is one table
     listed = (client.config(name) or {}).get("table.include.list", "").split(",")
     return any(table_pattern(table) in listed for table in tables)

@@ -1,13 +1,23 @@
 """The state of the connector: running, failed, paused, stopped or deleted."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import StrEnum
+from typing import Final
 
+from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import RECAPTURE, PreconditionError
 from connect.capture.connect_client import ConnectClient
 
-_IDLE: Final = ("PAUSED", "STOPPED")
+
+class RunState(StrEnum):
+    """The states that matter to us, of those that Connect has (`AbstractStatus.State`)."""
+
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+
+
+_IDLE: Final = (RunState.PAUSED, RunState.STOPPED)
 """States that somebody has set (KIP-875): a connector does not leave them by itself."""
 _FENCED: Final = ("InvalidProducerEpochException", "ProducerFencedException")
 _LOST: Final = ("publication", "no longer available", "offset", "replication slot")
@@ -43,12 +53,10 @@ def look_up(client: ConnectClient, name: str) -> ConnectorState:
     found = client.status(name)
     if found is None:
         return ConnectorState(name, None)
-    tasks = found["tasks"]
     # a connector stays RUNNING while a task of it is FAILED
-    failed = next((part for part in (found["connector"], *tasks) if part["state"] == "FAILED"), None)
-    return ConnectorState(
-        name, found["connector"]["state"], tuple(task["state"] for task in tasks), _reason(failed) if failed else None
-    )
+    failed = next((part for part in (found.connector, *found.tasks) if part.state == RunState.FAILED), None)
+    reason = pick_root_cause(failed.trace or "") or "no reason given" if failed else None
+    return ConnectorState(name, found.connector.state, tuple(task.state for task in found.tasks), reason)
 
 
 def is_fenced(state: ConnectorState) -> bool:
@@ -81,9 +89,3 @@ def _remedy(reason: str) -> str:
     if any(sign in reason for sign in _LOST):
         return RECAPTURE
     return "mend the cause; `cdc bootstrap` starts it again"
-
-
-def _reason(part: Mapping[str, Any]) -> str:
-    lines = [line.strip() for line in str(part.get("trace", "")).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes or lines or ["no reason given"])[-1 if causes else 0]

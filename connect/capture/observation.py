@@ -8,10 +8,12 @@ from typing import Final
 import psycopg
 from psycopg import Connection
 
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
@@ -30,23 +32,16 @@ from connect.settings import SourceSettings
 from connect.source import connection as source
 from connect.source import publication
 from connect.source.heartbeat import HEARTBEAT, write_heartbeat
+from connect.source.queries import read_sql
 
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000
 """How long to wait for a lock on the heartbeat table."""
-# Columns of other roles' sessions are null without the right to see them, `state` too. A walsender that waits for the
-# connector or for WAL has the wait event type Client or Activity; with IO or a short lock it is working.
-_SLOT: Final = """
-SELECT slot.confirmed_flush_lsn::text, slot.active, sender.sent_lsn::text,
-       session.state IS NOT NULL AND COALESCE(session.wait_event_type, 'IO') IN ('IO', 'LWLock', 'BufferPin'),
-       extract(epoch FROM clock_timestamp())::float8
-  FROM (SELECT) AS one
-  LEFT JOIN pg_replication_slots slot ON slot.slot_name = %s
-  LEFT JOIN pg_stat_replication sender ON sender.pid = slot.active_pid
-  LEFT JOIN pg_stat_activity session ON session.pid = slot.active_pid"""
+# a lock of the row shows in its table's locks as ROW SHARE or ROW EXCLUSIVE; who reads or vacuums blocks nobody
 _BLOCKERS: Final = """
 SELECT DISTINCT pid FROM pg_locks
- WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid() AND mode LIKE '%%Exclusive%%'"""
+ WHERE relation = to_regclass(%s) AND granted AND pid <> pg_backend_pid()
+   AND mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock')"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +81,7 @@ class CaptureObserver:
         elif slot.confirmed != self._confirmed[0]:
             self._confirmed = slot.confirmed, slot.at
             self._begin_again(slot.at)
+        # while the slot moves, nobody has to read the log
         return self.look(connection) if slot.at - self._confirmed[1] >= self._seconds else None
 
     def look(self, connection: Connection) -> Standstill | None:
@@ -99,7 +95,9 @@ class CaptureObserver:
         topics = self._topics(connection)
         with Reader(self._log, committed=False) as reader:
             written = reader.end(topics)
-        now = self._sight(slot, written, self.newest())
+        newest = self.newest()
+        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
+        now = Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
         before, self._last, self.is_known_to_move = self._last, now, False
         if self._quiet is None or before is None:
             self._quiet = Quiet(now, self._beat(connection), self._moved_at)
@@ -132,15 +130,10 @@ class CaptureObserver:
         self._quiet, self._last, self._moved_at, self.is_known_to_move = None, None, moved_at, True
 
     def _slot(self, connection: Connection) -> _Slot:
-        row = connection.execute(_SLOT, (self._source.slot,)).fetchone()
+        row = connection.execute(read_sql("slot_reader"), (self._source.slot,)).fetchone()
         assert row is not None
         confirmed, sent = (parse_lsn(text) if text else None for text in (row[0], row[2]))
         return _Slot(confirmed, bool(row[1]), sent, bool(row[3]), row[4])
-
-    @staticmethod
-    def _sight(slot: _Slot, written: dict[str, dict[int, int]], newest: TransactionEnd | None) -> Observation:
-        lsn, at = (newest.lsn, newest.committed_ms / 1000) if newest else (None, None)
-        return Observation(slot.at, lsn, at, written, slot.confirmed, slot.sent, slot.is_decoding)
 
     def _topics(self, connection: Connection) -> list[str]:
         """The topics of the capture, without its own heartbeats, which go on while Postgres sends nothing."""
@@ -151,34 +144,35 @@ class CaptureObserver:
     def _beat(self, connection: Connection) -> Lsn:
         """Write a heartbeat; returns an LSN before it. If the table is locked, remember the sessions that lock it."""
         before = source.current_lsn(connection)
+        # else a session that locks the table would hold up this look as it does the connector
         connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
         try:
             write_heartbeat(connection, self._source, self._pipeline, "does it move?")
             self._blockers = ()
         except psycopg.errors.LockNotAvailable:
-            self._blockers = self._holders(connection)
+            name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
+            rows = connection.execute(_BLOCKERS, (name,)).fetchall()
+            self._blockers = tuple(f"session {row[0]}" for row in rows)
+        # `open_connection` tells of a lost session
         except psycopg.OperationalError:
             raise
         except psycopg.Error as error:
             table = TableName(self._source.heartbeat_schema, HEARTBEAT)
-            reason = str(error).strip().partition("\n")[0]
+            reason = pick_first_line(error)
             raise PreconditionError(
                 f"no heartbeat can be written to {table}: {reason}", f"let {self._source.user} write to it"
             ) from error
         finally:
+            # the caller's other statements wait for locks without a limit
             if not connection.closed:
                 connection.execute("RESET lock_timeout")
         return before
 
-    def _holders(self, connection: Connection) -> tuple[str, ...]:
-        name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
-        return tuple(f"session {row[0]}" for row in connection.execute(_BLOCKERS, (name,)).fetchall())
-
 
 def observe(look: CaptureObserver, connection: Connection) -> Standstill | None:
     """Look until it is certain whether the capture stands still, at most 1.5 times OBSERVED_SECONDS."""
-    deadline = time.monotonic() + 1.5 * OBSERVED_SECONDS
-    while time.monotonic() < deadline:
+    deadline = Deadline(1.5 * OBSERVED_SECONDS)
+    while not deadline.is_past:
         found = look.look(connection)
         if found or look.is_known_to_move:
             return found

@@ -1,13 +1,14 @@
 """The capture probe: writes a row into the source, and waits until the log has it."""
 
-import json
 import time
 from dataclasses import dataclass
 from uuid import uuid4
 
+import msgspec
 from psycopg import Connection
 
 from cdc.core.table import TableName
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
@@ -44,6 +45,7 @@ def wait_until_captured(connection: Connection, capture: Capture) -> str | None:
     Raises PreconditionError when the connector has failed, or still stands still after the restart.
     """
     topic = change_topic(capture.log.prefix, TableName(capture.source.heartbeat_schema, HEARTBEAT))
+    # unique: beats of other waits are in the log, too
     mark, watch = f"marker {uuid4()}", _Watch(connection, capture)
     with Reader(capture.log) as reader:
         # before the row is written, so that it is behind this offset
@@ -63,7 +65,7 @@ class _Watch:
         self._connection = connection
         self._capture = capture
         self._progress = CaptureObserver(capture.source, capture.log, capture.pipeline)
-        self._ran, self._next_look = time.monotonic(), time.monotonic() + LOOK_SECONDS
+        self._ran, self._next_look = time.monotonic(), Deadline(LOOK_SECONDS)
         self.done: str | None = None
 
     def check(self) -> None:
@@ -79,8 +81,8 @@ class _Watch:
         patience = IDLE_SECONDS if found.failure is None else 0.0
         if failed and time.monotonic() - self._ran >= patience:
             raise failed
-        if time.monotonic() > self._next_look:
-            self._next_look = time.monotonic() + LOOK_SECONDS
+        if self._next_look.is_past:
+            self._next_look = Deadline(LOOK_SECONDS)
             still = self._progress.look(self._connection)
             if still and self.done:
                 raise still.error(found)
@@ -90,7 +92,16 @@ class _Watch:
     def _start_anew(self, why: str) -> None:
         self._capture.client.restart(self._capture.connector, whole=True)
         self.done = f"{why}: connector {self._capture.connector} was started anew"
-        self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, time.monotonic() + ANEW_SECONDS
+        # ahead of now: for so long Connect may still report the failure before the restart
+        self._ran, self._next_look = time.monotonic() + IDLE_SECONDS, Deadline(ANEW_SECONDS)
+
+
+class _Row(msgspec.Struct):
+    beat: str
+
+
+class _Change(msgspec.Struct):
+    after: _Row
 
 
 def _is_in_log(reader: Reader, topic: str, start: int, mark: str) -> bool:
@@ -100,7 +111,8 @@ def _is_in_log(reader: Reader, topic: str, start: int, mark: str) -> bool:
 
 def _mark_of(record: Record) -> str | None:
     try:
-        beat = read_beat(str(json.loads(record.value or b"null")["after"]["beat"]))
-    except (ValueError, KeyError, TypeError):
+        beat = read_beat(msgspec.json.decode(record.value or b"", type=_Change).after.beat)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # a tombstone, or a delete of the row
         return None
     return beat.mark if beat else None

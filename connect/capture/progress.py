@@ -128,7 +128,8 @@ class Standstill:
         event = f"capture stands still since {_format_time(self.since)}"
         line = f"{event} ({format_duration(self.seconds)}): {', '.join(seen)}"
         patience = SILENT_SECONDS if silent else STILL_FOR_GOOD_SECONDS
-        return CaptureTroubleError(line, self._remedy(silent), f"{event}{seen}", self.seconds >= patience)
+        # the kind has no duration, which grows with every look: the same trouble is reported once
+        return CaptureTroubleError(line, self._remedy(silent), f"{event}{seen}", is_final=self.seconds >= patience)
 
     def _remedy(self, silent: CdcError | None) -> str:
         if silent:
@@ -143,7 +144,7 @@ class Standstill:
 class CaptureTroubleError(PreconditionError):
     """The capture makes no progress. `kind` is equal for errors of the same trouble; `is_final`: waiting is no use."""
 
-    def __init__(self, what: str, remedy: str, kind: str, is_final: bool) -> None:
+    def __init__(self, what: str, remedy: str, kind: str, *, is_final: bool) -> None:
         super().__init__(what, remedy)
         self.kind = kind
         self.is_final = is_final
@@ -156,7 +157,7 @@ def to_capture_trouble(trouble: CdcError, newest_at: float | None, now: float) -
         if newest_at
         else ""
     )
-    return CaptureTroubleError(f"{trouble.what}{since}", trouble.remedy, str(trouble), True)
+    return CaptureTroubleError(f"{trouble.what}{since}", trouble.remedy, str(trouble), is_final=True)
 
 
 def format_duration(seconds: float) -> str:

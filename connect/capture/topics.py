@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.table import TableName
-from cdc.log.clients.topics import Admin, Topic
+from cdc.log.clients.topics import Admin, Topic, partition_count_error
 from cdc.log.names import change_topic, check_distinct, debezium_heartbeat_topic, message_topic, transaction_topic
 from cdc.log.settings import FRAME_BYTES, LogSettings
 
@@ -57,7 +57,7 @@ def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> list[str]:
     """
     present = admin.topics([topic.name for topic in topics])
     for topic in topics:
-        _check(topic, present.get(topic.name), ours)
+        _check(topic, present.get(topic.name), ours=ours)
     return [t.name for t in topics if t.name in present and present[t.name].partitions > t.partitions]
 
 
@@ -68,7 +68,7 @@ def ensure(admin: Admin, topics: Sequence[Topic]) -> list[str]:
     return admin.configure([topic for topic in topics if topic.name in present])
 
 
-def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
+def _check(wanted: Topic, present: Topic | None, *, ours: bool) -> None:
     if present is None:
         return
     if not ours:
@@ -84,10 +84,7 @@ def _check(wanted: Topic, present: Topic | None, ours: bool) -> None:
     # More partitions are fine: keys move to other partitions, but changes are ordered by their transaction. Kafka never
     # removes partitions, so a topic with fewer is not the one that we created.
     if present.partitions < wanted.partitions:
-        raise PreconditionError(
-            f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
-            "set log.partitions back: with another count, keys would move",
-        )
+        raise partition_count_error(wanted, present)
 
 
 def _change_config(log: LogSettings) -> dict[str, str]:

@@ -10,21 +10,21 @@ from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
-from connect.choices import NO_CHOICES, Choices, ChosenType
 from connect.source import column_types as types
-from connect.source.relation import Leaf, Shape, read_shapes
+from connect.source.queries import read_sql
+from connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
+from connect.table_choices import NO_CHOICES, Choices, ChosenType
 
-# without schemas with a dot in their name: `schema.table` would be ambiguous
-_TABLES = """
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't' AND n.nspname <> %s
-   AND NOT starts_with(n.nspname, 'pg_') AND n.nspname <> 'information_schema' AND strpos(n.nspname, '.') = 0
- ORDER BY 1, 2"""
 Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]
 """The user's keys for tables without one."""
 _AWKWARD = re.compile(r'[`"\\\x00-\x1f]')
-_IDENTITIES = {"d": "DEFAULT", "f": "FULL", "i": "an index", "n": "NOTHING"}
+_IDENTITIES = {
+    ReplicaIdentity.DEFAULT: "DEFAULT",
+    ReplicaIdentity.FULL: "FULL",
+    ReplicaIdentity.INDEX: "an index",
+    ReplicaIdentity.NOTHING: "NOTHING",
+}
 
 
 class TablesRefusedError(PreconditionError):
@@ -74,7 +74,7 @@ def examine(connection: Connection, names: Sequence[TableName], choices: Choices
     results = {
         name: _ancestor_refusals(name, shapes[name], names) or to_table(name, shapes[name], choices)
         if name in shapes
-        else _missing(name)
+        else [PreconditionError(f"no table {name} in the source", "correct source.tables")]
         for name in names
     }
     return ExaminedTables(
@@ -86,12 +86,8 @@ def examine(connection: Connection, names: Sequence[TableName], choices: Choices
 
 def list_tables(connection: Connection, own_schema: str) -> list[TableName]:
     """List the tables of the database, without partitions, Postgres's own tables and the toolkit's schema."""
-    rows = connection.execute(_TABLES, (own_schema,)).fetchall()
+    rows = connection.execute(read_sql("tables"), (own_schema,)).fetchall()
     return [TableName(*row) for row in rows]
-
-
-def _missing(name: TableName) -> list[PreconditionError]:
-    return [PreconditionError(f"no table {name} in the source", "correct source.tables")]
 
 
 def _ancestor_refusals(name: TableName, shape: Shape, names: Sequence[TableName]) -> list[PreconditionError]:
@@ -107,6 +103,7 @@ def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Ta
     # followers have no generated columns, since Postgres does not send them (manual, "Generated Column Replication")
     own = [column for column in shape.columns if not column.is_generated]
     key, known = tuple(choices.key(name)) or _key(shape), {found.oid: found for found in shape.types}
+    # with its number: a column that is dropped and added again under its name is another one
     columns = [replace(types.to_column(a.name, a.type, a.modifier, known), number=a.number) for a in own]
     chosen = choices.types_of(name)
     refusals = [
@@ -115,11 +112,11 @@ def to_table(name: TableName, shape: Shape, choices: Choices = NO_CHOICES) -> Ta
         *_key_refusals(name, shape, choices.key(name)),
         *_choice_refusals(name, columns, key, chosen),
     ]
-    made = (_as_followed(column, column.name in key, chosen.get(column.name)) for column in columns)
+    made = (_as_followed(column, chosen.get(column.name), is_key=column.name in key) for column in columns)
     return refusals or Table(name, tuple(made), key)
 
 
-def _as_followed(column: Column, is_key: bool, choice: ChosenType | None) -> Column:
+def _as_followed(column: Column, choice: ChosenType | None, *, is_key: bool) -> Column:
     found = types.apply_choice(column, choice) if choice else None
     return found or (types.to_key_column(column) if is_key else column)
 
@@ -127,7 +124,6 @@ def _as_followed(column: Column, is_key: bool, choice: ChosenType | None) -> Col
 def _choice_refusals(
     name: TableName, columns: Sequence[Column], key: Sequence[str], chosen: Mapping[str, ChosenType]
 ) -> Iterator[PreconditionError]:
-    """Find the chosen column types that are not possible."""
     by_name = {column.name: column for column in columns}
     for column, choice in chosen.items():
         where = f"{name}: source.column_types names {column} as {choice}"
@@ -159,44 +155,38 @@ def find_other_keys(connection: Connection, names: Sequence[TableName], keys: Ke
 
 def find_duplicate_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
     """Find the chosen keys with duplicates; reads the tables."""
-    return {
-        name: _duplicate_key_error(name, key) for name, key in keys.items() if _has_duplicates(connection, name, key)
-    }
-
-
-def _has_duplicates(connection: Connection, name: TableName, key: Key) -> bool:
-    table, columns = sql.Identifier(name.schema, name.table), sql.SQL(", ").join(map(sql.Identifier, key))
-    query = sql.SQL("SELECT FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(table, columns)
-    return connection.execute(query).fetchone() is not None
-
-
-def _duplicate_key_error(name: TableName, key: Key) -> PreconditionError:
-    return PreconditionError(
-        f"{name}: source.keys names ({', '.join(key)}), which several rows have", "name further columns"
-    )
+    refusals: dict[TableName, PreconditionError] = {}
+    for name, key in keys.items():
+        table, columns = sql.Identifier(name.schema, name.table), sql.SQL(", ").join(map(sql.Identifier, key))
+        query = sql.SQL("SELECT FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(table, columns)
+        if connection.execute(query).fetchone() is not None:
+            refusals[name] = PreconditionError(
+                f"{name}: source.keys names ({', '.join(key)}), which several rows have", "name further columns"
+            )
+    return refusals
 
 
 def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:
     # one line is enough: the other checks are about tables whose rows are in the log
-    if shape.kind not in ("r", "p"):
+    if shape.kind is RelationKind.OTHER:
         yield PreconditionError(f"{name} is no table", "name the tables behind it, or leave it out")
         return
     yield from chain.from_iterable(_leaf_refusals(name, shape, leaf) for leaf in shape.leaves)
-    if shape.persistence != "p":
+    if shape.persistence is not Persistence.PERMANENT:
         yield PreconditionError(f"{name} is not logged, so no change of it can be captured", "ALTER TABLE … SET LOGGED")
-    if shape.kind == "p" and shape.identity == "i":
+    if shape.kind is RelationKind.PARTITIONED and shape.identity is ReplicaIdentity.INDEX:
         yield PreconditionError(
             f"{name} is partitioned, and its replica identity is an index: that of each part may be another",
             "ALTER TABLE … REPLICA IDENTITY DEFAULT, or FULL, for the table and for each part",
         )
     # with the whole row in the log, rows need no key; without either, UPDATE and DELETE of a published table fail, as
     # the manual says of publications
-    if shape.identity == "n":
+    if shape.identity is ReplicaIdentity.NOTHING:
         yield PreconditionError(
             f"{name} has replica identity NOTHING, so no change or delete of its rows is sent",
             "ALTER TABLE … REPLICA IDENTITY DEFAULT, or FULL",
         )
-    elif shape.identity != "f" and not _key(shape):
+    elif shape.identity is not ReplicaIdentity.FULL and not _key(shape):
         what = "a deferrable primary key" if shape.key else "no primary key"
         yield PreconditionError(
             f"{name} has {what}, and no other replica identity",
@@ -205,10 +195,9 @@ def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionEr
 
 
 def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> Iterator[PreconditionError]:
-    """Find reasons why the chosen key cannot identify rows."""
     if not named_key:
         return
-    if shape.identity != "f":
+    if shape.identity is not ReplicaIdentity.FULL:
         yield PreconditionError(
             f"{name} is followed by source.keys, and the log does not have its whole rows",
             "ALTER TABLE … REPLICA IDENTITY FULL",
@@ -223,12 +212,12 @@ def _key_refusals(name: TableName, shape: Shape, named_key: Sequence[str]) -> It
 
 def _leaf_refusals(name: TableName, shape: Shape, leaf: Leaf) -> Iterator[PreconditionError]:
     """Check a partition: its changes are logged with its own replica identity, and sent under the table's name."""
-    if leaf.kind != "r" or leaf.persistence != "p":
-        reason = "is not logged" if leaf.kind == "r" else "is no table of this server"
+    if leaf.kind is not RelationKind.TABLE or leaf.persistence is not Persistence.PERMANENT:
+        reason = "is not logged" if leaf.kind is RelationKind.TABLE else "is no table of this server"
         yield PreconditionError(
             f"{leaf.name}, a part of {name}, {reason}, so no change of it can be captured", "DETACH it, or SET LOGGED"
         )
-    elif leaf.identity != shape.identity:
+    elif leaf.identity is not shape.identity:
         yield PreconditionError(
             f"{leaf.name}, a part of {name}, has another replica identity: {_IDENTITIES[leaf.identity]}, not"
             f" {_IDENTITIES[shape.identity]}",

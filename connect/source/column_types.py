@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cdc.core.table import MONEY, NUMERIC, Column, Kind, may_be_text
-from connect.choices import ChosenType
+from connect.table_choices import ChosenType
 
+# the most that decimals of Delta, Spark and Arrow (decimal128) have
 MAX_DECIMAL_DIGITS: Final = 38
+# money is a bigint, and `sessions.py` sets lc_monetary=C, with two digits behind the point
 _MONEY_DIGITS: Final = (19, 2)
 _BUILT_IN: Final = "pg_catalog"
 
@@ -110,6 +112,7 @@ def is_sent_whole(column: Column) -> bool:
 
 def _resolve_domain(found: PgType, modifier: int, known: Types) -> tuple[PgType, int]:
     """Follow domains (also of domains) to the type below; returns it with the modifier that applies."""
+    # a column of a domain has no modifier of its own (-1): the domain's applies
     while found.base:
         modifier = modifier if modifier >= 0 else found.modifier
         found = known[found.base]
@@ -119,6 +122,7 @@ def _resolve_domain(found: PgType, modifier: int, known: Types) -> tuple[PgType,
 def _scalar(name: str, found: PgType, modifier: int) -> Column:
     if found.is_enum:
         return Column(name, Kind.ENUM)
+    # before the names: a user's type may have the name of a built-in one
     if found.schema != _BUILT_IN:
         kind = _OF_EXTENSIONS.get(found.name, Kind.LITERAL)
         return Column(name, kind, type=found.qualified_name if kind is Kind.LITERAL else "")

@@ -2,18 +2,46 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Lsn, parse_lsn
 from connect.settings import SourceSettings
 from connect.source import replication
 from connect.source.sessions import later_settings, startup_options
+
+
+class _Cause(NamedTuple):
+    """Why the source lets nobody in: signs in libpq's text, and the error."""
+
+    signs: tuple[str, ...]
+    what: str
+    remedy: str
+
+
+_CAUSES: Final = (
+    _Cause(
+        ("conversion between",),
+        "{where}: its encoding has no conversion to UTF8",
+        "use a database with ENCODING 'UTF8'",
+    ),
+    _Cause(
+        ("password authentication failed", "no password supplied"),
+        "{where} refuses the password of {user!r}",
+        "correct source.password",
+    ),
+    _Cause(
+        ("does not exist", "no pg_hba.conf entry", "permission denied"),
+        "{where}: {reason}",
+        "correct the source block, or create what is missing",
+    ),
+)
 
 
 def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
@@ -60,9 +88,10 @@ def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Itera
     except psycopg.errors.UntranslatableCharacter as error:
         # for instance a name in the configuration that the database's encoding cannot express
         raise PreconditionError(
-            f"{address(source)}: {_first_line(error)}", "correct the name in source.tables or source.keys"
+            f"{address(source)}: {pick_first_line(error)}", "correct the name in source.tables or source.keys"
         ) from error
     except psycopg.OperationalError as error:
+        # one of a living session, such as a lock time-out, is its caller's
         if connection.closed or connection.broken:
             raise lost_connection_error(source, error) from error
         raise
@@ -70,7 +99,7 @@ def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Itera
 
 def lost_connection_error(source: SourceSettings, error: psycopg.OperationalError) -> UnreachableError:
     """Make the error for a session that the server or the network has ended."""
-    return UnreachableError(f"{address(source)} went away: {_first_line(error)}", "try again")
+    return UnreachableError(f"{address(source)} went away: {pick_first_line(error)}", "try again")
 
 
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
@@ -107,21 +136,11 @@ def _begin(connection: Connection, source: SourceSettings) -> None:
         )
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__
-
-
 def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
-    reason, where = _first_line(error), address(source)
-    if "conversion between" in reason:
-        return PreconditionError(
-            f"{where}: its encoding has no conversion to UTF8", "use a database with ENCODING 'UTF8'"
-        )
-    if "password authentication failed" in reason or "no password supplied" in reason:
-        return PreconditionError(f"{where} refuses the password of {source.user!r}", "correct source.password")
-    if "does not exist" in reason or "no pg_hba.conf entry" in reason or "permission denied" in reason:
-        return PreconditionError(f"{where}: {reason}", "correct the source block, or create what is missing")
+    reason, where = pick_first_line(error), address(source)
+    for cause in _CAUSES:
+        if any(sign in reason for sign in cause.signs):
+            return PreconditionError(cause.what.format(where=where, user=source.user, reason=reason), cause.remedy)
     return UnreachableError(f"{where} does not answer: {reason}", "check source.host and source.port; is it running?")
 
 
@@ -143,6 +162,7 @@ def read_history(source: SourceSettings) -> History:
     """Read the source's history; needs the right to replicate. Raises like `open_connection`."""
     connection = connect(source, replication="database")
     try:
+        # it answers system identifier, timeline, end of the WAL, database
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
         timeline = int(replication.text(system, 1))
         timeline_ends: dict[int, Lsn] = {}

@@ -15,16 +15,13 @@ from psycopg import Connection, sql
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.settings import SourceSettings
+from connect.source.queries import read_sql
 
 HEARTBEAT: Final = "heartbeat"
 START: Final = "the capture starts"
 """The mark of the beat that Debezium writes in each new session."""
 
 # `sha256`, not `md5`: a server in FIPS mode refuses that
-_NEXT: Final = """INSERT INTO {table} AS last (pipeline, beat) VALUES ({pipeline}, {first})
-ON CONFLICT (pipeline) DO UPDATE SET beat = {next}"""
-_BEAT: Final = """jsonb_build_object('at', clock_timestamp(), 'mark', {mark}::text, 'slot', (
-    SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = {slot}), 'previous', {previous})::text"""
 _PREVIOUS: Final = "encode(sha256(convert_to(last.beat, 'UTF8')), 'hex')"
 
 
@@ -61,6 +58,7 @@ def read_beat(text: str) -> Beat | None:
 
 def digest_of(text: str) -> str:
     """Compute the digest by which the next beat names this one (SHA-256, hex)."""
+    # the source computes the same (`_PREVIOUS`)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -79,9 +77,9 @@ def heartbeat_query(
     """
 
     def beat(previous: sql.SQL) -> sql.Composed:
-        return sql.SQL(_BEAT).format(mark=sql.Literal(mark), slot=sql.Literal(slot), previous=previous)
+        return read_sql("beat").format(mark=sql.Literal(mark), slot=sql.Literal(slot), previous=previous)
 
-    return sql.SQL(_NEXT).format(
+    return read_sql("heartbeat").format(
         table=sql.Identifier(source.heartbeat_schema, HEARTBEAT),
         pipeline=sql.Literal(pipeline),
         first=beat(sql.SQL("NULL")),

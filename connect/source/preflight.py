@@ -94,5 +94,6 @@ def _read_refusal(connection: Connection, source: SourceSettings, table: TableNa
 
 
 def _one(connection: Connection, query: str, *values: object) -> object:
+    # as bytes: psycopg's types take a text only if it is a literal
     row = connection.execute(query.encode(), values or None).fetchone()
     return row[0] if row else None

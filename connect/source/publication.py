@@ -1,22 +1,14 @@
 """The publication: the tables that the source sends. It is committed before a slot is created."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import psycopg
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
+from connect.source.queries import read_sql
 
-# not the view pg_publication_tables: it opens every table, so it waits while one of them is locked
-_TABLES: Final = """
-SELECT namespace.nspname, relation.relname
-  FROM pg_publication_rel published
-  JOIN pg_publication publication ON publication.oid = published.prpubid
-  JOIN pg_class relation ON relation.oid = published.prrelid
-  JOIN pg_namespace namespace ON namespace.oid = relation.relnamespace
- WHERE publication.pubname = %s"""
 OPERATIONS = "insert, update, delete, truncate"
 
 
@@ -25,7 +17,7 @@ def read_publication(connection: Connection, publication: str) -> set[TableName]
     exists = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
     if not exists:
         return None
-    return {TableName(*row) for row in connection.execute(_TABLES, (publication,)).fetchall()}
+    return {TableName(*row) for row in connection.execute(read_sql("published_tables"), (publication,)).fetchall()}
 
 
 def publish(connection: Connection, publication: str, tables: Sequence[TableName]) -> list[TableName]:
@@ -37,7 +29,9 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     # an existing one is added to, never replaced: its tables are being captured
     has = read_publication(connection, publication)
     if has is None:
-        _run(connection, publication, _create(publication, tables))
+        create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
+        parts = sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
+        _run(connection, publication, create.format(*parts))
     elif not _publishes_via_root(connection, publication):
         # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
@@ -51,16 +45,11 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
 
 def withdraw(connection: Connection, publication: str, tables: Sequence[TableName]) -> None:
     """Remove these tables from the publication, if they are in it. Raises PreconditionError when the role may not."""
+    # Postgres refuses the whole statement for a table that is not in the publication
     listed = [table for table in tables if table in (read_publication(connection, publication) or set())]
     if not listed:
         return
     _alter(connection, publication, sql.SQL("DROP TABLE {}").format(_to_table_list(listed)))
-
-
-def _create(publication: str, tables: Sequence[TableName]) -> sql.Composed:
-    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)").format(
-        sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
-    )
 
 
 def _alter(connection: Connection, publication: str, how: sql.Composable) -> None:

@@ -12,6 +12,7 @@ from psycopg import Connection, sql
 from cdc.core.errors import PreconditionError
 from connect.settings import SourceSettings
 from connect.source.heartbeat import HEARTBEAT
+from connect.source.queries import read_sql
 
 PIPELINES = "pipeline"
 HISTORY = "shapes"
@@ -20,19 +21,19 @@ _TABLES = (PIPELINES, HEARTBEAT, HISTORY)
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One prepared pipeline: the names that it owns, and the generation of its copies."""
+    """One prepared pipeline: the names that it owns."""
 
     pipeline: str
     slot: str
     publication: str
     prefix: str
-    generation: int = 1
 
 
 def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     """Create the toolkit's schema and tables if they do not exist.
 
-    `pipeline` (pipeline text key, slot text unique, publication text, prefix text, generation integer): registrations.
+    `pipeline` (pipeline text key, slot text unique, publication text, prefix text, generation integer: 1):
+    registrations.
     `heartbeat` (pipeline text key, beat text): see `heartbeat.py`.
     `shapes` (schema text key, table text key, relation bigint, shape text, rewritten_by bigint): see
     `schema_history.py`.
@@ -40,33 +41,18 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     Raises PreconditionError, with the statements for the owner, when the role may not.
     """
     schema = sql.Identifier(source.heartbeat_schema)
-    statements = (
-        sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema),
-        sql.SQL(
-            "CREATE TABLE IF NOT EXISTS {} (pipeline text PRIMARY KEY, slot text NOT NULL UNIQUE,"
-            " publication text NOT NULL, prefix text NOT NULL, generation integer NOT NULL)"
-        ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
-        sql.SQL("CREATE TABLE IF NOT EXISTS {} (pipeline text PRIMARY KEY, beat text NOT NULL)").format(
-            sql.Identifier(source.heartbeat_schema, HEARTBEAT)
-        ),
-        # the key is the name, since tables are followed by name. `rewritten_by`: the transaction that last changed
-        # rows without change events, as the log has it: the lower 32 bits of its id
-        sql.SQL(
-            'CREATE TABLE IF NOT EXISTS {} (schema text, "table" text, relation bigint NOT NULL, shape text NOT NULL,'
-            ' rewritten_by bigint NOT NULL DEFAULT 0, PRIMARY KEY (schema, "table"))'
-        ).format(sql.Identifier(source.heartbeat_schema, HISTORY)),
-    )
+    tables = {"pipelines": PIPELINES, "heartbeat": HEARTBEAT, "history": HISTORY}
+    names = {key: sql.Identifier(source.heartbeat_schema, name) for key, name in tables.items()}
+    statements = read_sql("own_tables").format(schema=schema, **names)
     try:
         # check first: even IF NOT EXISTS needs the right to create
         if not _has_tables(connection, source):
-            for statement in statements:
-                connection.execute(statement)
+            connection.execute(statements)
     except psycopg.errors.InsufficientPrivilege:
         raise PreconditionError(
             f"role {source.user} may not make schema {source.heartbeat_schema} with its tables",
-            "run as its owner: "
-            + "; ".join(s.as_string(connection) for s in statements)
-            + f"; GRANT USAGE ON SCHEMA {schema.as_string(connection)}, and SELECT, INSERT, UPDATE, DELETE on them",
+            f"run as its owner: {' '.join(statements.as_string(connection).split())}"
+            f" GRANT USAGE ON SCHEMA {schema.as_string(connection)}, and SELECT, INSERT, UPDATE, DELETE on them",
         ) from None
 
 
@@ -84,7 +70,7 @@ def read_registration(connection: Connection, source: SourceSettings, pipeline: 
     if not _has_tables(connection, source, [PIPELINES]):
         return None
     row = connection.execute(
-        sql.SQL("SELECT pipeline, slot, publication, prefix, generation FROM {} WHERE pipeline = %s").format(
+        sql.SQL("SELECT pipeline, slot, publication, prefix FROM {} WHERE pipeline = %s").format(
             sql.Identifier(source.heartbeat_schema, PIPELINES)
         ),
         (pipeline,),
@@ -100,11 +86,12 @@ def register(connection: Connection, source: SourceSettings, wanted: Registratio
     """
     connection.execute(
         sql.SQL(
-            "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, %s)"
+            # `generation` has no default in the tables of earlier versions
+            "INSERT INTO {} (pipeline, slot, publication, prefix, generation) VALUES (%s, %s, %s, %s, 1)"
             # of two concurrent bootstraps one writes the row, and both compare their names with it
             " ON CONFLICT DO NOTHING"
         ).format(sql.Identifier(source.heartbeat_schema, PIPELINES)),
-        (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix, wanted.generation),
+        (wanted.pipeline, wanted.slot, wanted.publication, wanted.prefix),
     )
     stands = read_registration(connection, source, wanted.pipeline)
     if stands is None:

@@ -15,7 +15,7 @@ def check_result(pgconn: PGconn, result: PGresult | None) -> PGresult:
     """Return the result if it has rows; else raise CdcError with the server's message."""
     if result is None or result.status != ExecStatus.TUPLES_OK:
         gone = pgconn.status == ConnStatus.BAD
-        raise _failure(result.error_message if result else pgconn.error_message, gone=gone)
+        raise _to_cdc_error(result.error_message if result else pgconn.error_message, gone=gone)
     return result
 
 
@@ -26,7 +26,7 @@ def text(result: PGresult, column: int) -> str:
     return value.decode()
 
 
-def _failure(message: bytes, *, gone: bool) -> CdcError:
+def _to_cdc_error(message: bytes, *, gone: bool) -> CdcError:
     lines = message.decode(errors="replace").strip().splitlines()
     reason = lines[0].removeprefix("ERROR:").strip() if lines else "no answer"
     if "already exists" in reason:

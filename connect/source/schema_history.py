@@ -15,13 +15,13 @@ import stamina
 from msgspec.structs import replace
 from psycopg import Connection, sql
 
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from connect.settings import SourceSettings
-from connect.source import event_triggers as notes
-from connect.source.event_triggers import fill_sql
+from connect.source.event_triggers import FILES_TABLE, KINDS, NOTHING, fill_sql, make_function_body, make_trigger_body
 from connect.source.registration import HISTORY
-from connect.source.relation import parse_shape, read_shapes
+from connect.source.relation import RelationKind, parse_shape, read_shapes
 
 NOTE_SECONDS: Final = 60.0
 """How long to wait for locked tables."""
@@ -69,13 +69,13 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
             for trigger in missing:
                 _install(connection, trigger)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = pick_first_line(error)
     # after the triggers: they note all later changes, and compare them with these shapes
     locked = psycopg.errors.LockNotAvailable
     try:
         for attempt in stamina.retry_context(on=locked, attempts=None, timeout=NOTE_SECONDS, wait_max=1.0):
             with attempt:
-                _note(connection, source, notes.KINDS)
+                _note(connection, source, KINDS)
     except locked as error:
         raise PreconditionError(
             f"somebody has had a table of the source locked for {NOTE_SECONDS:.0f} s ({error})", "end that, then again"
@@ -91,20 +91,19 @@ def note_published(connection: Connection, source: SourceSettings, names: Sequen
     if has_triggers(connection, source):
         return
     schemas, tables = sql.Literal([name.schema for name in names]), sql.Literal([name.table for name in names])
-    of_kinds = sql.Literal(list(notes.KINDS))
-    apart = fill_sql(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
+    of_kinds = sql.Literal(list(KINDS))
+    apart = fill_sql("apart", source, kinds=of_kinds, schemas=schemas, tables=tables)
     # a session that has one locked notes it itself
     with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
         connection.execute(_SHORT_WAIT)
-        connection.execute(fill_sql(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
+        connection.execute(fill_sql("note", source, apart=apart, commanded=NOTHING))
 
 
 def find_announced(connection: Connection, source: SourceSettings) -> set[TableName]:
     """Find the tables whose current shape a migration has noted by `shapes_now`: the log has it in its place."""
     if not _has_function(connection, source):
         return set()
-    query = 'SELECT schema, "table", told FROM {files} JOIN {history} USING (relation) WHERE told <> %s'
-    rows = connection.execute(fill_sql(query, source), ("",)).fetchall()
+    rows = connection.execute(fill_sql("announced", source)).fetchall()
     noted = {TableName(schema, table): parse_shape(shape) for schema, table, shape in rows}
     now = read_shapes(connection, list(noted))
     # without publications, which `now` does not have
@@ -117,16 +116,15 @@ def install_function(connection: Connection, source: SourceSettings) -> bool:
     Returns False if the role may not create it.
     """
     name = sql.Identifier(source.heartbeat_schema, SHAPES_NOW)
-    note = fill_sql(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(""))
-    body = fill_sql(notes.SHAPES_NOW, source, note=note, unreadable=fill_sql(notes.UNREADABLE, source)).as_string()
+    body = make_function_body(SHAPES_NOW, source)
     files = "CREATE TABLE IF NOT EXISTS {} (relation bigint PRIMARY KEY, file bigint, told text NOT NULL)"
     try:
         with connection.transaction():
             if not _has_function(connection, source, body):
-                table = sql.Identifier(source.heartbeat_schema, notes.FILES_TABLE)
+                table = sql.Identifier(source.heartbeat_schema, FILES_TABLE)
                 connection.execute(sql.SQL(files).format(table))
                 connection.execute(sql.SQL(_MAKE.format(returns="void")).format(name, sql.Literal(body)))
-            connection.execute(fill_sql(notes.FILES, source))
+            connection.execute(fill_sql("files", source))
     except psycopg.errors.InsufficientPrivilege:
         return False
     return True
@@ -148,26 +146,24 @@ def note_partitions(connection: Connection, source: SourceSettings) -> None:
     """
     # a locked table is noted by the session that has locked it, or by the next call
     with suppress(psycopg.errors.LockNotAvailable):
-        _note(connection, source, ("p",))
+        _note(connection, source, (RelationKind.PARTITIONED,))
         if _has_function(connection, source):
-            connection.execute(fill_sql(notes.FILES, source))
+            connection.execute(fill_sql("files", source))
 
 
-def _note(connection: Connection, source: SourceSettings, kinds: Sequence[str]) -> None:
+def _note(connection: Connection, source: SourceSettings, kinds: Sequence[RelationKind]) -> None:
     of_kinds = sql.Literal(list(kinds))
     with connection.transaction():
         connection.execute(_SHORT_WAIT)
-        free = connection.execute(fill_sql(notes.FREE, source, kinds=of_kinds)).fetchall()
-        if free or kinds == notes.KINDS:
+        free = connection.execute(fill_sql("free", source, kinds=of_kinds)).fetchall()
+        if free or kinds == KINDS:
             schemas, tables = (sql.Literal([row[at] for row in free]) for at in range(2))
-            apart = fill_sql(notes.APART, source, kinds=of_kinds, schemas=schemas, tables=tables)
-            connection.execute(fill_sql(notes.NOTE, source, apart=apart, commanded=sql.SQL("")))
+            apart = fill_sql("apart", source, kinds=of_kinds, schemas=schemas, tables=tables)
+            connection.execute(fill_sql("note", source, apart=apart, commanded=NOTHING))
 
 
 @dataclass(frozen=True, slots=True)
 class _Trigger:
-    """An event trigger, and the function that it calls."""
-
     name: str
     event: str
     function: sql.Identifier
@@ -175,13 +171,13 @@ class _Trigger:
 
 
 def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
-    unreadable = fill_sql(notes.UNREADABLE, source)
     for function, event in TRIGGERS.items():
-        note = fill_sql(notes.NOTE, source, apart=sql.SQL(""), commanded=sql.SQL(notes.COMMANDED))
-        body = fill_sql(notes.FUNCTIONS[function], source, note=note, unreadable=unreadable).as_string()
-        # an event trigger belongs to the database and has no schema, so its name has ours
+        # an event trigger belongs to the database and has no schema, so its name has ours: 40 characters of it leave
+        # room for the function's name within 63 bytes
         name = f"{source.heartbeat_schema[:40]}_{function}"
-        yield _Trigger(name, event, sql.Identifier(source.heartbeat_schema, function), body)
+        yield _Trigger(
+            name, event, sql.Identifier(source.heartbeat_schema, function), make_trigger_body(function, source)
+        )
 
 
 def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:

@@ -23,10 +23,9 @@ TEXT: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A time-out setting, the value that disables it, and the first server version that has it."""
+    """A time-out setting, which 0 disables, and the first server version that has it."""
 
     name: str
-    value: str = "0"
     since: int = 0
 
 
@@ -60,7 +59,7 @@ _SHORTEST_SENDER_SECONDS: Final = 60
 
 def startup_options(version: int, **further: str) -> str:
     """Make the `options` of a connection string, for a server of this version (0 if unknown)."""
-    bounds = {bound.name: bound.value for bound in BOUNDS if bound.since <= version}
+    bounds = {bound.name: "0" for bound in BOUNDS if bound.since <= version}
     settings = {**TEXT, **WRITING, **bounds, **further}
     # a space would end the argument
     return " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in settings.items())
@@ -70,7 +69,7 @@ def later_settings(version: int) -> Iterator[sql.Composed]:
     """Make expressions for the settings that a connection string cannot have, since older servers refuse them."""
     for bound in BOUNDS:
         if 0 < bound.since <= version:
-            yield sql.SQL("set_config({}, {}, false)").format(sql.Literal(bound.name), sql.Literal(bound.value))
+            yield sql.SQL("set_config({}, '0', false)").format(sql.Literal(bound.name))
 
 
 def sender_options(connection: Connection) -> dict[str, str]:

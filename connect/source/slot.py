@@ -6,7 +6,6 @@ invisible transaction came before a visible one in the log.
 """
 
 import select
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
+from cdc.core.waiting import Deadline
 from connect.settings import SourceSettings
 from connect.source import replication
 from connect.source.connection import connect, open_connection
@@ -39,8 +39,6 @@ class SlotState:
     """A row of `pg_replication_slots`; `retained_bytes`: the WAL that Postgres keeps for it."""
 
     name: str
-    plugin: str
-    database: str
     active: bool
     wal_status: str
     confirmed_lsn: Lsn | None
@@ -52,15 +50,15 @@ def read_state(connection: Connection, slot: str) -> SlotState | None:
     """Read the state of a slot; None if it does not exist."""
     row = connection.execute(
         # without a restart_lsn it retains nothing, and has no status either
-        "SELECT slot_name, plugin, database, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text,"
-        " restart_lsn::text, COALESCE(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint"
+        "SELECT slot_name, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text, restart_lsn::text,"
+        " COALESCE(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint"
         " FROM pg_replication_slots WHERE slot_name = %s",
         (slot,),
     ).fetchone()
     if row is None:
         return None
-    confirmed, restart = (parse_lsn(text) if text else None for text in row[5:7])
-    return SlotState(row[0], row[1], row[2], row[3], row[4], confirmed, restart, row[7])
+    confirmed, restart = (parse_lsn(text) if text else None for text in row[3:5])
+    return SlotState(row[0], row[1], row[2], confirmed, restart, row[5])
 
 
 def check_wal_kept(found: SlotState | None) -> None:
@@ -75,10 +73,7 @@ def check_wal_kept(found: SlotState | None) -> None:
 def check_exists(found: SlotState | None, slot: str) -> None:
     """Raise HistoryLostError when the slot is gone or has lost WAL."""
     if found is None:
-        raise HistoryLostError(
-            f"slot {slot} is gone, and with it the changes since it was last read",
-            RECAPTURE,
-        )
+        raise HistoryLostError(f"slot {slot} is gone, and with it the changes since it was last read", RECAPTURE)
     check_wal_kept(found)
 
 
@@ -91,6 +86,7 @@ def drop(connection: Connection, slot: str) -> None:
     try:
         for attempt in stamina.retry_context(on=busy, attempts=None, timeout=DROP_SECONDS, wait_max=1.0):
             with attempt:
+                # from the view, so that a slot that does not exist is no error
                 connection.execute(
                     "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
                 )
@@ -110,7 +106,8 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
     try:
         # before the slot: any later command on this connection would end the slot's snapshot
         system = replication.run_command(connection.pgconn, b"IDENTIFY_SYSTEM")
-        result = _create(connection, source, slot, temporary)
+        # it answers slot, consistent point, snapshot, plugin
+        result = _create(connection, source, slot, temporary=temporary)
         bookmark = Bookmark(
             parse_lsn(replication.text(result, 1)), int(replication.text(system, 0)), int(replication.text(system, 1))
         )
@@ -119,7 +116,7 @@ def open_slot_snapshot(source: SourceSettings, slot: str, *, temporary: bool = F
         connection.close()
 
 
-def _create(connection: Connection, source: SourceSettings, slot: str, temporary: bool) -> PGresult:
+def _create(connection: Connection, source: SourceSettings, slot: str, *, temporary: bool) -> PGresult:
     command = sql.SQL("CREATE_REPLICATION_SLOT {} {} LOGICAL pgoutput (SNAPSHOT 'export')").format(
         sql.Identifier(slot), sql.SQL("TEMPORARY" if temporary else "")
     )
@@ -138,12 +135,11 @@ def _create(connection: Connection, source: SourceSettings, slot: str, temporary
 
 
 def _wait_for_answer(pgconn: PGconn, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
+    deadline = Deadline(seconds)
     while pgconn.is_busy():
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
+        if deadline.is_past:
             return False
-        select.select([pgconn.socket], [], [], remaining)
+        select.select([pgconn.socket], [], [], deadline.seconds_left)
         # a lost connection ends the wait as well: the result has the error
         with suppress(psycopg.OperationalError):
             pgconn.consume_input()

@@ -35,7 +35,6 @@ class Lake:
 
     path: str
     pipeline: str
-    generation: int
     access: S3Settings | None = None
 
     def folder(self, name: TableName) -> str:
@@ -43,21 +42,19 @@ class Lake:
         return f"{self.path.rstrip('/')}/{folder_name(name)}"
 
     def metadata_folder(self, name: str) -> str:
-        """The folder of a metadata table."""
         return f"{self.path.rstrip('/')}/{METADATA}/{name}"
 
     def table_storage(self, name: TableName) -> Storage:
-        """The files of a table."""
         return open_storage(self.folder(name), self.access)
 
     def metadata_storage(self, name: str) -> Storage:
-        """The files of a metadata table."""
         return open_storage(self.metadata_folder(name), self.access)
 
     @property
     def app_id(self) -> str:
         """The `txn` id whose version is the offset of the last applied END."""
-        return f"cdc/{self.pipeline}/{self.generation}"
+        # on disk: lakes hold their positions under this id, so its last part cannot change
+        return f"cdc/{self.pipeline}/1"
 
     @property
     def bookmark_id(self) -> str:
@@ -75,6 +72,7 @@ def bookmark(lake: Lake, snapshot: Snapshot) -> Bookmark | None:
     """The bookmark of the table's copy; None without a copy."""
     lsn = snapshot.transactions.get(lake.bookmark_id)
     source = snapshot.configuration.get(SOURCE_PROPERTY)
+    # a released table keeps the `txn`, which no action can remove, and loses the property
     if lsn is None or not source:
         return None
     return Bookmark.from_json({**json.loads(source), "lsn": Lsn(lsn)})
@@ -108,6 +106,7 @@ def add_columns_actions(snapshot: Snapshot, table: Table, lsn: Lsn) -> list[Acti
     """The actions that give a table the new columns of a schema change at this LSN."""
     own = {TABLE_PROPERTY: json.dumps(table.as_json()), SCHEMA_PROPERTY: str(lsn)}
     properties = {**snapshot.configuration, **own}
+    # with the features that the table has: a protocol action replaces the one before
     return create_actions(str(table.name), arrow_schema(table), properties, snapshot.writer_features, snapshot.table_id)
 
 

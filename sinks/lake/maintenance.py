@@ -7,8 +7,8 @@ from typing import Final
 from cdc.core.errors import CdcError, TableLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.lake.apply.apply import BatchApplier
-from sinks.lake.apply.tables import FollowedTables
+from sinks.lake.apply.table_dead_letters import TableDeadLetters
+from sinks.lake.apply.tables import LakeTables
 from sinks.lake.delta.retention import Retention
 from sinks.lake.metadata.cuts import Cuts, oldest_needed_version
 from sinks.lake.table.maintenance import maintain
@@ -21,10 +21,10 @@ IDLE_SECONDS: Final = 300.0
 class LakeMaintenance:
     """Compacts and vacuums captured tables, cuts and dead letters; keeps `hours` of their past."""
 
-    def __init__(self, tables: FollowedTables, cuts: Cuts, applier: BatchApplier, hours: float) -> None:
+    def __init__(self, tables: LakeTables, cuts: Cuts, letters: TableDeadLetters, hours: float) -> None:
         self._tables = tables
         self._cuts = cuts
-        self._applier = applier
+        self._letters = letters
         self._hours = hours
         # version and time of each table's last maintenance
         self._maintained: dict[TableName, tuple[int, float]] = {}
@@ -52,7 +52,7 @@ class LakeMaintenance:
                 # maintain the others; the next batch that meets the error stops the table
                 failed.append(lost)
         self._cuts.maintain(self._hours, min((cut.position.end_offset for cut in cuts), default=None))
-        self._applier.maintain(self._hours)
+        self._letters.maintain(self._hours)
         if failed:
             raise failed[0]
 

@@ -88,4 +88,5 @@ class Pace:
 
     def note_commit(self, cost: CommitCost, transactions: int) -> None:
         """Note the cost of the batch that began last."""
+        # from one beginning to the next: the time in which these transactions came
         self._interval = commit_interval(cost, transactions, self._began - self._before, self._bounds)

@@ -11,13 +11,7 @@ from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import describe_key, documents, documents_of, key_documents, portions, rows_of
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
-from cdc.core.errors import (
-    HistoryLostError,
-    PreconditionError,
-    RefusedError,
-    TableStoppedError,
-    UnreachableError,
-)
+from cdc.core.errors import HistoryLostError, PreconditionError, TableStoppedError, UnreachableError
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
@@ -47,7 +41,6 @@ class LatestFollower:
         self._topics_made_again = 0
 
     def close(self) -> None:
-        """Close the connections; the next write opens them again."""
         self._states.close()
 
     def forget_position(self) -> None:
@@ -69,21 +62,16 @@ class LatestFollower:
         """Prepare the tables; returns the stops. `look`: check the topics even if they are known."""
         state, stops = self._states.read_state(), dict[TableName, TableStoppedError]()
         check_distinct(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
-        if (
-            look
-            or not self._states.has_writer
-            or not all(state.has_topic(table.name) and table.key for table in tables)
-        ):
+        # a writer has looked before: topics cost an admin connection, and `prepare` comes with every batch
+        known = self._states.has_writer and all(state.has_topic(table.name) and table.key for table in tables)
+        if look or not known:
             made = []
             with Admin(self._log) as admin:
                 topics.ensure(admin, layout.topic_of_positions(self._log))
                 for table in tables:
                     try:
-                        made += (
-                            [table]
-                            if topics.make_of(admin, self._log, table, is_ours=state.has_topic(table.name))
-                            else []
-                        )
+                        if topics.make_of(admin, self._log, table, is_ours=state.has_topic(table.name)):
+                            made.append(table)
                     except PreconditionError as refused:
                         stops[table.name] = to_stop_error(table.name, refused)
             if made:
@@ -95,11 +83,9 @@ class LatestFollower:
     def _add_columns(self, tables: Sequence[Table]) -> None:
         """Register new columns, which are null in older rows."""
         known = self._states.read_state().tables
-        widened = [
-            table for table in tables if table.name in known and has_more_columns(known[table.name].table, table)
-        ]
-        if widened:
-            self._states.register([TableRecord(table, known[table.name].bookmark) for table in widened])
+        of = [(table, known[table.name]) for table in tables if table.name in known]
+        if wider := [TableRecord(table, old.bookmark) for table, old in of if has_more_columns(old.table, table)]:
+            self._states.register(wider)
 
     def load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         """Write the copy, and tombstones for the topic's other keys, so that consumers can go on.
@@ -136,11 +122,14 @@ class LatestFollower:
         If a record is refused, the transaction fails, and is written again without that record's table.
         """
         self._states.open_writer()
-        if self._has_applied(position):
+        before = self._states.state.position
+        # the same batch may come twice (`Follower`)
+        if before is not None and before.covers(position):
             return
         going = [name for name in batch.tables if name not in self._states.state.stops]
         lost = {name: missing_copy_error(name, self._topic(name)) for name in going if not self._is_loaded(name)}
         stops: dict[TableName, TableStoppedError] = {**lost}
+        # each round stops the table of a refused record, or those without a topic; the last one commits
         while refused := self._try_write(batch, [name for name in going if name not in stops], stops, position):
             stops |= refused
         # after the commit: a failed batch is not applied
@@ -162,8 +151,7 @@ class LatestFollower:
             return self._explain_refusal(refused, going)
         except UnreachableError:
             # records to a deleted topic are never answered
-            gone = topics.missing(self._log, going)
-            if not gone:
+            if not (gone := topics.missing(self._log, going)):
                 raise
             return {name: missing_copy_error(name, self._topic(name)) for name in gone}
         for registration in stopped:
@@ -176,6 +164,7 @@ class LatestFollower:
         name = next((name for name in going if self._topic(name) == refused.topic), None)
         if name is None:
             raise refused
+        # the record may be refused because somebody deleted its topic
         if name in topics.missing(self._log, [name]):
             return {name: missing_copy_error(name, self._topic(name))}
         where = describe_key(refused.key or b"{}", self._states.state.tables[name].table.key)
@@ -227,7 +216,6 @@ class LatestFollower:
         return rows_of(newest.select(F.col(KafkaColumn.VALUE).cast("string").alias(KafkaColumn.VALUE)), table)
 
     def digest(self, table: Table) -> Digest:
-        """The digest of the same rows."""
         return read.digest(require_spark(self._spark), self._log, self._own_topic(table))
 
     def _own_topic(self, table: Table) -> str:
@@ -247,15 +235,6 @@ class LatestFollower:
         stale = latest.join(records, KafkaColumn.KEY.value, "left_anti")
         return records.unionByName(stale.select(KafkaColumn.KEY, F.lit(None).cast("binary").alias(KafkaColumn.VALUE)))
 
-    def _has_applied(self, position: Position) -> bool:
-        stands = self._states.state.position
-        if stands and stands.generation > position.generation:
-            raise RefusedError(
-                f"the latest log is followed in generation {stands.generation}, this is {position.generation}",
-                "stop this `cdc follow`: a later one has taken over",
-            )
-        return stands is not None and _order(position) <= _order(stands)
-
     def _send(self, writer: TransactionalWriter, table: Table, changes: Iterable[FeedRows]) -> None:
         topic = self._topic(table.name)
         for each in changes:
@@ -265,7 +244,3 @@ class LatestFollower:
                     writer.write(topic, key.encode(), value.encode())
             for key in key_documents(each.gone, table).to_pylist():
                 writer.write(topic, key.encode(), None)
-
-
-def _order(position: Position) -> tuple[int, int]:
-    return position.generation, position.end_offset

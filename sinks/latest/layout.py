@@ -8,12 +8,12 @@ from cdc.log.settings import LogSettings
 
 
 def topic_of(log: LogSettings, name: TableName) -> Topic:
-    """The table's topic with its configuration."""
     return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compaction_config(log))
 
 
 def check_table(table: Table) -> None:
     """Raise PreconditionError for a table that no compacted topic can hold."""
+    # brokers refuse records without a key in a compacted topic
     if not table.key:
         raise PreconditionError(
             f"{table.name} has no primary key, and a compacted topic needs one",
@@ -23,15 +23,6 @@ def check_table(table: Table) -> None:
 
 def topic_of_positions(log: LogSettings) -> Topic:
     return Topic(positions_topic(log.prefix), 1, log.replication_factor, _compaction_config(log))
-
-
-def check_partitions(wanted: Topic, present: Topic) -> None:
-    """Raise PreconditionError when the topic has another partition count: keys would move to other partitions."""
-    if present.partitions != wanted.partitions:
-        raise PreconditionError(
-            f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
-            "set log.partitions back: with another count, keys would move",
-        )
 
 
 def _compaction_config(log: LogSettings) -> dict[str, str]:

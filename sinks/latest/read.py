@@ -16,6 +16,7 @@ from cdc.columns.rows.digest import Digest
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Offsets
+from cdc.core.waiting import Deadline
 from cdc.log import spark_options
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.settings import LogSettings
@@ -64,17 +65,16 @@ def read_newest(spark: SparkSession, log: LogSettings, topic: str) -> DataFrame:
 
 
 def digest(spark: SparkSession, log: LogSettings, topic: str) -> Digest:
-    """Compute the digest of the newest values that are committed at the call.
-
-    One task for each partition is enough, since all values of a key are in one partition.
-    """
+    """Compute the digest of the newest values that are committed at the call."""
     start, until = read_bounds(log, topic)
     places = [(number, first, until[topic][number]) for number, first in start[topic].items()]
     if not places:
         raise HistoryLostError(f"topic {topic} is gone", "run `cdc bootstrap` again")
+    # a Spark job takes a twelfth of a second before its first row
     if sum(stop - first for _, first, stop in places) <= digests.SMALL_ROWS:
         with Reader(log) as reader:
             return sum((newest_values(partial(reader.read, topic, *place)) for place in places), Digest())
+    # a task for each partition: all values of a key are in one
     read = partial(_digest_partitions, log=log, topic=topic, places=places)
     return digests.sum_answers(run_in_tasks(spark, len(places), read, digests.COLUMNS))
 
@@ -96,6 +96,7 @@ def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -
         number, count = shares.popleft()
         newest: dict[bytes, bytes] = {}
         for record in read():
+            # hashes have one size, so MOST_KEYS bounds the memory
             key = digests.hash_document(record.key or b"")
             if _share(key, count) != number:
                 continue
@@ -117,14 +118,12 @@ def _share(key: bytes, count: int) -> int:
 
 
 def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
-    """Read the first offsets and the ends of a topic's committed records; waits for commits under way.
-
-    A commit is answered before its markers are in every partition, and its records cannot be read before that.
-    """
+    """Read the first offsets and the ends of a topic's committed records; waits for commits under way."""
     with Reader(log) as reader, Reader(log, committed=False) as beyond:
         start, written = reader.beginning([topic]), beyond.end([topic])
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while _behind(until := reader.end([topic]), written, topic) and time.monotonic() < deadline:
+        # a commit is answered before its markers are in every partition, and only these make its records readable
+        deadline = Deadline(SETTLE_SECONDS)
+        while _behind(until := reader.end([topic]), written, topic) and not deadline.is_past:
             time.sleep(POLL_SECONDS)
     return start, until
 

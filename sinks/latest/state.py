@@ -65,14 +65,12 @@ class LatestState:
 
 
 def missing_copy_error(name: TableName, topic: str) -> CopyLostError:
-    """Make the stop of a table without a copy."""
     return CopyLostError(
         f"{name} has no copy in the topic {topic}", "`cdc follow` copies it again from the lake by itself"
     )
 
 
 def to_stop_error(name: TableName, refused: PreconditionError) -> TableStoppedError:
-    """Make the stop of a table with a refused topic or record."""
     what = refused.what if refused.what.startswith(str(name)) else f"{name}: {refused.what}"
     return TableStoppedError(what, refused.remedy)
 
@@ -84,6 +82,7 @@ def position_record(owner: Owner, position: Position | None) -> tuple[bytes, byt
 
 def registration_record(owner: Owner, registration: TableRecord) -> tuple[bytes, bytes]:
     name = registration.table.name
+    # JSON: a name may have any character, a slash or a dot too
     return f"table/{json.dumps([name.schema, name.table])}".encode(), _pack(owner, registration.as_json())
 
 

@@ -16,8 +16,7 @@ from sinks.owner import Owner
 class StateWriter:
     """Writes the positions topic; opened by the first transaction, so that those who only read disturb nobody.
 
-    The transactional id is fixed by the owner: a later writer fences this one (KIP-98). `state` is the writer's copy of
-    the topic, up to date from `open_writer` on, since nobody else can write.
+    `state` is the writer's copy of the topic, up to date from `open_writer` on, since nobody else can write.
     """
 
     def __init__(self, log: LogSettings, owner: Owner) -> None:
@@ -44,8 +43,10 @@ class StateWriter:
     def open_writer(self) -> TransactionalWriter:
         """Open the writer, which fences an older one and aborts its open transaction; then read the state."""
         if self._writer is None:
+            # an id that the owner fixes: a later writer fences this one (KIP-98)
             self._writer = TransactionalWriter(self._log, f"cdc-{self._owner.pipeline}-{self._owner.follower}")
             try:
+                # after fencing: an older writer can change the state no more
                 self.state = states.read(self._log, self._positions, self._owner)
             except BaseException:
                 self.close()
@@ -71,6 +72,7 @@ class StateWriter:
         with self.transaction() as writer:
             for record in records:
                 self.write_record(writer, record)
+        # after the commit: a failed transaction registers nothing
         for record in records:
             self.state = self.state.having(record)
 

@@ -1,11 +1,11 @@
 """Creates and checks the latest topics."""
 
-import time
 from collections.abc import Sequence
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
-from cdc.log.clients.topics import Admin, Topic
+from cdc.core.waiting import wait_until
+from cdc.log.clients.topics import Admin, Topic, partition_count_error
 from cdc.log.names import latest_topic
 from cdc.log.settings import LogSettings
 from sinks.latest import layout, read
@@ -35,9 +35,13 @@ def ensure(admin: Admin, wanted: Topic) -> bool:
     """Create the topic if it does not exist; returns whether it did. Raises PreconditionError for one that differs."""
     present = admin.topics([wanted.name]).get(wanted.name)
     if present is None:
-        make(admin, wanted)
+        admin.create([wanted])
+        # the answer comes before all brokers know the topic
+        if not wait_until(lambda: wanted.name in admin.topics([wanted.name]), SETTLE_SECONDS):
+            raise PreconditionError(f"topic {wanted.name} was made and is not there", "see the broker's log")
         return True
-    layout.check_partitions(wanted, present)
+    if present.partitions != wanted.partitions:
+        raise partition_count_error(wanted, present)
     return False
 
 
@@ -47,12 +51,3 @@ def missing(log: LogSettings, names: Sequence[TableName]) -> list[TableName]:
     with Admin(log) as admin:
         there = admin.topics([*topics.values()])
     return [name for name, topic in topics.items() if topic not in there]
-
-
-def make(admin: Admin, topic: Topic) -> None:
-    """Create the topic and wait until the brokers know it."""
-    admin.create([topic])
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while topic.name not in admin.topics([topic.name]):
-        if time.monotonic() > deadline:
-            raise PreconditionError(f"topic {topic.name} was made and is not there", "see the broker's log")

@@ -54,6 +54,7 @@ def largest_key(records: DataFrame) -> bytes:
 
 
 def _to_cdc_error(log: LogSettings, topic: str, error: Exception) -> Exception:
+    # an executor's error comes as text of the job's failure: go by the Java class in it
     text = str(error)
     if "RecordTooLargeException" in text:
         most = f"{log.latest.max_record_bytes:,} bytes"

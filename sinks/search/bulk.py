@@ -44,30 +44,23 @@ class Operations:
 
 def operations(changes: FeedRows, table: Table, version: int) -> Iterator[Operations]:
     """Make the actions for changes of a table, in parts."""
+    # in any order: the changes have each key once
     yield from put_rows(changes.rows, table, version)
     for keys in portions(changes.gone):
-        yield deletes(key_documents(keys, table), version)
+        ids = _identities(key_documents(keys, table))
+        yield Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
 
 
 def put_rows(rows: pa.Table, table: Table, version: int) -> Iterator[Operations]:
     """Make the actions that put rows, in parts."""
     for portion in portions(rows):
-        yield puts(key_documents(portion, table), documents(portion, table), version)
-
-
-def puts(keys: pa.Array, documents: pa.Array, version: int) -> Operations:
-    """Make the actions that put documents under their keys, both JSON texts."""
-    ids = _identities(keys)
-    return Operations(ids, _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', documents, "\n"))
-
-
-def deletes(keys: pa.Array, version: int) -> Operations:
-    """Make the actions that delete documents by their keys."""
-    ids = _identities(keys)
-    return Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
+        ids = _identities(key_documents(portion, table))
+        lines = _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', documents(portion, table), "\n")
+        yield Operations(ids, lines)
 
 
 def _meta(version: int) -> str:
+    # gte: a repeated batch meets its own version. Rows are put whole, since a bulk `update` has no external version
     return f'"version":{version},"version_type":"external_gte"}}}}\n'
 
 
@@ -81,6 +74,7 @@ def _identities(keys: pa.Array) -> pa.Array:
     long = pc.greater(pc.binary_length(keys), ID_BYTES)
     if not pc.any(long).as_py():
         return keys
+    # the whole key stays in the document
     hashed = [hashlib.sha256(key.encode()).hexdigest() for key in keys.filter(long).to_pylist()]
     return pc.replace_with_mask(keys, long, pa.array(hashed, pa.string()))
 
@@ -91,6 +85,7 @@ def chunks(operations: Operations, most: int, most_bytes: int) -> Iterator[Opera
     start = 0
     while start < len(operations):
         before = sizes[start - 1] if start else 0
+        # at least one, whatever its size: only the node knows its limit
         stop = max(int(np.searchsorted(sizes, before + most_bytes, "right")), start + 1)
         stop = min(stop, start + most)
         yield operations.slice(start, stop - start)

@@ -24,6 +24,7 @@ CONNECTIONS = 4
 """The size of the connection pool."""
 BUSY = 429
 SERVER_FAULT = 500
+# the parts of a reason that quote a document's values: they belong in no log
 _VALUES = re.compile(
     r" in document with id '.*?'|\. Preview of field's value: .*|, all of which were skipped\..*", re.DOTALL
 )
@@ -44,6 +45,7 @@ _CLUSTER_BLOCKS: Final = {
 }
 _STARTING: Final = {1, 2}
 
+# the client logs every failed request, and without a handler Python prints that on stderr
 logging.getLogger("opensearch").addHandler(logging.NullHandler())
 
 
@@ -56,6 +58,7 @@ class Cluster:
     password: str | None = field(default=None, repr=False)
     ca_file: str | None = None
 
+    # a user and a password may stand in the url
     def __str__(self) -> str:
         parts = urlsplit(self.url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
@@ -68,6 +71,7 @@ def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
         options["ca_certs"] = cluster.ca_file
     if cluster.username is not None:
         options["http_auth"] = (cluster.username, cluster.password or "")
+    # no retries here: callers know which requests to repeat, and until when
     client = OpenSearch(
         hosts=[cluster.url], timeout=TIMEOUT_SECONDS, max_retries=0, pool_maxsize=CONNECTIONS, **options
     )
@@ -89,6 +93,7 @@ def open_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
 
 def to_cdc_error(cluster: Cluster, error: TransportError) -> CdcError:
     """Translate the error of one request to one line with a remedy."""
+    # first: an SSLError is a ConnectionError as well, and no retry cures it
     if isinstance(error, SSLError):
         return PreconditionError(
             f"OpenSearch {cluster} is not trusted: {describe_error(error)}", "check url and ca_file"
@@ -185,6 +190,7 @@ def describe_error(error: TransportError) -> str:
     """Describe the error in one line."""
     if isinstance(error, ConnectionError):
         cause = error.args[2] if len(error.args) > 2 else error
+        # urllib3 begins with an object and its address in memory
         return re.sub(r"^.*>: ", "", str(cause)).splitlines()[0]
     body = error.info if isinstance(error.info, dict) else {}
     return read_reason(body.get("error")) or str(error.error)

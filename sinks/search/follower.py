@@ -9,12 +9,12 @@ from typing import TypeVar
 from opensearchpy import OpenSearch
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.columns.feed import FeedBatch, FeedRows
+from cdc.columns.feed import FeedBatch
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.documents import rows_of
 from cdc.columns.spark_tasks import require_spark
 from cdc.columns.table_copy import TableCopy
-from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, RefusedError, TableStoppedError
+from cdc.core.errors import CopyLostError, HistoryLostError, PreconditionError, TableStoppedError
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
@@ -39,9 +39,7 @@ class SearchFollower:
     The rows of a copy have the lowest version: all later changes are newer.
     """
 
-    def __init__(
-        self, spark: SparkSession | None, settings: SearchSettings, pipeline: str, name: str, generation: int = 1
-    ) -> None:
+    def __init__(self, spark: SparkSession | None, settings: SearchSettings, pipeline: str, name: str) -> None:
         self._spark = spark
         self._settings = settings
         password = settings.password.get_secret_value() if settings.password else None
@@ -49,7 +47,6 @@ class SearchFollower:
         self._owner = Owner(pipeline, name)
         self._prefix = settings.prefix or pipeline
         self._indexes = Indexes(self._cluster, self._owner, self._prefix, settings)
-        self._generation = generation
         self._document = StateDocument.of(self._prefix, self._owner)
         # cached by the only writer; None before the first read
         self._stops: Stops | None = None
@@ -88,9 +85,8 @@ class SearchFollower:
         self._indexes.note(client, table.name)
         # a new index, since delete_by_query raises versions, and the copy's rows would lose against those
         old, index = self._indexes.begin_copy(client, table)
-        target = self._target(index, table, layout.version_of_copy(self._generation))
-        refused = write.fill(copy, table, target)
-        if refused:
+        target = self._target(index, table, layout.COPY_VERSION)
+        if refused := write.fill(copy, table, target):
             self._refuse(client, table.name, target.version, refused)
         client.indices.refresh(index=index)
         # last: without the note, a half filled index counts as not loaded
@@ -101,7 +97,7 @@ class SearchFollower:
         """Write every table of the batch, refresh the indexes, then write the position and the stops."""
         with open_client(self._cluster) as client:
             state = self._read(client)
-            if _has_applied(state.position, position):
+            if state.position is not None and state.position.covers(position):
                 return
             there, version = self._indexes.of_tables(client), layout.version_at(position)
             going = [name for name in batch.tables if name not in state.stops]
@@ -115,6 +111,7 @@ class SearchFollower:
             # before the position, which stores the reasons: a stopped table must lose its bookmark first
             whole = [there[name] for name, stop in stops.items() if name in there and not stop.is_lost]
             self._indexes.forget_copies(client, whole)
+            # `forget_position` may have stored a version above this position's
             self._store(client, SearchState(position, {**state.stops, **stops}, max(version, state.version)))
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
@@ -162,7 +159,6 @@ class SearchFollower:
         return rows_of(read.documents(require_spark(self._spark), self._source(table)), table)
 
     def digest(self, table: Table) -> Digest:
-        """The digest of the same rows."""
         return read.digest(require_spark(self._spark), self._source(table))
 
     def _source(self, table: Table) -> read.IndexSource:
@@ -172,6 +168,7 @@ class SearchFollower:
                 raise HistoryLostError(f"index {index} is gone", "run `cdc follow`: the table is copied again")
             settings = client.indices.get_settings(index=index)
             count = client.count(index=index)["count"]
+        # the answer is under the index's own name, not under the alias
         shards = next(iter(settings.values()))["settings"]["index"]["number_of_shards"]
         return read.IndexSource(self._cluster, index, int(shards), count)
 
@@ -189,7 +186,8 @@ class SearchFollower:
         if stops:
             there, state = self._indexes.of_tables(client), self._read(client)
             self._indexes.forget_copies(client, [there[name] for name in stops if name in there])
-            version = max(state.version, layout.version_of_copy(self._generation))
+            # the first state may be a stop, before any position: its version is below every later one
+            version = max(state.version, layout.COPY_VERSION)
             self._store(client, replace(state, stops={**state.stops, **stops}, version=version))
 
     def _resume(self, client: OpenSearch, name: TableName) -> None:
@@ -216,14 +214,12 @@ class SearchFollower:
         if name not in there or there[name].note.bookmark is None:
             lost = f"{name} has no copy in the index {self._indexes.name_of(name)}"
             raise CopyLostError(lost, "`cdc follow` copies it again from the lake by itself")
-        self._write_to(client, there[name], batch.tables[name], version)
-
-    def _write_to(self, client: OpenSearch, to: TableIndex, changes: Iterable[FeedRows], version: int) -> None:
-        table, alias = to.note.table, self._indexes.name_of(to.note.table.name)
-        parts = (part for each in changes for part in operations(each, table, version))
-        refused = write.send(client, parts, self._target(alias, table, version, is_alias=to.index != alias))
-        if refused:
-            self._refuse(client, table.name, version, refused)
+        table, alias = there[name].note.table, self._indexes.name_of(name)
+        parts = (part for each in batch.tables[name] for part in operations(each, table, version))
+        # an index of an older version has the alias' name itself
+        target = self._target(alias, table, version, is_alias=there[name].index != alias)
+        if refused := write.send(client, parts, target):
+            self._refuse(client, name, version, refused)
 
     def _refuse(
         self, client: OpenSearch, table: TableName, version: int, refusals: Sequence[write.RefusedDocument]
@@ -242,15 +238,6 @@ class SearchFollower:
             f"{table}: the index refused {documents} where {first.where}: {first.reason}",
             f"change the row, or what refuses it, or name the table under leave_out; index {index} has all of them",
         )
-
-
-def _has_applied(stands: Position | None, position: Position) -> bool:
-    if stands and stands.generation > position.generation:
-        raise RefusedError(
-            f"the index is followed in generation {stands.generation}, this is {position.generation}",
-            "stop this `cdc follow`: a later one has taken over",
-        )
-    return stands is not None and layout.version_at(position) <= layout.version_at(stands)
 
 
 def _check(table: Table) -> None:

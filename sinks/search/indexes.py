@@ -114,7 +114,8 @@ class Indexes:
         return behind, fresh
 
     def put_in_place(self, client: OpenSearch, name: TableName, index: str, old: Sequence[str]) -> None:
-        """Switch the alias from the old indexes to the new one, in one request."""
+        """Switch the alias from the old indexes to the new one."""
+        # in one request: no search finds both, or neither
         removals = [{"remove_index": {"index": each}} for each in old]
         addition = {"add": {"index": index, "alias": self.name_of(name)}}
         client.indices.update_aliases(body={"actions": [*removals, addition]})

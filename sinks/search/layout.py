@@ -13,10 +13,15 @@ from sinks.owner import Owner
 
 _PLAIN = re.compile(r"[a-z0-9_]{1,60}")
 _FOREIGN = re.compile(r"[^a-z0-9_]")
+# a name has at most 255 bytes: 100 of the prefix, two parts, and the hash
 _HASH_LENGTH, _LONGEST_PART = 16, 60
 _COPY = ".copy"
-_END_BITS = 48
-"""Bits of an END offset in a version (a signed 64-bit number); the generation has the rest."""
+_BASE_BIT = 48
+COPY_VERSION = 1 << _BASE_BIT
+"""The external version of copied rows, below that of every change.
+
+Above the versions that other writers use: counters, and milliseconds since 1970. On disk in every index.
+"""
 EXACT_CHARACTERS = 1024
 """Texts up to this length can be found by their exact value; the limit of Lucene is 32,766 bytes."""
 
@@ -79,18 +84,14 @@ class IndexNote:
 
 
 def version_at(position: Position) -> int:
-    """The external version of writes at a position: the generation, then the END offset."""
+    """The external version of writes at a position."""
     # BEFORE_LOG is -1: so the first END, at offset 0, is above the copy
-    return (position.generation << _END_BITS) + position.end_offset - BEFORE_LOG
+    return COPY_VERSION + position.end_offset - BEFORE_LOG
 
 
-def version_of_copy(generation: int) -> int:
-    """The version of copied rows, below that of every change."""
-    return generation << _END_BITS
-
-
-def generation_of(version: int) -> int:
-    return version >> _END_BITS
+def is_own_version(version: int) -> bool:
+    """Whether a document's version can be one of ours: no END offset reaches the base's bit."""
+    return version >> _BASE_BIT == COPY_VERSION >> _BASE_BIT
 
 
 def index_name(prefix: str, table: TableName) -> str:
@@ -132,7 +133,6 @@ def positions_index(prefix: str) -> str:
 
 
 def refusals_index(prefix: str) -> str:
-    """The index of refused documents."""
     return f"{prefix}-cdc.refusals"
 
 
@@ -164,6 +164,7 @@ def _unfit_name(names: Sequence[str]) -> str | None:
         if path in paths:
             return f"columns {paths[path]} and {name} would be one field in OpenSearch"
         paths[path] = name
+    # after all names: a column may stand before the one that it would be a part of
     for path, name in paths.items():
         if above := next((paths[path[:n]] for n in range(1, len(path)) if path[:n] in paths), None):
             return f"column {name} would be a part of column {above} in OpenSearch, to which dots are paths"
@@ -182,33 +183,20 @@ def field_mapping(column: Column) -> dict[str, Any]:
 
 
 def table_settings(shards: int, replicas: int, gc_deletes_hours: int) -> dict[str, Any]:
-    """Settings of a table's index, without automatic refresh: searches see whole batches."""
+    """Settings of a table's index."""
     return {
         "number_of_shards": shards,
         "number_of_replicas": replicas,
+        # a refresh between two requests of a batch would show half of it
         "refresh_interval": "-1",
+        # longer than a dead writer lives: a late write has revived a deleted document (seen)
         "gc_deletes": f"{gc_deletes_hours}h",
         "mapping.total_fields.limit": MOST_FIELDS,
     }
 
 
-POSITION_MAPPING = {
-    "dynamic": "strict",
-    "properties": {
-        "pipeline": {"type": "keyword"},
-        "follower": {"type": "keyword"},
-        "position": {"type": "object", "enabled": False},
-        "stopped": {"type": "object", "enabled": False},
-    },
-}
-REFUSAL_MAPPING = {
-    "dynamic": "strict",
-    "properties": {
-        "pipeline": {"type": "keyword"},
-        "follower": {"type": "keyword"},
-        "table": {"type": "keyword"},
-        "document": _KEYWORD,
-        "version": {"type": "long"},
-        "reason": {"type": "text"},
-    },
-}
+_NAME, _OPAQUE = {"type": "keyword"}, {"type": "object", "enabled": False}
+_STATE = {"pipeline": _NAME, "follower": _NAME, "position": _OPAQUE, "stopped": _OPAQUE}
+_REFUSED = {"table": _NAME, "document": _KEYWORD, "version": {"type": "long"}, "reason": {"type": "text"}}
+POSITION_MAPPING = {"dynamic": "strict", "properties": _STATE}
+REFUSAL_MAPPING = {"dynamic": "strict", "properties": {"pipeline": _NAME, "follower": _NAME, **_REFUSED}}

@@ -45,6 +45,7 @@ def documents(spark: SparkSession, source: IndexSource) -> DataFrame:
 
 def digest(spark: SparkSession, source: IndexSource) -> Digest:
     """Compute the digest of all visible documents."""
+    # a Spark job takes a twelfth of a second before its first row
     if source.count <= digests.SMALL_ROWS:
         return sum(_pages(range(source.slices), source, partial(map, digest_of)), Digest())
     return digests.sum_answers(_run_on_slices(spark, source, _digest_pages, digests.COLUMNS))
@@ -103,6 +104,7 @@ class _PageSerializer(JSONSerializer):
 def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Sequence[bytes]]:
     # `_doc`: no sorting, since no order is needed
     query: dict[str, Any] = {"size": PAGE, "sort": ["_doc"]}
+    # OpenSearch refuses a slice that is the whole
     if source.slices > 1:
         query["slice"] = {"id": number, "max": source.slices}
     page = client.search(body=query, index=source.index, params={"scroll": KEEP_ALIVE})
@@ -114,6 +116,7 @@ def _slice(client: OpenSearch, source: IndexSource, number: int) -> Iterator[Seq
                 yield [bytes(hit.source) for hit in page.hits.hits]
                 page = following.result()
     finally:
+        # until then, or for KEEP_ALIVE, the node keeps the scroll's segments
         client.clear_scroll(body={"scroll_id": [page.scroll_id]})
 
 

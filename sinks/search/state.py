@@ -49,6 +49,7 @@ class StateDocument:
         if not found.get("found"):
             return SearchState()
         source, position = found["_source"], found["_source"]["position"]
+        # a document of an older version has no stops
         stops = _from_json(source.get("stopped") or {})
         return SearchState(Position.from_json(position) if position else None, stops, int(found["_version"]))
 

@@ -23,6 +23,7 @@ from cdc.columns.table_copy import TableCopy
 from cdc.core import errors
 from cdc.core.errors import CdcError, RefusedError, UnreachableError
 from cdc.core.table import Table
+from cdc.core.waiting import Deadline
 from sinks.search.bulk import Operations, chunks, put_rows
 from sinks.search.client import (
     Cluster,
@@ -34,7 +35,7 @@ from sinks.search.client import (
     to_cdc_error,
     unreachable_error,
 )
-from sinks.search.layout import generation_of
+from sinks.search.layout import is_own_version
 
 MOST_REFUSALS: Final = 100
 """The most refusals that one task reports; the first one stops the table anyway."""
@@ -103,12 +104,12 @@ class _Sender:
 
     def send(self, chunk: Operations) -> None:
         """Write a chunk until every operation is acknowledged or refused; raises _StopError if that is not possible."""
-        deadline, wait = time.monotonic() + self.target.retry_seconds, FIRST_WAIT_SECONDS
+        deadline, wait = Deadline(self.target.retry_seconds), FIRST_WAIT_SECONDS
         while len(chunk):
             # repeating an operation that had arrived is fine: it meets its own version
             again, failure = self._once(chunk)
             chunk = chunk.take(again)
-            if failure and time.monotonic() > deadline:
+            if failure and deadline.is_past:
                 told = f"{failure.what}, for {self.target.retry_seconds:.0f} s"
                 raise _StopError(UnreachableError(told, failure.remedy))
             if failure:
@@ -146,6 +147,7 @@ class _Sender:
         if len(chunk) == 1:
             self._refuse(chunk, 0, "the document is larger than a request may be (http.max_content_length)")
             return [], None
+        # the node does not say how large a request may be: halve until it takes one
         half = len(chunk) // 2
         first, failure = self._once(chunk.slice(0, half))
         second, other = self._once(chunk.slice(half))
@@ -176,10 +178,10 @@ class _Sender:
         return False
 
     def _check_conflict(self, reason: str) -> None:
-        """Check a version conflict: a newer version of this generation is ours, another one is a foreign writer's."""
+        """Check a version conflict: the newer version may be one of ours; any other is a foreign writer's."""
         current = _CURRENT_VERSION.search(reason)
         # external_gte accepts equal versions, so the existing one is above ours
-        if current is None or generation_of(int(current[1])) != generation_of(self.target.version):
+        if current is None or not is_own_version(int(current[1])):
             told = f"another writer has written to index {self.target.index}: {reason}"
             raise _StopError(RefusedError(told, "stop the other `cdc follow`"))
 
@@ -195,7 +197,7 @@ class _Sender:
 def fill(copy: TableCopy, table: Table, target: Target) -> list[RefusedDocument]:
     """Write the rows of a copy from the executors; returns the refused documents, all others are acknowledged.
 
-    Raises UnreachableError when the cluster does not take them in time, RefusedError when another generation has
+    Raises UnreachableError when the cluster does not take them in time, RefusedError when another writer has
     written to the index, and the errors of `to_cdc_error`.
     """
     rows = copy.map_parts(partial(_fill_part, table=table, target=target), _TOLD).collect()
@@ -230,6 +232,7 @@ def _send_concurrently(send: Callable[[Operations], None], chunks: Iterable[Oper
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         under_way = deque[Future[None]]()
         for chunk in chunks:
+            # before the next chunk is made: no more of them are in memory than requests under way
             if len(under_way) == REQUESTS_AT_ONCE:
                 under_way.popleft().result()
             under_way.append(threads.submit(send, chunk))

@@ -1,4 +1,4 @@
-"""The harness' own arithmetic: pure functions over numbers, tested in tests/core/bench."""
+"""The harness' own arithmetic: pure functions over numbers, tested in tests/unit/bench."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

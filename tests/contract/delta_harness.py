@@ -12,14 +12,15 @@ from cdc.columns.netting.transactions import to_columns
 from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import Joining
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.settings import DeltaSettings
-from tests.columns.model_changes import as_columns
 from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory
-from tests.lake.places import PlacedLake
-from tests.lake.tables import write_copy
+from tests.support.lake.places import PlacedLake
+from tests.support.lake.tables import write_copy
+from tests.support.model_changes import as_columns
 
 
 class DeltaHarness:
@@ -38,7 +39,7 @@ class DeltaHarness:
 
     def apply(self, batch: ChangesInMemory, position: Position) -> None:
         # as the stream does before it reads: a copy that is ahead of the cuts is in none of them yet
-        self._follower.adopt(self._follower.joining())
+        self._follower.tables.adopt(self._follower.tables.select(Joining))
         self._follower.apply(batch_of(batch), position)
 
     def crash_in_apply(self, batch: ChangesInMemory, position: Position) -> None:

@@ -8,7 +8,7 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.transaction import TransactionEnd
 from tests.contract.memory import ChangesInMemory, MemoryFollower
-from tests.core.histories import THINGS, Sent
+from tests.support.histories import THINGS, Sent
 
 SYSTEM = 4711
 OTHERS = Table(
@@ -56,7 +56,7 @@ def batch_of(history: Sequence[tuple[int, Sent]]) -> tuple[ChangesInMemory, Posi
     """Numbered transactions as a batch that reaches the last of them."""
     ends = tuple(end(number) for number, _ in history)
     changes = tuple(change for _, sent in history for change in sent.changes)
-    return ChangesInMemory(ends, changes), Position(1, ends[-1].offset, ends[-1].lsn, ends[-1].tx_id)
+    return ChangesInMemory(ends, changes), Position(ends[-1].offset, ends[-1].lsn, ends[-1].tx_id)
 
 
 class MemoryHarness:

@@ -11,18 +11,18 @@ from cdc.core.position import Lsn, Position
 from sinks.lake.layout import Lake
 from sinks.lake.metadata import table as metadata_table
 from sinks.lake.metadata.cuts import Cut, Cuts
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def cut(offset: int) -> Cut:
-    return Cut(Position(1, offset, Lsn(10 * offset), offset, {"topic": {0: offset}}), offset, {"public.t": offset})
+    return Cut(Position(offset, Lsn(10 * offset), offset, {"topic": {0: offset}}), offset, {"public.t": offset})
 
 
 def test_stream_sees_every_cut_once_during_compaction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_table, "COMPACT_AT_FILES", 5)
-    table = Cuts(Lake(str(tmp_path / "lake"), "p", 1))
+    table = Cuts(Lake(str(tmp_path / "lake"), "p"))
     table.prepare()
     seen: list[int] = []
 
@@ -50,7 +50,7 @@ def test_stream_sees_every_cut_once_during_compaction(
 
 def test_cuts_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata_table, "COMPACT_AT_FILES", 10)
-    table = Cuts(Lake(str(tmp_path), "p", 1))
+    table = Cuts(Lake(str(tmp_path), "p"))
     table.prepare()
     before = None
     for offset in range(1, 64):

@@ -10,24 +10,32 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cdc.core.change import Change, Key, Place, Row
+from cdc.core.change import Change, CommitOrder, Key, Row
 from cdc.core.model import apply
 from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, batch_of, bookmark, end
 from tests.contract.latest_harness import LatestHarness
 from tests.contract.search_harness import SearchHarness
-from tests.core.histories import THINGS, Sent, histories
-from tests.lake.places import in_folder, on_server
+from tests.support.examples import examples
+from tests.support.further import further
+from tests.support.histories import THINGS, Sent, histories
+from tests.support.lake.places import in_folder, on_server
 
 COPY: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
 
 Start = Callable[[], Harness]
 
 
-@pytest.fixture(params=["memory", "delta", "delta on an object store", "search", "latest"])
+@pytest.fixture(
+    params=["memory", "delta", further("delta on an object store", "delta on an object store"), "search", "latest"]
+)
 def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Makes harnesses of one kind, each on new storage."""
+    """Makes harnesses of one kind, each on new storage.
+
+    An object store is the same follower on another storage, which `unit/lake/storage` tries, and all of the path
+    `servers/test_object_store.py`.
+    """
     if request.param == "memory":
         yield MemoryHarness
         return
@@ -67,7 +75,7 @@ def two_tables(first: list[Sent], second: list[Sent]) -> list[tuple[int, Sent]]:
         changes: list[Change] = []
         for sent, table in ((first, THINGS.name), (second, OTHERS.name)):
             for change in sent[number - 1].changes if number <= len(sent) else ():
-                place = Place(end(number).offset, len(changes) + 1)
+                place = CommitOrder(end(number).offset, len(changes) + 1)
                 changes.append(replace(change, table=table, place=place))
         merged.append((number, Sent(tuple(changes), {})))
     return merged
@@ -113,12 +121,12 @@ def check(start: Start, play: tuple[list[tuple[int, Sent]], list[Step], int]) ->
     assert (last.end_offset if last else None) == (end(len(history)).offset if history else None)
 
 
-quiet: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+quiet: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 """A batch of Delta takes seconds: a failure is printed as it was found."""
 
 
-@settings(max_examples=300, **quiet)
+@settings(examples(300), **quiet)
 @given(play=plays())
 def test_memory_follower_equals_the_model(play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
     check(MemoryHarness, play)

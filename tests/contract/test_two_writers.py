@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cdc.core.change import Change, Delete, Insert, Key, Place, Row, Update
+from cdc.core.change import Change, CommitOrder, Delete, Insert, Key, Row, Update
 from cdc.core.errors import RefusedError
 from cdc.core.model import apply
 from cdc.core.position import Position
@@ -17,8 +17,8 @@ from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import TABLES, batch_of, bookmark, end
 from tests.contract.memory import ChangesInMemory
-from tests.core.histories import Sent
-from tests.lake.places import PLACES, PlacedLake, place_lake
+from tests.support.histories import Sent
+from tests.support.lake.places import PLACES, PlacedLake, place_lake
 
 FRESH, ROUNDS = 100, 4
 
@@ -34,7 +34,7 @@ def transaction(number: int) -> tuple[int, Sent]:
     """In both tables: a fresh row, a new value for an old one, and the fresh row of the transaction before is gone."""
     changes: list[Change] = []
     for table in TABLES:
-        first, second, third = (Place(end(number).offset, len(changes) + nth) for nth in (1, 2, 3))
+        first, second, third = (CommitOrder(end(number).offset, len(changes) + nth) for nth in (1, 2, 3))
         changes.append(Insert(table.name, first, (FRESH + number,), row(FRESH + number, "fresh")))
         changes.append(Update(table.name, second, (number,), row(number, "new")))
         changes.append(Delete(table.name, third, (FRESH + number - 1,)))

@@ -12,10 +12,10 @@ from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from connect.capture.connect_client import ConnectClient
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import Following, booted, caught_up, following, recapture_all, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, recapture_all, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -40,7 +40,7 @@ def test_added_partitions_of_change_topics_are_followed(
     make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     topics = [change_topic(pipeline.settings.log.prefix, TableName.parse(name)) for name in (ORDERS, ITEMS)]
     work = Workload(pipeline.connection, random.Random(8))
     with following(pipeline, spark) as running:
@@ -54,21 +54,21 @@ def test_added_partitions_of_change_topics_are_followed(
             return all(is_written(pipeline, topic, partition) for topic in topics for partition in range(6))
 
         until(is_spread, "the new partitions are written to", every=0.5)
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert not any("trying again" in line for line in running.said), running.said
     work.write(50)
     capsys.readouterr()
-    booted(pipeline, spark, ORDERS)
+    bootstrap(pipeline, spark, ORDERS)
     told = f"more partitions than log.partitions, followed as they are: {', '.join(topics)}"
     assert capsys.readouterr().err.count(told) == 1
     work.write(50)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_transaction_topic_must_keep_one_partition(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     topic = transaction_topic(pipeline.settings.log.prefix)
     running, work = Following(pipeline, spark, ("lake",)), Workload(pipeline.connection, random.Random(9))
     running.start()
@@ -83,8 +83,8 @@ def test_transaction_topic_must_keep_one_partition(make_pipeline: MakePipeline, 
     assert isinstance(running.failure, HistoryLostError)
     assert "`cdc recapture` starts the capture anew" in str(running.failure)
     with pytest.raises(HistoryLostError, match=f"topic {topic} has 2 partitions: .* → `cdc recapture`"):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
     recapture_all(pipeline, spark)
     work.write(5)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

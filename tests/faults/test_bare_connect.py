@@ -3,12 +3,10 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.core.errors import TablesRefusedError
 from connect.capture.connect_client import ConnectClient
-from tests.pipelines import MakePipeline
-from tests.verbs import booted, caught_up, verified
-
-pytestmark = pytest.mark.timeout(600)
+from connect.source.catalog import TablesRefusedError
+from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.support.pipelines import MakePipeline
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +28,7 @@ def test_plain_tables_are_followed(
         "INSERT INTO items VALUES (1, 'one', 1.50, now()), (2, 'two', NULL, NULL)",
         tables=("public.items",),
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     assert "a slot that somebody moves is not noticed → `cdc plugin FOLDER`" in capsys.readouterr().err
     pipeline.run(
         "UPDATE items SET name = repeat('x', 10000) WHERE id = 1",
@@ -38,8 +36,8 @@ def test_plain_tables_are_followed(
         "DELETE FROM items WHERE id = 2",
         "INSERT INTO items VALUES (3, 'three', 0, '2026-01-01 00:00:00+00')",
     )
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_columns_that_debezium_does_not_send_whole_are_refused(
@@ -47,4 +45,4 @@ def test_columns_that_debezium_does_not_send_whole_are_refused(
 ) -> None:
     pipeline = make_pipeline("CREATE TABLE waits (id int PRIMARY KEY, d interval)", tables=("public.waits",))
     with pytest.raises(TablesRefusedError, match=r"public\.waits: Kafka Connect lacks .* column d whole"):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)

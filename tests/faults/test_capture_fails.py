@@ -9,12 +9,10 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import HistoryLostError, PreconditionError
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import failure
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ORDERS, SCHEMA, Workload
-from tests.verbs import Following, booted, caught_up, following, problems, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ORDERS, SCHEMA, Workload
 
 
 def give_up(pipeline: Pipeline) -> None:
@@ -35,16 +33,16 @@ def slot_is(pipeline: Pipeline, condition: str) -> bool:
 def test_failed_connector_is_reported_and_restarted(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     settings = pipeline.settings
     give_up(pipeline)
     Workload(pipeline.connection, random.Random(2)).write(20)
     with pytest.raises(PreconditionError, match=f"connector {settings.connect.connector} failed: .*`cdc bootstrap`"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     assert any(f"connector {settings.connect.connector} failed: " in problem for problem in problems(pipeline))
-    assert not booted(pipeline, spark).has_changed
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    assert not bootstrap(pipeline, spark).has_changed
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_search_only_follow_waits_for_capture_repair(
@@ -52,7 +50,7 @@ def test_search_only_follow_waits_for_capture_repair(
 ) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     give_up(pipeline)
     Workload(pipeline.connection, random.Random(3)).write(20)
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.2)
@@ -60,7 +58,7 @@ def test_search_only_follow_waits_for_capture_repair(
         alone = Following(pipeline, spark, ["search"], until_caught_up=True)
         alone.start()
         alone.wait_for("capture: connector")
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
         alone.join()
     assert alone.failure is None
     assert "search: caught up" in alone.said[-1]
@@ -68,14 +66,14 @@ def test_search_only_follow_waits_for_capture_repair(
 
 def test_lost_slot_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     lose(pipeline)
     lost = f"slot {pipeline.settings.source.slot} is lost"
     assert any(lost in problem for problem in problems(pipeline))
     with pytest.raises(HistoryLostError, match=lost):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     with pytest.raises(HistoryLostError, match=lost):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
 
 
 def lose(pipeline: Pipeline) -> None:

@@ -12,10 +12,8 @@ from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from cdc.run.dead_letters import drop, find_letter, list_blocked_keys, render_text, replay
 from sinks.lake.apply.replay import BATCH_PENDING
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, problems, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
 
 THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
 ENVELOPE = {"op": "u", "before": None, "source": {"connector": "postgresql"}, "transaction": {"total_order": 1}}
@@ -44,7 +42,7 @@ def key_of(id: int) -> bytes:
     return json.dumps({"id": id}, separators=(",", ":")).encode()
 
 
-def plant_letters(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+def plant_letters(make_pipeline: MakePipeline, spark: SparkSession, *, lake_only: bool = True) -> Pipeline:
     pipeline = make_pipeline(
         "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2), note text)",
         "ALTER TABLE things ALTER note SET STORAGE EXTERNAL",
@@ -52,23 +50,24 @@ def plant_letters(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
         f"UPDATE things SET note = repeat(md5(id::text), 500) WHERE id = {len(PLANTED)}",
         "CREATE TABLE others (id int PRIMARY KEY)",
         tables=("public.things", "public.others"),
+        lake_only=lake_only,
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     plant(pipeline, THINGS, [(key_of(n), value) for n, (_, value) in enumerate(PLANTED, 1)])
     return pipeline
 
 
 def differing(pipeline: Pipeline, spark: SparkSession, follower: str = "lake") -> int:
-    comparison = verified(pipeline, spark).followers[follower][THINGS].comparison
+    comparison = verify(pipeline, spark).followers[follower][THINGS].comparison
     assert comparison is not None
     return comparison.missing + comparison.extra + comparison.differing
 
 
 def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = plant_letters(make_pipeline, spark)
+    pipeline = plant_letters(make_pipeline, spark, lake_only=False)
     settings, count = pipeline.settings, len(PLANTED)
     pipeline.run("UPDATE things SET total = total + 1", "INSERT INTO others VALUES (1)")
-    told = caught_up_but_for(pipeline, spark, f"public.things: {count} keys held, {2 * count} messages not applied")
+    told = catch_up_but_for(pipeline, spark, f"public.things: {count} keys held, {2 * count} messages not applied")
     assert told.endswith(" → `cdc dead-letters list`")
     assert differing(pipeline, spark) == differing(pipeline, spark, "latest") == count
     held = list_blocked_keys(settings)
@@ -77,26 +76,26 @@ def test_undecodable_message_blocks_its_key(make_pipeline: MakePipeline, spark: 
     assert any("7 keys held" in line for line in problems(pipeline))
     # later changes wait behind them, also when everything starts anew, and a row that moves away from there
     pipeline.run("UPDATE things SET total = total + 1", "UPDATE things SET id = 101 WHERE id = 1")
-    caught_up_but_for(pipeline, spark, "keys held")
+    catch_up_but_for(pipeline, spark, "keys held")
     assert sum(len(each.locations) for each in list_blocked_keys(settings)) == 3 * count + 2
     assert replay(settings, ()).applied == 0
     # of the last one, a value was not sent again
     done = drop(settings, [each.locations[0] for each in held])
     assert [(str(name), key) for name, key, _ in done.still_blocked] == [("public.things", key_of(count))]
-    caught_up_but_for(pipeline, spark, "1 key held")
+    catch_up_but_for(pipeline, spark, "1 key held")
     assert differing(pipeline, spark) == 1
     assert [each.key for each in list_blocked_keys(settings)] == [key_of(count)]
-    booted(pipeline, spark, "public.things")
+    bootstrap(pipeline, spark, "public.things")
     pipeline.run("UPDATE things SET total = total + 1")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     assert list_blocked_keys(settings) == []
 
 
 def test_shown_values_are_masked(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = plant_letters(make_pipeline, spark)
     pipeline.run("UPDATE things SET note = 'a secret'")
-    caught_up_but_for(pipeline, spark, "keys held")
+    catch_up_but_for(pipeline, spark, "keys held")
     first = next(each for each in list_blocked_keys(pipeline.settings) if each.key == key_of(1))
     for place in first.locations:
         value = find_letter(pipeline.settings, place).message.value
@@ -110,11 +109,11 @@ def test_undecodable_message_without_a_key_stops_its_table(make_pipeline: MakePi
     pipeline = plant_letters(make_pipeline, spark)
     plant(pipeline, OTHERS, [(None, b"{}")] * 6)
     pipeline.run("INSERT INTO others SELECT generate_series(1, 50)", "UPDATE things SET total = 0 WHERE id > 10")
-    caught_up_but_for(pipeline, spark, r"public\.others is followed no further than .* cannot be read")
+    catch_up_but_for(pipeline, spark, r"public\.others is followed no further than .* cannot be read")
     assert differing(pipeline, spark) == 0
-    booted(pipeline, spark, "public.others")
-    caught_up_but_for(pipeline, spark, r"^public\.things: 7 keys held")
-    assert verified(pipeline, spark).is_equal
+    bootstrap(pipeline, spark, "public.others")
+    catch_up_but_for(pipeline, spark, r"^public\.things: 7 keys held")
+    assert verify(pipeline, spark).is_equal
 
 
 def test_on_refusal_stop_ends_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -123,7 +122,7 @@ def test_on_refusal_stop_ends_follow(make_pipeline: MakePipeline, spark: SparkSe
     pipeline.configure("on_refusal: hold", "on_refusal: stop")
     pipeline.run("UPDATE things SET total = total + 1")
     with pytest.raises(PreconditionError, match=r"public\.things: 7 messages cannot be read, .*nothing of the batch"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     # kept they are, but what waits behind them would come before all that the batch brings
     early = drop(settings, [each.locations[0] for each in list_blocked_keys(settings)])
     assert early.applied == 0
@@ -131,5 +130,5 @@ def test_on_refusal_stop_ends_follow(make_pipeline: MakePipeline, spark: SparkSe
     assert len(early.still_blocked) == len(PLANTED)
     # asked to hold them instead, it goes on where it stood
     pipeline.configure("on_refusal: stop", "on_refusal: hold")
-    caught_up_but_for(pipeline, spark, "keys held")
+    catch_up_but_for(pipeline, spark, "keys held")
     assert differing(pipeline, spark) == len(PLANTED)

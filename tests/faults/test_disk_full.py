@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
-from tests.pipelines import MakePipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import caught_up, verified
+from tests.support.cdc_inprocess import catch_up, verify
+from tests.support.pipelines import MakePipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)
 ROOM = 20_000_000
@@ -64,5 +64,5 @@ def test_lake_on_a_full_disk(
         ballast.unlink()
         assert main(["--config", str(pipeline.config), *verb]) == 0, capsys.readouterr().err
         work.write(40)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

@@ -1,6 +1,7 @@
 """Every error is one clear line with an exit code: no traceback, and nothing half done."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -10,9 +11,9 @@ from cdc.__main__ import main
 from cdc.log.clients.topics import Admin, Topic
 from connect.source.connection import open_connection
 from connect.source.registration import read_registration
-from tests.commands import started
-from tests.pipelines import MakePipeline, Pipeline
-from tests.ports import free_port
+from tests.support.cdc_subprocess import started
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.ports import free_port
 
 TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text)"
 THINGS = "public.things"
@@ -36,19 +37,22 @@ def pipeline(make_pipeline: MakePipeline) -> Pipeline:
     return make_pipeline(TABLE, tables=(THINGS,))
 
 
-def bootstrap(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ended:
-    """Run `cdc bootstrap`; it has to end with one line, and leave nothing behind in the source."""
-    ended = ends(pipeline, monkeypatch, capsys)
-    assert ended.line
-    return ended
+RunBootstrap = Callable[[], Ended]
 
 
-def ends(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ended:
-    """Run `cdc bootstrap`, which has to end."""
-    for name, value in pipeline.environ.items():
-        monkeypatch.setenv(name, value)
-    code = main(["--config", str(pipeline.config), "bootstrap"])
-    return Ended(code, capsys.readouterr().err.splitlines())
+@pytest.fixture
+def run_bootstrap(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RunBootstrap:
+    """Runs `cdc bootstrap`, which has to end with errors."""
+
+    def run() -> Ended:
+        for name, value in pipeline.environ.items():
+            monkeypatch.setenv(name, value)
+        code = main(["--config", str(pipeline.config), "bootstrap"])
+        return Ended(code, capsys.readouterr().err.splitlines())
+
+    return run
 
 
 def nothing_was_made(pipeline: Pipeline) -> bool:
@@ -60,42 +64,34 @@ def nothing_was_made(pipeline: Pipeline) -> bool:
         return slots == (0,) and read_registration(connection, settings.source, settings.pipeline.name) is None
 
 
-def test_wrong_port_of_the_source(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_port_of_the_source(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     port = pipeline.settings.source.port
     pipeline.configure(f"port: {port}", f"port: {free_port()}")
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 4
     assert "does not answer" in ended.line
     assert "source.port" in ended.line
 
 
-def test_wrong_password(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_password(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     pipeline.environ["CDC_TEST_PASSWORD"] = "not it"
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 3
     assert "refuses the password of 'postgres'" in ended.line
     assert "not it" not in ended.line
 
 
-def test_a_database_that_is_not_there(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_database_that_is_not_there(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     pipeline.configure(f"dbname: {pipeline.settings.source.dbname}", "dbname: nowhere")
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 3
     assert 'database "nowhere" does not exist' in ended.line
     pipeline.configure("dbname: nowhere", f"dbname: {pipeline.settings.pipeline.name}")
 
 
-def test_a_table_that_is_not_there(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_that_is_not_there(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     pipeline.configure("- public.things", "- public.thongs")
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 3
     assert "no table public.thongs" in ended.line
     assert nothing_was_made(pipeline)
@@ -112,28 +108,26 @@ def test_a_table_that_is_not_there(
             "columns 'id' and 'ID' of public.things differ by case only",
         ),
     ],
+    ids=["no key", "unlogged", "no replica identity", "columns that differ by case"],
 )
 def test_a_table_that_cannot_be_followed(
     pipeline: Pipeline,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run_bootstrap: RunBootstrap,
     statement: str,
     says: str,
 ) -> None:
     pipeline.run(statement)
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 3
     assert says in ended.line
     assert nothing_was_made(pipeline)
 
 
-def test_tables_that_would_share_a_topic(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_that_would_share_a_topic(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     pipeline.run("CREATE SCHEMA a", "CREATE SCHEMA a_b")
     pipeline.run("CREATE TABLE a.b_c (id int PRIMARY KEY)", "CREATE TABLE a_b.c (id int PRIMARY KEY)")
     pipeline.configure("- public.things", "- a.b_c\n    - a_b.c")
-    ended = ends(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 3
     error, *offer = ended.lines
     assert error.startswith("error: a.b_c and a_b.c would share the topic")
@@ -141,9 +135,7 @@ def test_tables_that_would_share_a_topic(
     assert nothing_was_made(pipeline)
 
 
-def test_every_reason_against_tables_is_reported_at_once(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_reason_against_tables_is_reported_at_once(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     pipeline.run(
         "CREATE TABLE keyless (spans int4range, tags text[])",
         'CREATE TABLE documents (id int PRIMARY KEY, _source text, "two words" text)',
@@ -167,7 +159,7 @@ def test_every_reason_against_tables_is_reported_at_once(
     )
     names = ["- public.things", *named, '"public.odd things"']
     pipeline.configure("- public.things", "\n    - ".join(names))
-    ended = ends(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 3
     assert ended.lines == [
         "error: no table public.gone in the source → correct source.tables",
@@ -220,17 +212,17 @@ def drop_weak_role(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize(
     ("attributes", "says"),
     [("", r"has no right to replicate → ALTER ROLE"), ("REPLICATION", r"may not read public.things → GRANT SELECT")],
+    ids=["to replicate", "to read"],
 )
 def test_a_role_without_a_right(
     pipeline: Pipeline,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run_bootstrap: RunBootstrap,
     attributes: str,
     says: str,
 ) -> None:
     weak_role(pipeline, attributes)
     try:
-        ended = bootstrap(pipeline, monkeypatch, capsys)
+        ended = run_bootstrap()
         assert ended.code == 3
         assert re.search(says, ended.line)
     finally:
@@ -238,25 +230,21 @@ def test_a_role_without_a_right(
     assert nothing_was_made(pipeline)
 
 
-def test_a_slot_that_is_not_ours(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_slot_that_is_not_ours(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     slot = pipeline.settings.source.slot
     pipeline.connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 3
     assert f"slot {slot} is there already and is not this pipeline's" in ended.line
 
 
-def test_a_topic_that_is_not_ours(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_topic_that_is_not_ours(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     log = pipeline.settings.log
     topic = f"{log.prefix}.public.things"
     with Admin(log) as admin:
         admin.create([Topic(topic, 1)])
         try:
-            ended = bootstrap(pipeline, monkeypatch, capsys)
+            ended = run_bootstrap()
         finally:
             admin.delete([topic])
     assert ended.code == 3
@@ -264,31 +252,25 @@ def test_a_topic_that_is_not_ours(
     assert nothing_was_made(pipeline)
 
 
-def test_kafka_does_not_answer(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kafka_does_not_answer(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     pipeline.configure(pipeline.settings.log.bootstrap, f"127.0.0.1:{free_port()}")
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     assert ended.code == 4
     assert "Kafka 127.0.0.1" in ended.line
     assert nothing_was_made(pipeline)
 
 
-def test_connect_does_not_answer(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_connect_does_not_answer(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     url = pipeline.settings.connect.url
     pipeline.configure(url, f"http://127.0.0.1:{free_port()}")
-    ended = bootstrap(pipeline, monkeypatch, capsys)
+    ended = run_bootstrap()
     pipeline.configure(pipeline.settings.connect.url, url)
     assert ended.code == 4
     assert "Kafka Connect" in ended.line
     assert nothing_was_made(pipeline)
 
 
-def test_pipeline_prepared_with_other_names(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pipeline_prepared_with_other_names(pipeline: Pipeline, run_bootstrap: RunBootstrap) -> None:
     """Its partition counts and its names cannot change once capture has begun."""
     with started(pipeline, "bootstrap") as running:
         running.wait_for("started")
@@ -297,7 +279,7 @@ def test_pipeline_prepared_with_other_names(
         ("\nsource:\n", "\nsource:\n  slot: another\n", "was prepared with source.slot"),
     ):
         pipeline.configure(old, new)
-        ended = bootstrap(pipeline, monkeypatch, capsys)
+        ended = run_bootstrap()
         pipeline.configure(new, old)
         assert ended.code == 3
         assert says in ended.line

@@ -18,11 +18,9 @@ from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from connect.source.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, problems, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 THINGS = TableName("public", "things")
 MADE = (
@@ -34,13 +32,6 @@ MADE = (
 TABLES = ("public.things", "public.others")
 DOTTED = "public.things: column note.x would be a part of column note in OpenSearch"
 REMEDY = "rename the column, or name the table under leave_out of this follower"
-
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are tried again and missed sooner than at a user's: they are small."""
-    monkeypatch.setattr("cdc.run.copy.fill.RETRY_SECONDS", 1.0)
-    monkeypatch.setattr("cdc.run.copy.fill.LOOK_SECONDS", 1.0)
 
 
 def exit_code(pipeline: Pipeline) -> int:
@@ -60,7 +51,7 @@ EQUAL = {"public.things": "equal", "public.others": "equal"}
 
 def test_unsupported_column_stops_its_table_in_one_follower(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         pipeline.run(
             'ALTER TABLE things ADD COLUMN "note.x" text',
@@ -69,7 +60,7 @@ def test_unsupported_column_stops_its_table_in_one_follower(make_pipeline: MakeP
         )
         running.wait_for(f"search: {DOTTED}, to which dots are paths; its other tables go on → {REMEDY}")
         pipeline.run("UPDATE things SET note = 'missed'", "DELETE FROM others WHERE id = 1")
-        found = verdicts(verified(pipeline, spark))
+        found = verdicts(verify(pipeline, spark))
         assert found == {"lake": EQUAL, "latest": EQUAL, "search": {**EQUAL, "public.things": "stopped"}}
         assert [line.partition(",")[0] for line in problems(pipeline)] == [f"search: {DOTTED}"]
         assert exit_code(pipeline) == PreconditionError.exit_code
@@ -77,39 +68,39 @@ def test_unsupported_column_stops_its_table_in_one_follower(make_pipeline: MakeP
         pipeline.run('ALTER TABLE things RENAME "note.x" TO extra')
         running.wait_for("search: public.things goes on, copied again from the lake")
         pipeline.run("INSERT INTO things VALUES (7, 'behind', 'it')")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
         assert problems(pipeline) == []
 
 
 def test_stop_survives_restarts_until_the_table_is_left_out(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run('ALTER TABLE things ADD COLUMN "note.x" text', "DELETE FROM things WHERE id = 1")
     for statement in ("UPDATE others SET note = 'one'", "UPDATE others SET note = 'two'"):
         pipeline.run(statement)
         with pytest.raises(IncompleteError, match=f"^search: {DOTTED}.* → {REMEDY}$"):
-            caught_up(pipeline, spark)
+            catch_up(pipeline, spark)
     with pytest.raises(TablesRefusedError, match=f"^search: {DOTTED}"):
-        booted(pipeline, spark)
-    assert not verified(pipeline, spark).is_equal
+        bootstrap(pipeline, spark)
+    assert not verify(pipeline, spark).is_equal
     # the second remedy
     pipeline.configure("    kind: search\n", "    kind: search\n    leave_out: [public.things]\n")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     assert problems(pipeline) == []
-    assert not booted(pipeline, spark).has_changed
+    assert not bootstrap(pipeline, spark).has_changed
 
 
 def test_unindexable_table_is_refused_before_anything_is_made(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, 'ALTER TABLE things ADD COLUMN "note.x" text', tables=TABLES)
     with pytest.raises(TablesRefusedError, match=f"^{DOTTED}, to which dots are paths → {REMEDY}$"):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
     assert pipeline.connection.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
     pipeline.run('ALTER TABLE things RENAME "note.x" TO "notes.x"')
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("""UPDATE things SET "notes.x" = 'held' WHERE id = 1""")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def search_of(pipeline: Pipeline) -> tuple[str, str]:
@@ -127,7 +118,7 @@ def test_follow_waits_for_blocked_index_and_refills_deleted_one(
     make_pipeline: MakePipeline, spark: SparkSession
 ) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     url, index = search_of(pipeline)
     named = f"{index}.copy1"
     undone = {
@@ -148,7 +139,7 @@ def test_follow_waits_for_blocked_index_and_refills_deleted_one(
 
 def test_closed_deleted_or_unaliased_index(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     url, index = search_of(pipeline)
     named = f"{index}.copy1"
     with following(pipeline, spark) as running:
@@ -168,7 +159,7 @@ def test_closed_deleted_or_unaliased_index(make_pipeline: MakePipeline, spark: S
         call_index("POST", f"{url}/_aliases", json=unnamed)
         pipeline.run("INSERT INTO others VALUES (9, 'last')", "DELETE FROM others WHERE id = 1")
         until(lambda: count_documents(url, index) == 5, "it is filled")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert problems(pipeline) == []
 
 
@@ -180,7 +171,7 @@ def count_documents(url: str, index: str) -> int | None:
 
 def test_topic_that_rejects_messages_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=TABLES)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     log = pipeline.settings.log
     topic = latest_topic(log.prefix, THINGS)
     with following(pipeline, spark) as running:
@@ -193,12 +184,12 @@ def test_topic_that_rejects_messages_stops_its_table(make_pipeline: MakePipeline
             ", where id = 3; its other tables go on → raise log.latest.max_record_bytes, and max.message.bytes"
             in (running.said[-1])
         )
-        found = verdicts(verified(pipeline, spark))
+        found = verdicts(verify(pipeline, spark))
         assert found == {"lake": EQUAL, "search": EQUAL, "latest": {**EQUAL, "public.things": "stopped"}}
         assert exit_code(pipeline) == PreconditionError.exit_code
         set_max_message_bytes(pipeline, topic, log.latest.max_record_bytes)
         running.wait_for("latest: public.things goes on, copied again from the lake")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert problems(pipeline) == []
 
 

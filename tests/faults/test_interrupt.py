@@ -15,18 +15,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.local.fetch.cache import CACHE_VARIABLE, cache_folder
-from tests.commands import ROOT, started
-from tests.pipelines import MakePipeline
-from tests.verbs import booted, caught_up, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.support.cdc_subprocess import ROOT, started
+from tests.support.further import further
+from tests.support.pipelines import MakePipeline
+from tests.support.waiting import until
 
 STARTING = """
 from pathlib import Path
 from cdc.local.fetch.jars import spark_jars
 from cdc.run.scratch import open_scratch
-from cdc.run.spark.session import Launch, build
+from cdc.run.spark.session import SessionOptions, build
 jars, scratch = [str(jar) for jar in spark_jars()], open_scratch(Path("."))
-launch = Launch("local[1]", "1g", jars, Path("spark.log"), scratch=scratch)
+launch = SessionOptions("local[1]", "1g", jars, Path("spark.log"), scratch=scratch)
 spark = build("interrupted", launch, {})
 """
 KILLED = "import os; os.kill(os.getpid(), 9)"
@@ -69,17 +70,17 @@ sys.exit(run(["start"], [register]))
 @pytest.mark.parametrize(
     ("number", "made", "seconds"),
     [
-        (signal.SIGTERM, "*", 0),
-        (signal.SIGINT, "*", 1),
-        (signal.SIGINT, "blockmgr-*", 0),
-        (signal.SIGTERM, "blockmgr-*", 0.5),
-        (signal.SIGINT, "blockmgr-*", 2),
+        pytest.param(signal.SIGTERM, "*", 0, id="SIGTERM while its Java starts"),
+        pytest.param(signal.SIGINT, "blockmgr-*", 0, id="SIGINT while its context starts"),
+        further("SIGINT after its Java started", signal.SIGINT, "*", 1),
+        further("SIGTERM while its context starts", signal.SIGTERM, "blockmgr-*", 0.5),
+        further("SIGINT once it is up", signal.SIGINT, "blockmgr-*", 2),
     ],
 )
 def test_interrupt_during_start_of_spark_prints_one_word(
     tmp_path: Path, number: signal.Signals, made: str, seconds: float
 ) -> None:
-    """Signals some moments after its Java is there, or after that has made its first folder."""
+    """Signals some moments after its Java is there, or after that has made its first folder; further ones later."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     with (tmp_path / "said").open("w") as said:
         command = [sys.executable, "-c", VERB]
@@ -110,13 +111,13 @@ def test_next_process_deletes_files_of_a_killed_one(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "system")}
     (tmp_path / "system").mkdir()
     used = "spark.range(10).repartition(2).count()\n"
-    for words in (KILLED, KILLED, ""):
-        command = [sys.executable, "-c", f"{STARTING}{used}{words}"]
+    for _ in range(2):
+        command = [sys.executable, "-c", f"{STARTING}{used}{KILLED}"]
         done = psutil.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-        assert done.wait(180) == (-signal.SIGKILL if words else 0)
+        assert done.wait(180) == -signal.SIGKILL
         until(lambda: not any(map(is_spark_in(tmp_path), psutil.process_iter())), "its Java has ended, too")
-        left = [path for path in (tmp_path / "tmp").iterdir() if path.is_dir()]
-        assert len(left) == (1 if words else 0)
+        # its own: what the one before it left is gone
+        assert len([path for path in (tmp_path / "tmp").iterdir() if path.is_dir()]) == 1
     assert list((tmp_path / "system").iterdir()) == []
 
 
@@ -129,11 +130,11 @@ def cache(tmp_path: Path) -> Path:
     return folder
 
 
-def run_session(cache: Path, also: str) -> tuple[list[str], list[str]]:
-    """The options that a session's Java has when it has ended, with these last words, and the archives there are."""
+def run_session(cache: Path) -> tuple[list[str], list[str]]:
+    """The options that a session's Java has when it has ended, and the archives there are."""
     told = "print(spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments(), flush=True)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), CACHE_VARIABLE: str(cache)}
-    command = [sys.executable, "-c", f"{STARTING}{told}\n{also}"]
+    command = [sys.executable, "-c", f"{STARTING}{told}\n"]
     done = subprocess.run(command, cwd=cache, env=environment, capture_output=True, text=True, check=False)
     # the list comes as Python would write it
     options = [word for word in literal_eval(done.stdout) if "Archive" in word or "Dump" in word]
@@ -142,16 +143,14 @@ def run_session(cache: Path, also: str) -> tuple[list[str], list[str]]:
 
 def test_loaded_classes_are_archived(cache: Path) -> None:
     ready = ["-XX:+RecordDynamicDumpInfo"]
-    assert run_session(cache, KILLED) == (ready, [])
-    options, archives = run_session(cache, "")
+    options, archives = run_session(cache)
     assert (options, len(archives)) == (ready, 1)
-    assert run_session(cache, "") == ([f"-XX:SharedArchiveFile={cache / 'classes' / archives[0]}"], archives)
+    assert run_session(cache) == ([f"-XX:SharedArchiveFile={cache / 'classes' / archives[0]}"], archives)
 
 
-@pytest.mark.timeout(900)
 def test_killed_java_ends_follow_with_one_line(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE things (id int PRIMARY KEY)", tables=("public.things",), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     before = set(pipeline.config.parent.iterdir())
     with started(pipeline, "follow") as running:
         running.wait_for("following: ")
@@ -170,5 +169,5 @@ def test_killed_java_ends_follow_with_one_line(make_pipeline: MakePipeline, spar
     state = Path(pipeline.settings.pipeline.state)
     assert set(pipeline.config.parent.iterdir()) - before <= {state, pipeline.config.parent / "follow.said"}
     assert [path.name for path in (state / "tmp").iterdir()] == [".lock"]
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

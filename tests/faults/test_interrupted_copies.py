@@ -10,11 +10,9 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
 from sinks.lake.table.load import CopiedFiles
 from snapshots.copy import copy_table
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, following, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, following, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 IDLE_SESSIONS_END = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -24,7 +22,7 @@ FIRST, SECOND = TableName("public", "first"), TableName("public", "second")
 
 
 def stopped_tables(pipeline: Pipeline) -> set[TableName]:
-    return {stop.name for stop in delta_follower(pipeline.settings).stops()}
+    return {stop.name for stop in delta_follower(pipeline.settings).tables.stops()}
 
 
 def test_tables_committed_by_a_failed_try_are_not_copied_again(
@@ -35,8 +33,9 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
         "INSERT INTO first VALUES (1, 1)",
         "INSERT INTO second VALUES (1, 1)",
         tables=(str(FIRST), str(SECOND)),
+        lake_only=True,
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     copies: list[TableName] = []
 
     def copy_or_break(session: SparkSession, source: Any, table: Table, *others: Any) -> CopiedFiles:
@@ -58,5 +57,5 @@ def test_tables_committed_by_a_failed_try_are_not_copied_again(
         running.wait_for("public.second is copied again: 1 row copied")
         until(lambda: not stopped_tables(pipeline), "both take part again")
         pipeline.run("UPDATE first SET a = a + 1", "UPDATE second SET a = a + 1")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert copies == [FIRST, SECOND, SECOND]

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 from cdc.core.position import Bookmark
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
-from tests.moments import Commits, Moment, kill, said, writes
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.support.kill_points import Commits, Moment, kill, said, writes
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
-CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "2000"))
-KILLS = int(os.environ.get("CDC_TEST_KILLS", "3"))
+CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "600"))
+KILLS = int(os.environ.get("CDC_TEST_KILLS", "2"))
 pytestmark = pytest.mark.timeout(1800 + 200 * KILLS)
 
 _log = logging.getLogger(__name__)
@@ -54,13 +54,13 @@ def test_bootstrap_and_follow_survive_kills(make_pipeline: MakePipeline, spark: 
         assert finished.items() <= lake.bookmarks().items()
         finished = lake.bookmarks()
         work.write(30)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     assert finished == lake.bookmarks()
     for nth, (what, moment) in enumerate(islice(follow_moments(pipeline), KILLS), 1):
         with writes(work, CHANGES * nth // KILLS):
             kill(pipeline, "follow", what, moment)
-    caught_up(pipeline, spark)
-    report = verified(pipeline, spark)
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
     assert report.is_equal, report
     _log.info("%s changes, %s times killed: %s", work.changes, KILLS, report.as_json())
-    assert not booted(pipeline, spark).has_changed
+    assert not bootstrap(pipeline, spark).has_changed

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import HistoryLostError
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLES = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
@@ -17,16 +17,24 @@ TABLES = (
     "INSERT INTO others VALUES (1)",
 )
 NAMES = ("public.things", "public.others")
-pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
 def pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
-    """Copies, and a transaction behind them, in all followers."""
-    made = make_pipeline(*TABLES, tables=NAMES)
-    booted(made, spark)
+    """Copies, and a transaction behind them, in the lake."""
+    return follow_one_change(make_pipeline(*TABLES, tables=NAMES, lake_only=True), spark)
+
+
+@pytest.fixture
+def fed_pipeline(make_pipeline: MakePipeline, spark: SparkSession) -> Pipeline:
+    """The same in all followers."""
+    return follow_one_change(make_pipeline(*TABLES, tables=NAMES), spark)
+
+
+def follow_one_change(made: Pipeline, spark: SparkSession) -> Pipeline:
+    bootstrap(made, spark)
     made.run("UPDATE things SET total = 1 WHERE id <= 100")
-    caught_up(made, spark)
+    catch_up(made, spark)
     return made
 
 
@@ -46,15 +54,18 @@ def check_copied_again(pipeline: Pipeline, spark: SparkSession, reason: str) -> 
         running.wait_for(f": {reason}")
         running.wait_for("public.things is copied again: 200 rows copied")
         change_tables(pipeline, 30)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
-def test_table_restored_from_backup_is_copied_again(pipeline: Pipeline, spark: SparkSession, tmp_path: Path) -> None:
+def test_table_restored_from_backup_is_copied_again(
+    fed_pipeline: Pipeline, spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = fed_pipeline
     backup = shutil.copytree(things(pipeline), tmp_path / "backup")
     change_tables(pipeline, 10)
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     shutil.rmtree(things(pipeline))
     shutil.copytree(backup, things(pipeline))
     check_copied_again(pipeline, spark, "it was put back to version 1, and the last cut has version 2")
@@ -75,30 +86,31 @@ def test_table_restored_by_another_writer_is_copied_again(pipeline: Pipeline, sp
         change_tables(pipeline, 20)
         running.wait_for("another writer's RESTORE (version ")
         running.wait_for("public.things is copied again: 200 rows copied")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_lake_restored_from_backup_goes_on_and_followers_are_refilled(
-    pipeline: Pipeline, spark: SparkSession, tmp_path: Path
+    fed_pipeline: Pipeline, spark: SparkSession, tmp_path: Path
 ) -> None:
+    pipeline = fed_pipeline
     lake = Path(pipeline.settings.delta[1].path)
     backup = shutil.copytree(lake, tmp_path / "backup")
     for number in (10, 11, 12):
         change_tables(pipeline, number)
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     shutil.rmtree(lake)
     shutil.copytree(backup, lake)
     change_tables(pipeline, 20)
     with pytest.raises(HistoryLostError, match=r"no cut at offset \d+.* put back to an older state → `cdc bootstrap`"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     # also where the lake has come as far again
     with pytest.raises(HistoryLostError, match=r"no cut at offset \d+.* put back to an older state → `cdc bootstrap`"):
-        caught_up(pipeline, spark)
-    assert sorted(booted(pipeline, spark).loaded) == ["latest", "search"]
+        catch_up(pipeline, spark)
+    assert sorted(bootstrap(pipeline, spark).loaded) == ["latest", "search"]
     change_tables(pipeline, 30)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_append_only_property_is_reported_until_removed(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -110,5 +122,5 @@ def test_append_only_property_is_reported_until_removed(pipeline: Pipeline, spar
         running.wait_for("not copied again yet: table public.things of the lake was given delta.appendOnly = true")
         spark.sql(f"{table} UNSET TBLPROPERTIES ('delta.appendOnly')")
         running.wait_for("public.things is copied again: 200 rows copied")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

@@ -11,106 +11,105 @@ from cdc.cli.output import say
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow.follow import follow
 from sinks.search.settings import SearchSettings
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSERT INTO things VALUES (1, 1.25)")
-pytestmark = pytest.mark.timeout(900)
 
 
 def test_data_lost_in_a_follower_is_refilled(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (2, 2.5)")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     delete_index(pipeline)
-    assert list(booted(pipeline, spark).loaded) == ["search"]
-    assert not booted(pipeline, spark).has_changed
+    assert list(bootstrap(pipeline, spark).loaded) == ["search"]
+    assert not bootstrap(pipeline, spark).has_changed
     delete_index(pipeline)
     pipeline.run("INSERT INTO things VALUES (3, 3.75)")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_followers_are_refilled_after_the_lake_is_replaced(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("INSERT INTO things SELECT n, n FROM generate_series(2, 9) AS n", "UPDATE things SET total = 0")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     shutil.rmtree(pipeline.settings.delta[1].path)
     pipeline.run("DELETE FROM things WHERE id < 5", "UPDATE things SET total = 7 WHERE id = 5")
     # killed when the follower's position is gone and nothing else was done
     with monkeypatch.context() as patched:
         patched.setattr("cdc.run.copy.fill.TableFiller.resume", kill)
         with pytest.raises(Killed):
-            booted(pipeline, spark)
-    assert list(booted(pipeline, spark).loaded) == ["search", "latest"]
-    assert not booted(pipeline, spark).has_changed
+            bootstrap(pipeline, spark)
+    assert list(bootstrap(pipeline, spark).loaded) == ["search", "latest"]
+    assert not bootstrap(pipeline, spark).has_changed
     # the new lake begins before the position that the followers had at the old one
     pipeline.run("INSERT INTO things VALUES (1, 1), (10, 10)", "DELETE FROM things WHERE id = 6")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_deleted_lake_is_reported(
     make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (2, 2)")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     shutil.rmtree(pipeline.settings.delta[1].path)
     # killed when the lake has its copy, before what follows it is filled
     monkeypatch.setattr("cdc.run.copy.bootstrap._fill_followers", kill)
     with pytest.raises(Killed):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
     with pytest.raises(HistoryLostError, match=r"no cut at offset.*`cdc bootstrap` fills it anew"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
 
 
 def test_table_deleted_from_the_lake_is_copied_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     others = ("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
-    pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"))
-    booted(pipeline, spark)
+    pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"), lake_only=True)
+    bootstrap(pipeline, spark)
     shutil.rmtree(f"{pipeline.settings.delta[1].path}/public/things")
     assert any("public.things: it is gone from the lake" in problem for problem in problems(pipeline))
     with following(pipeline, spark) as running:
         running.wait_for("public.things is followed no further than")
         running.wait_for("public.things joins: 1 row copied")
         pipeline.run("INSERT INTO things VALUES (2, 2)", "INSERT INTO others VALUES (2)")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_table_is_left_out_and_listed_again(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     others = ("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
     pipeline = make_pipeline(*TABLE, *others, tables=("public.things", "public.others"))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.configure("    - public.things\n", "")
-    assert set(map(str, booted(pipeline, spark).bookmarks)) == {"public.others"}
+    assert set(map(str, bootstrap(pipeline, spark).bookmarks)) == {"public.others"}
     # neither is a change of it waited for, nor is it in the way when its key goes
     pipeline.run(
         "INSERT INTO things VALUES (7)",
         "ALTER TABLE things DROP CONSTRAINT things_pkey",
         "INSERT INTO others VALUES (2)",
     )
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     pipeline.run("ALTER TABLE things ADD PRIMARY KEY (id)")
     pipeline.configure("    - public.others\n", "    - public.others\n    - public.things\n")
-    assert set(map(str, booted(pipeline, spark).copied)) == {"public.things"}
+    assert set(map(str, bootstrap(pipeline, spark).copied)) == {"public.things"}
     pipeline.run("INSERT INTO things VALUES (8)", "DELETE FROM things WHERE id = 7")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_follower_cannot_catch_up_while_nobody_follows_the_lake(
     make_pipeline: MakePipeline, spark: SparkSession
 ) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with pytest.raises(PreconditionError, match="search cannot catch up: nobody follows lake"):
         follow(pipeline.settings, lambda: spark, ("search",), say, until_caught_up=True)
 

@@ -17,12 +17,10 @@ from cdc.local.services import Home, Service, down, up
 from connect.source import connection as source
 from connect.source import replication, sessions
 from snapshots import copy_reader as rows
-from tests.commands import cdc
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
+from tests.support.cdc_subprocess import cdc
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, name text)", "INSERT INTO things VALUES (1, 'é')")
 HOSTILE = {
@@ -82,7 +80,7 @@ def test_every_timeout_of_the_server_is_known(make_pipeline: MakePipeline) -> No
 def test_sessions_ignore_settings_of_the_role(make_pipeline: MakePipeline) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",))
     expected = {
-        **{bound.name: bound.value for bound in sessions.BOUNDS},
+        **{bound.name: "0" for bound in sessions.BOUNDS},
         **sessions.WRITING,
         **sessions.TEXT,
         "DateStyle": "ISO, MDY",
@@ -122,7 +120,7 @@ def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, 
     pipeline = make_pipeline(*TABLE, tables=("public.things",), lake_only=True)
     pipeline.configure("  dbname:", "  heartbeat_seconds: 4\n  dbname:")
     with odd_role(pipeline, HOSTILE):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
         before = sessions_of_the_connector(pipeline)
         assert before
         with following(pipeline, spark):
@@ -130,7 +128,7 @@ def test_role_with_settings_that_end_every_session(make_pipeline: MakePipeline, 
                 beat = read_heartbeat(pipeline)
                 until(partial(has_beaten, pipeline, beat), "another heartbeat of the connector's own")
                 pipeline.run(f"INSERT INTO things VALUES ({turn + 2}, 'ü')")
-            assert verified(pipeline, spark).is_equal
+            assert verify(pipeline, spark).is_equal
         assert before <= sessions_of_the_connector(pipeline)
 
 
@@ -158,14 +156,15 @@ def test_database_in_latin1(make_pipeline: MakePipeline, spark: SparkSession) ->
         """INSERT INTO "Été" VALUES (1, 'é ÿ', 'ß', '{"ä": "ö"}', '{"ü,","«»"}')""",
         tables=("public.Été",),
         made_with=latin1,
+        lake_only=True,
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark):
         pipeline.run("""INSERT INTO "Été" VALUES (2, 'Ñ', 'ç', '["£"]', '{¿}')""")
         pipeline.run("""UPDATE "Été" SET "où" = 'à' WHERE id = 1""", 'ALTER TABLE "Été" ADD "çà" text')
         pipeline.run("""INSERT INTO "Été" VALUES (3, 'þ', 'ð', '"÷"', '{}', 'Ý')""")
-        assert verified(pipeline, spark).is_equal
-    assert not booted(pipeline, spark).has_changed
+        assert verify(pipeline, spark).is_equal
+    assert not bootstrap(pipeline, spark).has_changed
     pipeline.configure("public.Été", "public.表")
     assert refusal_of_bootstrap(pipeline).endswith(
         ' has no equivalent in encoding "LATIN1" → correct the name in source.tables or source.keys'
@@ -185,10 +184,10 @@ def test_database_without_an_encoding(make_pipeline: MakePipeline) -> None:
 @pytest.mark.parametrize("odd", [""" a"b'c\\ é中 ${x} &a=b;c#d:e@f,g""", "."])
 def test_names_of_databases(make_pipeline: MakePipeline, spark: SparkSession, odd: str) -> None:
     pipeline = make_pipeline(*TABLE, tables=("public.things",), dbname=odd, lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("INSERT INTO things VALUES (2, 'x')")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_standby(

@@ -13,33 +13,19 @@ from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, list_blocked_keys
 from cdc.run.pipeline import lake_of
 from sinks.lake.feed.feed import LakeFeed
-from tests.pipelines import MakePipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, following, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, verify
+from tests.support.further import further
+from tests.support.pipelines import MakePipeline
 
 THINGS, OTHERS = TableName("public", "things"), TableName("public", "others")
 KEPT = Table(THINGS, (Column("id", Kind.INTEGER), Column("v", Kind.DATE)), ("id",))
 
 
-def test_odd_names_are_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(
-        'CREATE TABLE "Order Items" ("i d" int PRIMARY KEY, "select" text, "a.b" text)',
-        """INSERT INTO "Order Items" VALUES (1, 'x', 'y')""",
-        "CREATE TABLE _hidden (id int PRIMARY KEY)",
-        'CREATE TABLE "a-b.c%20ü" (id int PRIMARY KEY)',
-        tables=("public.Order Items", "public._hidden", "public.a-b.c%20ü"),
-    )
-    booted(pipeline, spark)
-    pipeline.run(
-        """UPDATE "Order Items" SET "select" = 'z', "i d" = 2""",
-        "INSERT INTO _hidden VALUES (1)",
-        'INSERT INTO "a-b.c%20ü" VALUES (1)',
-    )
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
-
-
+COLUMNS = (
+    'CREATE TABLE "Order Items" ("i d" int PRIMARY KEY, "select" text, "a.b" text)',
+    """INSERT INTO "Order Items" VALUES (1, 'x', 'y')""",
+)
+"""A table whose columns have odd names, too."""
 ODD = (
     ("public", "things"),
     ("public", "Things"),
@@ -55,27 +41,36 @@ ODD = (
     ("public", "ü" * 31 + "y"),
     ("public", "🐘"),
     ("public", "%s {0} \\ ,;:*?"),
+    ("public", "_hidden"),
+    ("public", "a-b.c%20ü"),
     ("order by", "a/b"),
 )
 
 
-def test_similar_names_keep_their_own_rows(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+def test_odd_and_similar_names_keep_their_own_rows(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     each = [sql.Identifier(schema, table).as_string() for schema, table in ODD]
     made = [f"CREATE TABLE {name} (id int PRIMARY KEY, of text)" for name in each]
     filled = [f"INSERT INTO {name} VALUES (1, 'copied {n}')" for n, name in enumerate(each)]
     schemas = ('CREATE SCHEMA "PUBLIC"', 'CREATE SCHEMA "order by"')
-    pipeline = make_pipeline(*schemas, *made, *filled, tables=tuple(f"{schema}.{table}" for schema, table in ODD))
-    booted(pipeline, spark)
+    names = [*(f"{schema}.{table}" for schema, table in ODD), "public.Order Items"]
+    pipeline = make_pipeline(*schemas, *made, *filled, *COLUMNS, tables=tuple(names))
+    bootstrap(pipeline, spark)
     pipeline.run(*(f"INSERT INTO {name} VALUES (2, 'streamed {n}')" for n, name in enumerate(each)))
-    caught_up(pipeline, spark)
-    report = verified(pipeline, spark)
+    pipeline.run("""UPDATE "Order Items" SET "select" = 'z', "i d" = 2""")
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
     assert report.is_equal
-    assert {len(tables) for tables in report.followers.values()} == {len(ODD)}
+    assert {len(tables) for tables in report.followers.values()} == {len(names)}
 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("date", "infinity"), ("timestamptz", "-infinity"), ("timestamp", "294276-12-31"), ("numeric(9,2)", "NaN")],
+    [
+        pytest.param("date", "infinity", id="infinite date"),
+        pytest.param("numeric(9,2)", "NaN", id="NaN"),
+        further("infinite instant", "timestamptz", "-infinity"),
+        further("year beyond all", "timestamp", "294276-12-31"),
+    ],
 )
 def test_unsupported_value_in_a_copy(
     make_pipeline: MakePipeline,
@@ -91,6 +86,7 @@ def test_unsupported_value_in_a_copy(
         "CREATE TABLE others (id int PRIMARY KEY)",
         "INSERT INTO others VALUES (1)",
         tables=("public.things", "public.others"),
+        lake_only=True,
     )
     for name, secret in pipeline.environ.items():
         monkeypatch.setenv(name, secret)
@@ -99,11 +95,11 @@ def test_unsupported_value_in_a_copy(
     assert len(errors) == 1
     assert "public.things: column v holds " in errors[0]
     # the other one has its copy
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     assert list(report.incomparable) == [THINGS]
-    assert [each[OTHERS].comparison for each in report.followers.values()] == [Comparison(1, 1)] * 3
+    assert [each[OTHERS].comparison for each in report.followers.values()] == [Comparison(1, 1)]
     pipeline.run("DELETE FROM things WHERE id = 1")
-    assert set(booted(pipeline, spark).copied.values()) == {1}
+    assert set(bootstrap(pipeline, spark).copied.values()) == {1}
 
 
 UNFIT = {
@@ -119,32 +115,34 @@ FIRST_INFINITE_INTERVALS = 170_000
 
 
 def test_unsupported_value_in_the_log_blocks_its_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline("CREATE TABLE others (id int PRIMARY KEY)", tables=("public.things", "public.others"))
+    pipeline = make_pipeline(
+        "CREATE TABLE others (id int PRIMARY KEY)", tables=("public.things", "public.others"), lake_only=True
+    )
     infinite = pipeline.connection.info.server_version >= FIRST_INFINITE_INTERVALS
     tried = {kind: value for kind, value in UNFIT.items() if infinite or not kind.startswith("interval")}
     pipeline.run(
         f"CREATE TABLE things (id int PRIMARY KEY, {', '.join(f'v{n} {kind}' for n, kind in enumerate(tried))})",
         f"INSERT INTO things (id) SELECT generate_series(0, {len(tried)})",
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(*(f"UPDATE things SET v{n} = '{value}' WHERE id = {n}" for n, value in enumerate(tried.values())))
     pipeline.run(f"DELETE FROM things WHERE id = {len(tried)}")
-    caught_up_but_for(pipeline, spark, "keys held")
+    catch_up_but_for(pipeline, spark, "keys held")
     held = sorted(list_blocked_keys(pipeline.settings), key=lambda each: each.key or b"")
     assert [each.key for each in held] == [b'{"id":%d}' % n for n in range(len(tried))]
     told = [each.reason for n, each in enumerate(held) if f"column v{n} holds " not in each.reason]
     assert told == []
     # nor can the source be compared, which the other tables are
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     assert re.search("column v0 holds infinity.*, where id = 0 →", str(report.incomparable[THINGS]))
-    assert [list(each) for each in report.followers.values()] == [[OTHERS]] * 3
+    assert [list(each) for each in report.followers.values()] == [[OTHERS]]
     assert not report.has_differences
-    assert verified(pipeline, spark, OTHERS).is_equal
+    assert verify(pipeline, spark, OTHERS).is_equal
     pipeline.run(*(f"UPDATE things SET v{n} = NULL WHERE id = {n}" for n in range(len(tried))))
-    caught_up_but_for(pipeline, spark, "keys held")
+    catch_up_but_for(pipeline, spark, "keys held")
     assert drop(pipeline.settings, [each.locations[0] for each in held]).still_blocked == ()
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_refused_copy_leaves_the_old_one(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -153,13 +151,14 @@ def test_refused_copy_leaves_the_old_one(make_pipeline: MakePipeline, spark: Spa
         "CREATE TABLE others (id int PRIMARY KEY)",
         "INSERT INTO things VALUES (1, '2024-02-29'), (2, NULL)",
         tables=("public.things", "public.others"),
+        lake_only=True,
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("UPDATE things SET v = 'infinity' WHERE id = 1")
     with pytest.raises(PreconditionError, match="column v holds infinity"):
-        booted(pipeline, spark, "public.things")
+        bootstrap(pipeline, spark, "public.things")
     with pytest.raises(ConfigurationError, match=r"public\.thongs is no table"):
-        booted(pipeline, spark, "public.thongs")
+        bootstrap(pipeline, spark, "public.thongs")
     # the old rows stay there to be read
     things = LakeFeed(spark, lake_of(pipeline.settings)).rows(KEPT)
     with following(pipeline, spark) as running:
@@ -169,4 +168,4 @@ def test_refused_copy_leaves_the_old_one(make_pipeline: MakePipeline, spark: Spa
         assert things.count() == 2
         pipeline.run("UPDATE things SET v = NULL")
         running.wait_for("public.things is copied again: 2 rows")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal

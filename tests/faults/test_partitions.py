@@ -7,10 +7,8 @@ from connect.source import catalog
 from connect.source import connection as source
 from connect.source.catalog import TablesRefusedError
 from tests.faults.test_schema_evolution import differing, ids
-from tests.pipelines import MakePipeline
-from tests.verbs import booted, caught_up, following, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
+from tests.support.pipelines import MakePipeline
 
 MADE = (
     "CREATE TABLE {t} (place text, id int, n int, note text, PRIMARY KEY (id, place)) PARTITION BY LIST (place)",
@@ -83,10 +81,9 @@ INHERITED = (
 def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     statements = [text.format(t=name) for name in CASES for text in MADE]
     names = [*CASES, "keyless", "parent"]
-    pipeline = make_pipeline(*statements, *KEYLESS, *INHERITED, tables=tuple(f"public.{name}" for name in names))
-    for kind in ("search", "latest"):
-        pipeline.configure(f"    kind: {kind}\n", f"    kind: {kind}\n    leave_out: [public.keyless]\n")
-    booted(pipeline, spark)
+    tables = tuple(f"public.{name}" for name in names)
+    pipeline = make_pipeline(*statements, *KEYLESS, *INHERITED, tables=tables, lake_only=True)
+    bootstrap(pipeline, spark)
     before = ids(pipeline)
     pipeline.run(*(text.format(t=name) for name in CASES for text in CHANGED))
     pipeline.run("UPDATE keyless SET n = n + 5 WHERE n > 7", "DELETE FROM keyless WHERE n < 3")
@@ -94,7 +91,7 @@ def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSes
         "UPDATE parent SET n = n + 10", "DELETE FROM parent WHERE id = 3", "DELETE FROM ONLY parent WHERE id = 2"
     )
     pipeline.run(*(text.format(t=name) for name, texts in CASES.items() for text in texts))
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     after = ids(pipeline)
     # a TRUNCATE of the whole gives each part another file, as one of a part does: it is copied, which is quick then
     assert {name for name in before if before[name] == after[name]} - {"emptied"} == {
@@ -104,19 +101,19 @@ def test_every_change_of_partitions(make_pipeline: MakePipeline, spark: SparkSes
     } - {"emptied"}
     # the other rows are still what the copy and the changes before made of them
     pipeline.run(*(f"UPDATE {name} SET note = 'again' WHERE id % 3 = 0" for name in CASES))
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
-    assert not booted(pipeline, spark).has_changed
+    assert not bootstrap(pipeline, spark).has_changed
 
 
 def test_partition_truncated_during_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*(text.format(t="parts") for text in MADE), tables=("public.parts",))
-    booted(pipeline, spark)
+    pipeline = make_pipeline(*(text.format(t="parts") for text in MADE), tables=("public.parts",), lake_only=True)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         pipeline.run("TRUNCATE parts_a_low")
         running.wait_for("its schema has changed: a partition with rows came or went, or was emptied")
         running.wait_for("public.parts is copied again: ")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
 
 
 REFUSED = (

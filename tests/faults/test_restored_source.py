@@ -15,17 +15,16 @@ from cdc.local.state_dir import Home
 from cdc.log.names import transaction_topic
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import halt
-from tests.pipelines import Pipeline
-from tests.servers_fixture import Servers
-from tests.verbs import booted, caught_up, problems, recapture_all, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import bootstrap, catch_up, problems, recapture_all, verify
+from tests.support.pipelines import Pipeline
+from tests.support.servers_fixture import Servers
+from tests.support.waiting import until
 
 PARTS = {Service.POSTGRES, Service.KAFKA, Service.CONNECT}
 SCHEMA = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
     "INSERT INTO things SELECT n, n FROM generate_series(1, 20) AS n",
 )
-pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -48,22 +47,22 @@ def pipeline(home: Home, tmp_path: Path, spark: SparkSession) -> Pipeline:
     servers = Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}))
     made = Pipeline(tmp_path / "cdc.yaml", servers, servers.connect(), {"CDC_TEST_PASSWORD": password})
     made.run(*SCHEMA)
-    booted(made, spark)
+    bootstrap(made, spark)
     made.run("UPDATE things SET total = total + 1 WHERE id < 5")
-    caught_up(made, spark)
+    catch_up(made, spark)
     return made
 
 
 def check_report_and_recapture(pipeline: Pipeline, spark: SparkSession, told: str) -> None:
-    for verb in (caught_up, booted):
+    for verb in (catch_up, bootstrap):
         with pytest.raises(HistoryLostError, match=f"{told}.*`cdc recapture`"):
             verb(pipeline, spark)
     assert any("`cdc recapture`" in problem for problem in problems(pipeline))
     recapture_all(pipeline, spark)
     with session_on(pipeline) as session:
         session.execute("INSERT INTO things VALUES (300, 3)")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_source_restored_from_backup_is_reported(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:
@@ -74,7 +73,7 @@ def test_source_restored_from_backup_is_reported(pipeline: Pipeline, home: Home,
     with session_on(pipeline) as session:
         session.execute("UPDATE things SET total = 0")
         session.execute("DELETE FROM things WHERE id = 9")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     with ConnectClient(settings.connect.url) as client:
         halt(client, settings.connect.connector)
         down(home, {Service.POSTGRES})

@@ -1,14 +1,13 @@
 """Schema changes with policy `stop`: each table stops at its change, the others go on, a new copy repairs it."""
 
 import re
+from dataclasses import dataclass
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, problems, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
 
 KEY = "ALTER TABLE {t} DROP CONSTRAINT {t}_pkey, ADD PRIMARY KEY"
 CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -44,12 +43,19 @@ CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def rows(pipeline: Pipeline, spark: SparkSession, name: str) -> list[tuple[int, str]]:
-    lake = spark.read.format("delta").load(f"{pipeline.settings.delta[1].path}/public/{name}")
-    return sorted((row["id"], str(row["total"])) for row in lake.collect())
+NAMES = [f"public.{name}" for name in CHANGES]
 
 
-def test_each_altered_table_stops_alone_and_is_recopied(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+@dataclass(frozen=True)
+class Stopped:
+    """A pipeline whose tables have all changed but one, and the line that tells of them."""
+
+    pipeline: Pipeline
+    told: str
+
+
+@pytest.fixture(scope="module")
+def stopped(make_shared_pipeline: MakePipeline, spark: SparkSession) -> Stopped:
     made = [
         text.format(t=name)
         for name in CHANGES
@@ -58,30 +64,49 @@ def test_each_altered_table_stops_alone_and_is_recopied(make_pipeline: MakePipel
             "INSERT INTO {t} VALUES (1, 1.25)",
         )
     ]
-    names = [f"public.{name}" for name in CHANGES]
-    pipeline = make_pipeline(*made, "CREATE TABLE others (id int PRIMARY KEY)", tables=(*names, "public.others"))
+    made.append("CREATE TABLE others (id int PRIMARY KEY)")
+    pipeline = make_shared_pipeline(*made, tables=(*NAMES, "public.others"), lake_only=True)
     pipeline.configure("on_schema_change: evolve", "on_schema_change: stop")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(*(text.format(t=name) for name, (_, texts) in CHANGES.items() for text in texts))
     pipeline.run("INSERT INTO others VALUES (5)")
-    told = caught_up_but_for(pipeline, spark, "is followed no further than")
-    lines = dict(re.findall(r"public\.(\w+) is followed no further than \S+: ([^;→]*)", told))
-    assert {
-        name: lines[name].partition(": ")[2].startswith(why) for name, (why, _) in CHANGES.items()
-    } == dict.fromkeys(CHANGES, True), lines
-    # what they show is what they had before, nothing of the change is in it
-    assert {name: rows(pipeline, spark, name) for name in CHANGES} == {name: [(1, "1.25")] for name in CHANGES}
-    report = verified(pipeline, spark)
-    assert sorted(map(str, report.stopped)) == sorted(names)
+    return Stopped(pipeline, catch_up_but_for(pipeline, spark, "is followed no further than"))
+
+
+def rows(pipeline: Pipeline, spark: SparkSession, name: str) -> list[tuple[int, str]]:
+    lake = spark.read.format("delta").load(f"{pipeline.settings.delta[1].path}/public/{name}")
+    return sorted((row["id"], str(row["total"])) for row in lake.collect())
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_reason_of_each_stop_is_told(stopped: Stopped, name: str) -> None:
+    lines = dict(re.findall(r"public\.(\w+) is followed no further than \S+: ([^;→]*)", stopped.told))
+    assert lines[name].partition(": ")[2].startswith(CHANGES[name][0])
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_stopped_table_has_the_rows_from_before_the_change(stopped: Stopped, spark: SparkSession, name: str) -> None:
+    assert rows(stopped.pipeline, spark, name) == [(1, "1.25")]
+
+
+def test_only_the_other_table_is_compared(stopped: Stopped, spark: SparkSession) -> None:
+    report = verify(stopped.pipeline, spark)
+    assert sorted(map(str, report.stopped)) == sorted(NAMES)
     assert not report.is_equal
-    assert [[str(table) for table in tables] for tables in report.followers.values()] == [["public.others"]] * 3
-    assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
-    assert sum("is followed no further" in problem for problem in problems(pipeline)) == len(CHANGES)
-    # nothing is done about it by itself
-    assert not booted(pipeline, spark).has_changed
-    assert set(map(str, booted(pipeline, spark, *names).copied)) == set(names)
+    compared = {str(table): v.comparison for tables in report.followers.values() for table, v in tables.items()}
+    assert {table: found and found.equal for table, found in compared.items()} == {"public.others": True}
+
+
+def test_each_stop_is_a_problem(stopped: Stopped) -> None:
+    assert sum("is followed no further" in problem for problem in problems(stopped.pipeline)) == len(CHANGES)
+
+
+def test_bootstrap_repairs_stopped_tables_when_asked(stopped: Stopped, spark: SparkSession) -> None:
+    pipeline = stopped.pipeline
+    assert not bootstrap(pipeline, spark).has_changed
+    assert set(map(str, bootstrap(pipeline, spark, *NAMES).copied)) == set(NAMES)
     pipeline.run(
         "INSERT INTO others VALUES (7)", *(f"UPDATE {name} SET id = id + 1000 WHERE id = 1" for name in CHANGES)
     )
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

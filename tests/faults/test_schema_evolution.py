@@ -14,12 +14,10 @@ from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower, lake_of
 from connect.capture.connect_client import ConnectClient
 from sinks.lake import layout
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers_fixture import Servers
-from tests.verbs import booted, caught_up, caught_up_but_for, following, problems, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.servers_fixture import Servers
+from tests.support.waiting import until
 
 MADE = "CREATE TABLE {t} (id int PRIMARY KEY, a int, b numeric(5, 3), c varchar(10), d text)"
 APART = "ALTER TABLE {t} ALTER d SET STORAGE EXTERNAL"
@@ -130,15 +128,16 @@ COPIED = {
 CHANGES = {**WIDENED, **COPIED}
 
 
-def make_tables(make_pipeline: MakePipeline, names: dict[str, tuple[str, ...]]) -> Pipeline:
+def make_tables(make_pipeline: MakePipeline, names: dict[str, tuple[str, ...]], *, lake_only: bool = True) -> Pipeline:
+    """A pipeline of these tables; `test_every_schema_change_is_followed` has all followers see all changes."""
     statements = [text.format(t=name) for name in names for text in (MADE, APART, FILLED)]
-    pipeline = make_pipeline(*statements, tables=tuple(f"public.{name}" for name in names))
+    pipeline = make_pipeline(*statements, tables=tuple(f"public.{name}" for name in names), lake_only=lake_only)
     # before they are copied: a table that gets its key by another way later
     for name in (name for name in names if name == "other_key"):
         pipeline.run(f"UPDATE {name} SET c = 'x' WHERE c IS NULL")
     if "wide_keyless" in names:
         pipeline.run("ALTER TABLE wide_keyless DROP CONSTRAINT wide_keyless_pkey, REPLICA IDENTITY FULL")
-        for kind in ("search", "latest"):
+        for kind in () if lake_only else ("search", "latest"):
             pipeline.configure(f"    kind: {kind}\n", f"    kind: {kind}\n    leave_out: [public.wide_keyless]\n")
     return pipeline
 
@@ -162,7 +161,7 @@ def columns(pipeline: Pipeline, name: str) -> list[str]:
 
 def differing(pipeline: Pipeline, spark: SparkSession) -> dict[str, object]:
     """The tables that differ, by follower, and those that are stopped."""
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     compared = [
         (f"{name} {table}", verdict) for name, each in report.followers.items() for table, verdict in each.items()
     ]
@@ -174,53 +173,53 @@ def differing(pipeline: Pipeline, spark: SparkSession) -> dict[str, object]:
 
 
 def test_every_schema_change_is_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_tables(make_pipeline, CHANGES)
-    booted(pipeline, spark)
+    pipeline = make_tables(make_pipeline, CHANGES, lake_only=False)
+    bootstrap(pipeline, spark)
     before = ids(pipeline)
     pipeline.run(*(LARGE.format(t=name) for name in CHANGES))
     alter_tables(pipeline, CHANGES)
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     after = ids(pipeline)
     assert {name for name in before if before[name] == after[name]} == set(WIDENED)
     assert columns(pipeline, "twice") == ["id", "a", "b", "c", "d", "e", "f"]
     # and so it goes on, with one row of each: the others are still what the change made of them
     pipeline.run(*(f"UPDATE {name} SET id = id + 100 WHERE id = (SELECT max(id) FROM {name})" for name in CHANGES))
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
-    assert not booted(pipeline, spark).has_changed
+    assert not bootstrap(pipeline, spark).has_changed
 
 
 def test_schema_change_during_follow(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     names = {name: CHANGES[name] for name in ("came", "filled", "same")}
-    pipeline = make_tables(make_pipeline, names)
-    booted(pipeline, spark)
+    pipeline = make_tables(make_pipeline, names, lake_only=False)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         pipeline.run("UPDATE came SET a = 0 WHERE id = 1")
         running.wait_for("lake: 1 change")
         alter_tables(pipeline, names)
         running.wait_for("public.filled is copied again: 4 rows")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
         # a table that is gone is followed again once it is there
         pipeline.run("ALTER TABLE same RENAME TO gone")
         running.wait_for("not copied again yet: no table public.same in the source")
         pipeline.run("UPDATE came SET a = -1 WHERE id = 1", "ALTER TABLE gone RENAME TO same")
         running.wait_for("public.same is copied again: 4 rows")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
 
 
 def test_repeated_resyncs_under_writes(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_tables(make_pipeline, {"filled": (), "same": ()})
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with (
         following(pipeline, spark) as running,
         repeat_statement(pipeline, "INSERT INTO filled (id) SELECT max(id) + 1 FROM filled"),
     ):
-        for number in range(3):
+        for number in range(2):
             pipeline.run(f"ALTER TABLE filled ADD COLUMN e{number} int DEFAULT {number}")
             running.wait_for("public.filled is copied again")
             pipeline.run("UPDATE same SET a = a + 1")
             running.wait_for("lake: ")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
 
 
@@ -248,7 +247,7 @@ def test_columns_that_differ_by_case_stop_only_their_table(make_pipeline: MakePi
     pipeline = make_tables(make_pipeline, names)
     pipeline.run("CREATE TABLE child () INHERITS (came)", "ALTER TABLE child ADD PRIMARY KEY (id)")
     pipeline.configure("- public.came\n", "- public.came\n    - public.child\n")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         pipeline.run(
             'BEGIN; UPDATE came SET a = 7; ALTER TABLE came ADD COLUMN "A" int DEFAULT 1; UPDATE came SET a = 8;'
@@ -256,20 +255,20 @@ def test_columns_that_differ_by_case_stop_only_their_table(make_pipeline: MakePi
             "INSERT INTO child VALUES (1)",
         )
         # at once: what it stands before is no refusal of the source's, but a table that followers stop at
-        assert set(map(str, verified(pipeline, spark).stopped)) == {"public.came", "public.child"}
+        assert set(map(str, verify(pipeline, spark).stopped)) == {"public.came", "public.child"}
         running.wait_for("not copied again yet: columns 'a' and 'A' of public.came differ by case only")
         # nor does the capture end that reads what tables there are
         with captureless(pipeline):
             pass
         pipeline.run("UPDATE same SET a = 10")
-        report = verified(pipeline, spark)
+        report = verify(pipeline, spark)
         assert set(map(str, report.stopped)) == {"public.came", "public.child"}
         assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
         pipeline.run('ALTER TABLE came RENAME COLUMN "A" TO other')
         running.wait_for("public.child is copied again: 1 row copied")
-        until(lambda: not delta_follower(pipeline.settings).stops(), "both take part again")
+        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "both take part again")
         pipeline.run("UPDATE came SET a = 11")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
 
 
 @contextmanager
@@ -290,17 +289,17 @@ def test_table_with_policy_stop(make_pipeline: MakePipeline, spark: SparkSession
         "on_schema_change: evolve",
         "on_schema_change: additive\n  on_schema_change_of: {public.came: stop, public.filled: additive}",
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     alter_tables(pipeline, names)
-    told = caught_up_but_for(pipeline, spark, r"public\.came .* column e came.*")
+    told = catch_up_but_for(pipeline, spark, r"public\.came .* column e came.*")
     assert "column e came, with a default" in told
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     assert list(map(str, report.stopped)) == ["public.came", "public.filled"]
     assert all(v.comparison and v.comparison.equal for t in report.followers.values() for v in t.values())
     assert len([line for line in problems(pipeline) if "cdc bootstrap --again" in line]) == 2
-    booted(pipeline, spark, "public.came", "public.filled")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    bootstrap(pipeline, spark, "public.came", "public.filled")
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 @pytest.fixture
@@ -326,30 +325,30 @@ def give_tables_to(pipeline: Pipeline, role: str, names: Iterable[str]) -> None:
 def test_migration_reports_itself_without_event_triggers(
     role: str, make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = ("came", "twice", "wide_keyless")
-    copied = ("filled", "volatile", "went", "rewritten", "narrowed_and_back", "other_type", "taken_out", "made_again")
+    # where a change differs is found as it is with event triggers: here is one of each way to notice it
+    kept, copied = ("came",), ("filled", "rewritten", "narrowed_and_back", "taken_out", "made_again")
     names = {name: CHANGES[name] for name in (*kept, *copied)}
     pipeline = make_tables(make_pipeline, names)
     give_tables_to(pipeline, role, names)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(f"SET ROLE {role}")
-    assert "a migration that ends with SELECT cdc.shapes_now() tells of its own" in capsys.readouterr().err
+    assert "end a migration with SELECT cdc.shapes_now() to report its changes" in capsys.readouterr().err
     before = ids(pipeline)
     with following(pipeline, spark) as running:
         pipeline.run(*(LARGE.format(t=name) for name in names))
         for name, texts in names.items():
             pipeline.run("BEGIN", *(text.format(t=name) for text in texts), "SELECT cdc.shapes_now()", "COMMIT")
         running.wait_for("public.made_again is copied again: 1 row copied")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     after = ids(pipeline)
     assert {name for name in before if before[name] == after[name]} == set(kept)
     assert not differing(pipeline, spark)
     # another file and the same rows, and somebody has looked since
     before = after
     pipeline.run("VACUUM FULL came")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     pipeline.run("SELECT cdc.shapes_now()")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     assert ids(pipeline) == before
 
 
@@ -361,17 +360,17 @@ def test_catalog_is_polled_without_event_triggers(
     pipeline.run(*(f"ALTER TABLE {name} OWNER TO {role}" for name in names))
     pipeline.run(f"GRANT CREATE ON DATABASE {pipeline.settings.source.dbname} TO {role}")
     pipeline.configure("user: postgres", f"user: {role}")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     assert "no event triggers (permission denied to create event trigger" in capsys.readouterr().err
     before = ids(pipeline)
     alter_tables(pipeline, names)
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     assert not set(before.values()) & set(ids(pipeline).values())
     assert differing(pipeline, spark) == {}
     # a table that the role may not read any more is told, and keeps nobody from looking at the other
     pipeline.run("ALTER TABLE went OWNER TO postgres")
     assert [line for line in problems(pipeline) if "may not read public.went → GRANT SELECT" in line]
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     assert list(map(str, report.incomparable)) == ["public.went"]
     assert not report.has_differences
 
@@ -381,14 +380,14 @@ def test_capture_fails_at_rows_from_before_a_type_change(make_pipeline: MakePipe
         name: CHANGES[name] for name in ("came", "went_and_came", "other_type", "made_again", "other_key", "by_case")
     }
     pipeline = make_tables(make_pipeline, names)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with captureless(pipeline):
         pipeline.run(*(LARGE.format(t=name) for name in names))
         alter_tables(pipeline, names)
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     assert differing(pipeline, spark) == {}
 
 
 def is_stopped(client: ConnectClient, connector: str) -> bool:
     status = client.status(connector)
-    return status is not None and not status["tasks"]
+    return status is not None and not status.tasks

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import UnreachableError
 from cdc.local.endpoints import Service
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up, following, problems, verified
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -23,7 +23,7 @@ def is_missed(pipeline: Pipeline, part: str) -> bool:
 def test_followers_outlast_every_part(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     work, servers = Workload(pipeline.connection, random.Random(3)), pipeline.servers
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         work.write(20)
         running.wait_for("lake: ")
@@ -44,12 +44,12 @@ def test_followers_outlast_every_part(make_pipeline: MakePipeline, spark: SparkS
         running.wait_for("capture: runs again")
         with servers.connect(pipeline.settings.source.dbname) as again:
             replace(work, connection=again).write(20)
-        assert verified(pipeline, spark).is_equal, running.said
+        assert verify(pipeline, spark).is_equal, running.said
 
 
 def test_follow_started_without_kafka_waits_for_it(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with ExitStack() as kafka:
         kafka.enter_context(pipeline.servers.without(Service.KAFKA))
         with following(pipeline, spark, "lake") as running:
@@ -57,8 +57,8 @@ def test_follow_started_without_kafka_waits_for_it(make_pipeline: MakePipeline, 
             kafka.close()
             Workload(pipeline.connection, random.Random(4)).write(5)
             running.wait_for("lake: ")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_catch_up_gives_up_after_retries(
@@ -67,10 +67,10 @@ def test_catch_up_gives_up_after_retries(
     monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 0.5)
     monkeypatch.setattr("cdc.run.follow.capture_monitor.SILENT_SECONDS", 1.0)
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with pipeline.servers.without(Service.CONNECT):
         Workload(pipeline.connection, random.Random(5)).write(5)
         with pytest.raises(UnreachableError, match=r"Kafka Connect \S+ does not answer"):
-            caught_up(pipeline, spark)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+            catch_up(pipeline, spark)
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

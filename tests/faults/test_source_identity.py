@@ -16,7 +16,7 @@ from cdc.local.services import Endpoints, Home, Service, down, up, wipe
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.history_check import check_history
 from connect.source import connection as source
-from tests.waiting import until
+from tests.support.waiting import until
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))
 

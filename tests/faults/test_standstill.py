@@ -14,14 +14,15 @@ from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, message_topic, transaction_topic
 from cdc.log.transactions import last_end
-from cdc.run.verify.verify import verify
+from cdc.run.verify.verify import verify as run_verify
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import look_up
 from connect.source import connection as source
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import Following, booted, caught_up, following, problems, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
+from tests.support.further import further
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -37,8 +38,7 @@ MESSAGES = (
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watch looks more often, and who waits gives up as soon as a standstill is sure."""
-    monkeypatch.setattr("cdc.run.follow.follow.LOOK_SECONDS", 1.0)
+    """Who waits gives up as soon as a standstill is sure."""
     monkeypatch.setattr("connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
     monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 5.0)
     for module in ("connect.capture.progress", "connect.capture.observation"):
@@ -61,7 +61,7 @@ def check_refused(pipeline: Pipeline, told: str) -> None:
     """`verify` says it, and does not start Spark for that."""
     settings = pipeline.settings
     with pytest.raises(PreconditionError, match=told):
-        verify(settings, not_started, tuple(settings.followers), None, 10)
+        run_verify(settings, not_started, tuple(settings.followers), None, 10)
 
 
 def newest(pipeline: Pipeline) -> Lsn:
@@ -81,26 +81,26 @@ def send_messages(pipeline: Pipeline) -> int:
 
 
 def test_logical_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkSession) -> None:
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(1))
     pipeline.run(*MESSAGES)
     work.write(10)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     assert not send_messages(pipeline)
     # wanted from now on: their topic is made before the connector hears of them
     pipeline.configure("connect:\n", WANTED)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(*MESSAGES)
     work.write(10)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     assert send_messages(pipeline) == 2
 
 
 def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipeline, spark: SparkSession) -> None:
     pipeline.configure("connect:\n", WANTED)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(3))
     with following(pipeline, spark) as running:
         work.write(5)
@@ -116,32 +116,34 @@ def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipelin
         )
         assert any("capture stands still since" in problem for problem in problems(pipeline))
         with pytest.raises(PreconditionError, match="capture stands still since"):
-            verified(pipeline, spark)
+            verify(pipeline, spark)
         assert sum("stands still" in line for line in running.said) == 1
     with pytest.raises(PreconditionError, match="capture stands still since"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     with following(pipeline, spark) as running:
         running.wait_for("capture: stands still since")
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
         running.wait_for("capture: runs again")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
+@pytest.mark.further
 def test_bootstrap_repairs_a_pipeline_of_an_older_version(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The same standstill and remedy as of a blocked producer, for another reason."""
     with monkeypatch.context() as before:
         before.setattr("connect.capture.debezium_properties.sends_messages", lambda _: True)
         before.setattr("connect.capture.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
     pipeline.run(MESSAGES[0])
     Workload(pipeline.connection, random.Random(4)).write(5)
     with pytest.raises(PreconditionError, match=f"capture stands still since .*{TOLD}"):
-        caught_up(pipeline, spark)
-    booted(pipeline, spark)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+        catch_up(pipeline, spark)
+    bootstrap(pipeline, spark)
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def act(pipeline: Pipeline, what: str) -> None:
@@ -157,14 +159,16 @@ def act(pipeline: Pipeline, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("PAUSED", "connector {name} is PAUSED: .* → `cdc bootstrap` resumes it"),
-        ("STOPPED", "connector {name} is STOPPED: .* → `cdc bootstrap` resumes it"),
-        ("deleted", "Kafka Connect has no connector {name}: .* → `cdc bootstrap` makes it again"),
+        pytest.param("STOPPED", "connector {name} is STOPPED: .* → `cdc bootstrap` resumes it", id="stopped"),
+        pytest.param(
+            "deleted", "Kafka Connect has no connector {name}: .* → `cdc bootstrap` makes it again", id="deleted"
+        ),
+        further("paused", "PAUSED", "connector {name} is PAUSED: .* → `cdc bootstrap` resumes it"),
     ],
-    ids=["paused", "stopped", "deleted"],
 )
 def test_paused_or_deleted_connector_is_reported(pipeline: Pipeline, spark: SparkSession, what: str, told: str) -> None:
-    booted(pipeline, spark)
+    """To the product, "paused" is one of the two idle states of Connect, as "stopped" is."""
+    bootstrap(pipeline, spark)
     expected = told.format(name=pipeline.settings.connect.connector).replace(".* ", "(.*)the newest commit(.*) ")
     work = Workload(pipeline.connection, random.Random(5))
     with following(pipeline, spark) as running:
@@ -176,26 +180,26 @@ def test_paused_or_deleted_connector_is_reported(pipeline: Pipeline, spark: Spar
         assert any("the newest commit in the log is from" in line for line in running.said)
         check_refused(pipeline, expected)
     with pytest.raises(PreconditionError, match=expected):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     [problem] = problems(pipeline)
     assert told.partition(":")[0].format(name=pipeline.settings.connect.connector) in problem
     with following(pipeline, spark) as running:
         running.wait_for("capture: ")
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
         running.wait_for("capture: runs again")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert not problems(pipeline)
 
 
 def test_lock_on_heartbeats_is_reported_with_its_holder(pipeline: Pipeline, spark: SparkSession) -> None:
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         with pipeline.servers.connect(pipeline.settings.source.dbname) as other, other.transaction():
             other.execute("LOCK TABLE cdc.heartbeat")
             running.wait_for(f"session {other.info.backend_pid} locks the heartbeat table → end that session")
         running.wait_for("capture: runs again")
         Workload(pipeline.connection, random.Random(6)).write(5)
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
 
 
 @contextmanager
@@ -206,27 +210,30 @@ def writing(pipeline: Pipeline) -> Iterator[None]:
         yield
 
 
-def test_slow_capture_is_no_standstill(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_slow_capture_is_no_standstill(
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 3.0)
     pipeline.run("CREATE TABLE elsewhere (id int, filler text)")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:
         with writing(pipeline):
             pipeline.run(
                 # none of it is sent: Postgres walks through it alone
-                "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 400000) g",
+                "INSERT INTO elsewhere SELECT g, repeat('x', 200) FROM generate_series(1, 200000) g",
                 # all of it is, for longer than nothing may move
                 "UPDATE items SET what = repeat('y', 100 + order_id)",
-                "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 150000) g",
+                "INSERT INTO items SELECT g, 1, repeat('z', 100) FROM generate_series(10000, 70000) g",
             )
             reached = source.current_lsn(pipeline.connection)
             until(lambda: newest(pipeline) > reached, "it is captured", 600.0, every=1.0)
-        assert verified(pipeline, spark, TableName.parse(ITEMS)).is_equal
+        assert verify(pipeline, spark, TableName.parse(ITEMS)).is_equal
     assert not [line for line in running.said if "capture" in line]
 
 
 def test_verify_reports_a_failed_connector_at_once(pipeline: Pipeline, spark: SparkSession) -> None:
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     name = pipeline.settings.connect.connector
     pipeline.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL")
     with ConnectClient(pipeline.settings.connect.url) as client:
@@ -235,7 +242,7 @@ def test_verify_reports_a_failed_connector_at_once(pipeline: Pipeline, spark: Sp
 
 
 def test_deleted_change_topic_is_named(pipeline: Pipeline, spark: SparkSession) -> None:
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     topic = change_topic(pipeline.settings.log.prefix, TableName.parse(ORDERS))
     alone = Following(pipeline, spark, tuple(pipeline.settings.followers))
     alone.start()
@@ -244,8 +251,8 @@ def test_deleted_change_topic_is_named(pipeline: Pipeline, spark: SparkSession) 
             admin.delete([topic])
         Workload(pipeline.connection, random.Random(7)).write(5)
         alone.wait_for(f"topic {topic} is not there → `cdc bootstrap` makes it again")
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
         alone.wait_for("capture: runs again")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     finally:
         alone.end()

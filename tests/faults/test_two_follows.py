@@ -4,16 +4,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import RefusedError
-from tests.commands import started
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import Following, booted, caught_up, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import Following, bootstrap, catch_up, verify
+from tests.support.cdc_subprocess import started
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 MADE = (
     "CREATE TABLE things (id int PRIMARY KEY, n int)",
@@ -34,7 +31,7 @@ def elsewhere(pipeline: Pipeline) -> Pipeline:
 
 def test_overtaken_follow_ends(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=("public.things",))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     first = Following(pipeline, spark, tuple(pipeline.settings.followers))
     first.start()
     try:
@@ -54,13 +51,13 @@ def test_overtaken_follow_ends(make_pipeline: MakePipeline, spark: SparkSession)
             assert not any("trying again" in line for line in first.said), first.said
     finally:
         first.end()
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_removed_lease_is_noticed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=("public.things",))
-    booted(pipeline, spark)
+    pipeline = make_pipeline(*MADE, tables=("public.things",), lake_only=True)
+    bootstrap(pipeline, spark)
     running = Following(pipeline, spark, tuple(pipeline.settings.followers))
     running.start()
     try:
@@ -71,5 +68,5 @@ def test_removed_lease_is_noticed(make_pipeline: MakePipeline, spark: SparkSessi
         running.end()
     assert isinstance(running.failure, RefusedError)
     assert "the lease of follower lake is lost: " in str(running.failure)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

@@ -15,14 +15,14 @@ from sinks.search.follower import SearchFollower
 from sinks.search.settings import SearchSettings
 from tests.contract.fed import changed
 from tests.contract.followers import bookmark
-from tests.core.histories import THINGS
+from tests.support.histories import THINGS
 
 ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(7)}
 MARK = bookmark(5)
 
 
-def at(offset: int, generation: int = 1) -> Position:
-    return Position(generation, offset, Lsn(10 * offset), 500 + offset)
+def at(offset: int) -> Position:
+    return Position(offset, Lsn(10 * offset), 500 + offset)
 
 
 @pytest.fixture

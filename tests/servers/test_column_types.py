@@ -10,10 +10,8 @@ from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
 from connect.source.catalog import TablesRefusedError
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, following, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
+from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLES = (
     "CREATE TABLE prices (id int PRIMARY KEY, amount numeric(5,3), rate numeric(20,10), whole numeric, free numeric)",
@@ -46,8 +44,8 @@ TIMES = (
 )
 
 
-def pipeline_of(make_pipeline: MakePipeline) -> Pipeline:
-    pipeline = make_pipeline(*TABLES, tables=("public.prices", "public.times"))
+def pipeline_of(make_pipeline: MakePipeline, *, lake_only: bool = False) -> Pipeline:
+    pipeline = make_pipeline(*TABLES, tables=("public.prices", "public.times"), lake_only=lake_only)
     pipeline.configure("  on_schema_change:", f"{CHOSEN}  on_schema_change:")
     insert(pipeline, 0)
     return pipeline
@@ -86,50 +84,50 @@ def is_as_written(pipeline: Pipeline, spark: SparkSession) -> None:
 
 def test_every_value_through_copy_and_log(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = pipeline_of(make_pipeline)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     is_as_written(pipeline, spark)
     with following(pipeline, spark):
         insert(pipeline, 1)
         # large values that are not sent, and keys that are infinite
         pipeline.run("UPDATE prices SET amount = 'NaN' WHERE id < 100", "UPDATE times SET n = 7 WHERE day = 'infinity'")
         pipeline.run("UPDATE times SET day = '-infinity', at = NULL WHERE day = '2024-02-29'")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     is_as_written(pipeline, spark)
-    assert not booted(pipeline, spark).has_changed
+    assert not bootstrap(pipeline, spark).has_changed
 
 
 def test_changed_column_types_cause_a_new_copy(
     make_pipeline: MakePipeline, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pipeline = pipeline_of(make_pipeline)
-    booted(pipeline, spark)
+    pipeline = pipeline_of(make_pipeline, lake_only=True)
+    bootstrap(pipeline, spark)
     pipeline.configure("amount: text", "amount: double")
     assert "public.prices has changed since it was copied" in incomparable(pipeline, spark)
     insert(pipeline, 1)
-    assert set(map(str, booted(pipeline, spark).copied)) == {"public.prices"}
+    assert set(map(str, bootstrap(pipeline, spark).copied)) == {"public.prices"}
     said = "public.prices is copied again: source.column_types has changed: amount as double"
     assert said in capsys.readouterr().err
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     # and by `cdc follow`, which has the table stop before it reads anything
     pipeline.configure("zoned: text, span: text", "zoned: text")
     pipeline.run("DELETE FROM times WHERE span IN ('infinity', '-infinity')")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     insert_one = "INSERT INTO times VALUES ('2024-03-01', 'infinity', 'infinity', '2 days', 3)"
     pipeline.run(insert_one)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     assert "P2D" in [row[3] for row in read_lake(pipeline, spark, "times")]
     pipeline.configure("rate: double, whole: double", "whole: double")
     with pytest.raises(IncompleteError, match=r"source\.column_types has changed: rate as it is"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     said = capsys.readouterr().err
     assert "not copied again yet: public.prices: column rate holds NaN" in said
     assert "→ correct the value, follow the column as text (source.column_types), or leave the table out" in said
 
 
 def incomparable(pipeline: Pipeline, spark: SparkSession) -> str:
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     return " ".join(map(str, report.incomparable.values()))
 
 
@@ -138,7 +136,7 @@ def test_unsupported_column_types_are_refused(make_pipeline: MakePipeline, spark
     bad = "  column_types:\n    public.prices: {id: text, none: text}\n    public.times: {n: double, day: double}\n"
     pipeline.configure("  on_schema_change:", f"{bad}  on_schema_change:")
     with pytest.raises(TablesRefusedError) as refused:
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
     offered = " → numeric can be text or double; date, timestamp, timestamptz and interval can be text"
     assert list(refused.value.lines) == [
         f"public.prices: source.column_types names id as text, and its type is integer{offered}",
@@ -153,10 +151,11 @@ def test_numeric_as_nearest_double(make_pipeline: MakePipeline, spark: SparkSess
         "CREATE TABLE prices (id int PRIMARY KEY, n numeric)",
         f"INSERT INTO prices VALUES (1, 1{'0' * 309})",
         tables=("public.prices",),
+        lake_only=True,
     )
     pipeline.configure("  on_schema_change:", "  column_types: {public.prices: {n: double}}\n  on_schema_change:")
     with pytest.raises(PreconditionError, match=r"column n holds a number that no double is near to.*, where id = 1 →"):
-        booted(pipeline, spark)
+        bootstrap(pipeline, spark)
     pipeline.run(f"UPDATE prices SET n = -17976931348623157{'0' * 292}")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     assert read_lake(pipeline, spark, "prices") == [(1, -math.nextafter(math.inf, 0))]

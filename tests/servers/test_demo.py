@@ -1,81 +1,141 @@
-"""The demos as a user runs them: in an empty folder, with real servers; everything is gone afterwards."""
+"""The README's walkthrough and the demos, as a user runs them: in one empty folder, with real servers."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from cdc.local.services import Home, down, wipe
+from cdc.demo.flights.data import PACKAGE, data_files, open_csv
+from cdc.local.services import Home, down, endpoints, wipe
+from tests.support.cdc_subprocess import LIMIT_SECONDS, ROOT
+from tests.support.further import further
+from tests.unit.pages.test_readme import walkthrough
 
 RACE = ("demo", "race", "--json", "--pairs", "200", "--seed", "11")
-ROOT = Path(__file__).parents[2]
+WALK = ("up", "init", "config", "bootstrap", "follow", "status", "verify")
 MINUTES = 60
+FLIGHTS = 336_776
 
 pytestmark = pytest.mark.timeout(30 * MINUTES)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An empty folder to run in; the parts that came up in it are stopped, and their data removed."""
-    made = tmp_path_factory.mktemp("demo")
+@dataclass(frozen=True)
+class Place:
+    """A folder to run in, how many flights are loaded there, and where the data set is found."""
+
+    folder: Path
+    flights: int
+    modules: str
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": self.modules}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(20_000, id="first rows"), further("all rows, as a user has them", FLIGHTS)]
+)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """An empty folder; the parts that came up in it are stopped, and their data removed."""
+    folder, modules = tmp_path_factory.mktemp("demo"), str(ROOT)
+    if request.param < FLIGHTS:
+        modules = f"{first_rows(tmp_path_factory.mktemp('data'), request.param)}:{modules}"
     try:
-        yield made
+        yield Place(folder, request.param, modules)
     finally:
-        home = Home(made / ".cdc")
+        home = Home(folder / ".cdc")
         down(home)
         wipe(home)
 
 
-def cdc(folder: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def first_rows(folder: Path, count: int) -> Path:
+    """A data set with the first rows of each file, as the package that is found first; the folder that it is in."""
+    below = folder / "data"
+    below.mkdir()
+    for table, file in data_files().items():
+        with open_csv(file) as lines, (below / f"{table}.csv").open("wb") as out:
+            out.writelines(line for _, line in zip(range(count + 1), lines, strict=False))
+    about = folder / f"{PACKAGE}-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 0\n")
+    (about / "RECORD").write_text("".join(f"data/{file.name},,\n" for file in below.iterdir()))
+    return folder
+
+
+def cdc(place: Place, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     ended = subprocess.run(
         [sys.executable, "-m", "cdc", *arguments],
-        cwd=folder,
-        env=environment,
+        cwd=place.folder,
+        env=place.environment(),
         capture_output=True,
         text=True,
         timeout=15 * MINUTES,
         check=False,
     )
-    assert ended.returncode == code, ended.stderr
+    assert ended.returncode == code, (arguments, ended.stdout, ended.stderr)
     return ended
 
 
-def ran(folder: Path, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cdc(folder, *arguments).stdout)
+def ran(place: Place, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cdc(place, *arguments).stdout)
     return found
 
 
-def test_dual_writes_diverge_and_the_log_does_not(folder: Path) -> None:
-    found = ran(folder, *RACE)
+def test_readme_walkthrough_works(place: Place) -> None:
+    commands = walkthrough()
+    assert tuple(command[0] for command in commands) == WALK
+    for command in commands:
+        if command[0] == "follow":
+            following = subprocess.Popen(
+                [sys.executable, "-m", "cdc", *command], cwd=place.folder, env=place.environment()
+            )
+            continue
+        cdc(place, *command)
+        if command[0] == "up":
+            make_orders(place)
+    following.send_signal(signal.SIGINT)
+    assert following.wait(LIMIT_SECONDS) == 0
+
+
+def make_orders(place: Place) -> None:
+    found = endpoints(Home(place.folder / ".cdc"))
+    with psycopg.connect(found.postgres_dsn(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE orders (id int PRIMARY KEY, total numeric(10, 2))")
+        connection.execute("INSERT INTO orders SELECT g, g * 1.5 FROM generate_series(1, 100) g")
+
+
+def test_dual_writes_diverge_and_the_log_does_not(place: Place) -> None:
+    found = ran(place, *RACE)
     assert found.keys() == {"pairs", "dual_write_diverged", "partial_failure_diverged", "cdc_diverged", "seed"}
     assert (found["pairs"], found["seed"], found["cdc_diverged"]) == (200, 11, 0)
     assert 2 <= found["dual_write_diverged"] <= 200
     assert found["partial_failure_diverged"] == 5
 
 
-def test_second_race_reuses_its_pipeline(folder: Path) -> None:
-    ended = cdc(folder, "demo", "race", "--pairs", "60", "--seed", "11")
+def test_second_race_reuses_its_pipeline(place: Place) -> None:
+    ended = cdc(place, "demo", "race", "--pairs", "60", "--seed", "11")
     assert "the database holds 62 keys, the index 62; 0 differ" in ended.stderr
     assert "X=A → index" in ended.stderr
     assert [line.split()[-2:] for line in ended.stdout.splitlines()[-1:]] == [["62", "0"]]
 
 
-def test_the_demo_proves_its_followers_equal(folder: Path) -> None:
-    found = ran(folder, "demo", "--json", "--changes", "1500", "--seed", "3")
+def test_the_demo_proves_its_followers_equal(place: Place) -> None:
+    found = ran(place, "demo", "--json", "--changes", "1500", "--seed", "3")
     assert found["equal"] is True
     assert set(found["verify"]["followers"]) == {"lake", "search", "latest"}
-    assert found["rows_loaded"]["flights"] == 336_776
+    assert found["rows_loaded"]["flights"] == place.flights
     assert found["changes"] >= 1500
     assert found["rolled_back"] > 0
 
 
-def test_second_demo_reuses_its_pipeline_and_leaves_nothing_running(folder: Path) -> None:
-    found = ran(folder, "demo", "--json", "--changes", "200", "--seed", "3", "--down")
+def test_second_demo_reuses_its_pipeline_and_leaves_nothing_running(place: Place) -> None:
+    found = ran(place, "demo", "--json", "--changes", "200", "--seed", "3", "--down")
     assert (found["equal"], found["rows_loaded"], found["rows_copied"]) == (True, {}, {})
-    assert {each["running"] for each in json.loads(cdc(folder, "parts", "--json").stdout)} == {False}
+    assert {each["running"] for each in json.loads(cdc(place, "parts", "--json").stdout)} == {False}

@@ -15,18 +15,18 @@ from pyspark.sql import SparkSession
 
 from cdc.core.change import Key, Row
 from cdc.run.pipeline import delta_follower
-from tests.commands import LIMIT_SECONDS
-from tests.core.histories import Step, play, random_steps
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, following, verified
-from tests.waiting import until
+from tests.support.cdc_inprocess import bootstrap, following, verify
+from tests.support.cdc_subprocess import LIMIT_SECONDS
+from tests.support.histories import Step, play, random_steps
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(1800)
 
 SEED = int(os.environ.get("CDC_TEST_SEED", "20261122"))
-HISTORIES = 40
+HISTORIES = int(os.environ.get("CDC_TEST_SQL_HISTORIES", "20"))
 """Of each table."""
-PHASES = 3
+PHASES = 2
 BIG = 1500
 """So many times as long as the model's texts: stored out of line, and not sent when they are left alone."""
 COLUMNS = "history int NOT NULL, id {id} NOT NULL, small int, big text"
@@ -184,10 +184,10 @@ def in_source(pipeline: Pipeline, name: str) -> dict[tuple[int, int], str | None
 
 def check_all_equal(pipeline: Pipeline, spark: SparkSession, made: list[str]) -> None:
     """All followers are equal to the source, those tables among them that had to be copied again."""
-    report = verified(pipeline, spark)
+    report = verify(pipeline, spark)
     if report.stopped:
-        until(lambda: not delta_follower(pipeline.settings).stops(), "all are copied again", LIMIT_SECONDS)
-        report = verified(pipeline, spark)
+        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "all are copied again", LIMIT_SECONDS)
+        report = verify(pipeline, spark)
     assert not report.stopped
     differing = {
         f"{name} {table}": verdict
@@ -205,7 +205,7 @@ def test_histories_of_the_model_against_postgres(make_pipeline: MakePipeline, sp
     for kind in ("search", "latest"):
         left_out = ", ".join(f"public.{name}" for name in KEYLESS)
         pipeline.configure(f"    kind: {kind}\n", f"    kind: {kind}\n    leave_out: [{left_out}]\n")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     player = Player(pipeline, Random(SEED))
     with following(pipeline, spark):
         for phase in range(PHASES):

@@ -6,10 +6,8 @@ from pyspark.sql import SparkSession
 from cdc.run.tables.preflight import check_tables
 from cdc.run.verify.report import Report
 from connect.source import connection as source
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
+from tests.support.pipelines import MakePipeline, Pipeline
 
 KEYLESS = (
     "CREATE TABLE logs (at timestamptz, level text, message text, tags text[], ratio double precision)",
@@ -57,10 +55,10 @@ def test_equal_rows_are_inserted_and_deleted_one_by_one(make_pipeline: MakePipel
         "CREATE TABLE things (id int PRIMARY KEY)", *KEYLESS, tables=("public.things", "public.logs")
     )
     lake_alone(pipeline, "public.logs")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(*CHANGES)
-    caught_up(pipeline, spark)
-    report = verified(pipeline, spark)
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
     assert report.is_equal
     assert compared_tables(report) == {
         "lake": ["public.logs", "public.things"],
@@ -68,17 +66,17 @@ def test_equal_rows_are_inserted_and_deleted_one_by_one(make_pipeline: MakePipel
         "latest": ["public.things"],
     }
     pipeline.run("BEGIN; DELETE FROM logs; TRUNCATE logs; INSERT INTO logs VALUES (NULL, 'last'); COMMIT")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_tables_with_a_unique_index_as_key(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*OTHER_KEYS, tables=("public.badges", "public.seats"))
     lake_alone(pipeline, "public.seats")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(*OTHER_CHANGES)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 NAMED = (
@@ -101,15 +99,15 @@ NAMED_CHANGES = (
 def test_key_named_in_the_configuration(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*NAMED, tables=("public.events",))
     pipeline.configure("  on_schema_change:", "  keys: {public.events: [place, number]}\n  on_schema_change:")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(*NAMED_CHANGES)
-    caught_up(pipeline, spark)
-    report = verified(pipeline, spark)
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
     assert report.is_equal
     assert compared_tables(report) == {name: ["public.events"] for name in ("lake", "search", "latest")}
     # what the user has promised does not hold
     pipeline.run("INSERT INTO events SELECT * FROM events WHERE number = 40")
-    caught_up_but_for(pipeline, spark, r"public\.events .*1 row inserted whose key \(place, number\)")
+    catch_up_but_for(pipeline, spark, r"public\.events .*1 row inserted whose key \(place, number\)")
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,10 @@ from cdc.core.table import Table, TableName
 from connect.source import catalog
 from connect.source import connection as source
 from sinks.lake.layout import folder_name
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.kinds import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried
-from tests.servers_fixture import Servers
-from tests.verbs import booted, caught_up, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.postgres_types import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried
+from tests.support.servers_fixture import Servers
 
 STREAMED = 1_000
 """Added to the id of a row that comes by the stream."""
@@ -45,12 +43,12 @@ def both_ways(pipeline: Pipeline, spark: SparkSession, kinds: Sequence[Tried]) -
     columns = ", ".join(f"c{number} {kind.type}" for number, kind in enumerate(kinds))
     pipeline.run(f"CREATE TABLE kinds (id int PRIMARY KEY, flag boolean, {columns})")
     insert(pipeline, 0, kinds)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     insert(pipeline, STREAMED, kinds)
     # a change that leaves long values alone, which are then not sent
     pipeline.run("UPDATE kinds SET flag = NOT flag WHERE id % 2 = 0")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
     with source.open_connection(pipeline.settings.source) as connection:
         [table] = catalog.read_tables(connection, [NAME])
     found, expected = in_lake(pipeline, table), read_expected(pipeline, kinds)

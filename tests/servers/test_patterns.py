@@ -9,10 +9,8 @@ from cdc.core.errors import IncompleteError
 from cdc.run.pipeline import delta_follower, fed_followers
 from cdc.run.status.collector import StatusCollector
 from connect.source.catalog import TablesRefusedError
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, caught_up_but_for, following, problems, verified
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
 
 MADE = (
     "CREATE SCHEMA sales",
@@ -43,7 +41,7 @@ def test_unsupported_tables_of_a_pattern_are_skipped(
         "INSERT INTO sales.documents VALUES (1, 'x')",
         tables=("sales.*", "!sales.old_*"),
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     said = capsys.readouterr().err
     for line in (
         "not followed: sales.baskets is not logged, so no change of it can be captured → ALTER TABLE … SET LOGGED",
@@ -75,11 +73,11 @@ def test_unsupported_tables_of_a_pattern_are_skipped(
         # from now on it fits
         pipeline.run("ALTER TABLE sales.documents RENAME _source TO source")
         running.wait_for("sales.documents is copied again")
-        assert verified(pipeline, spark).is_equal
+        assert verify(pipeline, spark).is_equal
     assert followed_tables(pipeline)["search"] == {"sales.documents", "sales.orders"}
-    assert not booted(pipeline, spark).has_changed
-    caught_up(pipeline, spark)
-    report = verified(pipeline, spark)
+    assert not bootstrap(pipeline, spark).has_changed
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
     assert report.is_equal
     assert {follower: set(map(str, found)) for follower, found in report.followers.items()} == {
         "lake": {"sales.clicks", "sales.documents", "sales.events", "sales.orders"},
@@ -90,13 +88,13 @@ def test_unsupported_tables_of_a_pattern_are_skipped(
 
 def test_stopped_table_of_an_index_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run("ALTER TABLE sales.orders ADD _source text")
     with pytest.raises(IncompleteError, match=r"sales\.orders: OpenSearch keeps the name _source"):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     pipeline.run("ALTER TABLE sales.orders DROP _source")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def followed_tables(pipeline: Pipeline) -> dict[str, set[str]]:
@@ -107,16 +105,16 @@ def followed_tables(pipeline: Pipeline) -> dict[str, set[str]]:
 
 
 def test_new_tables_of_a_pattern_join(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"))
-    booted(pipeline, spark)
+    pipeline = make_pipeline(*MADE, tables=("sales.*", "!sales.old_*", "!sales.log"), lake_only=True)
+    bootstrap(pipeline, spark)
     assert names(pipeline) == ["sales.orders"]
     pipeline.run("CREATE TABLE sales.items (id int PRIMARY KEY, n int)", "INSERT INTO sales.items VALUES (1, 1)")
     # with no row yet, and one that is gone before anybody has copied it
     pipeline.run("CREATE TABLE sales.empty (id int PRIMARY KEY)", "CREATE TABLE sales.gone (id int PRIMARY KEY)")
     pipeline.run("DROP TABLE sales.gone", "CREATE TABLE sales.old_items (id int PRIMARY KEY)")
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     assert names(pipeline) == ["sales.empty", "sales.items", "sales.orders"]
-    assert verified(pipeline, spark).is_equal
+    assert verify(pipeline, spark).is_equal
     with following(pipeline, spark) as running:
         pipeline.run(
             "CREATE TABLE sales.parts (id int, n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n)",
@@ -129,23 +127,23 @@ def test_new_tables_of_a_pattern_join(make_pipeline: MakePipeline, spark: SparkS
         pipeline.run("ALTER TABLE sales.unfit ADD PRIMARY KEY (id)", "INSERT INTO sales.unfit VALUES (1)")
         running.wait_for("sales.unfit joins: 1 row copied")
         pipeline.run("UPDATE sales.orders SET n = 2", "INSERT INTO sales.empty VALUES (7)", "DELETE FROM sales.unfit")
-        assert verified(pipeline, spark).is_equal
-    assert not booted(pipeline, spark).has_changed
+        assert verify(pipeline, spark).is_equal
+    assert not bootstrap(pipeline, spark).has_changed
     assert "sales.part_1" not in names(pipeline)
 
 
 def test_table_that_cannot_join_is_reported_and_stops_no_other(
     make_pipeline: MakePipeline, spark: SparkSession
 ) -> None:
-    pipeline = make_pipeline(*MADE, "DROP TABLE sales.log", tables=("sales.*",))
-    booted(pipeline, spark)
+    pipeline = make_pipeline(*MADE, "DROP TABLE sales.log", tables=("sales.*",), lake_only=True)
+    bootstrap(pipeline, spark)
     pipeline.run("CREATE TABLE sales.keyless (id int)", "CREATE TABLE sales.next (id int PRIMARY KEY)")
     pipeline.run("DROP TABLE sales.old_orders")
     # before the others in the order of names
     pipeline.run("CREATE TABLE sales.endless (id int PRIMARY KEY, v date)")
     pipeline.run("INSERT INTO sales.endless VALUES (1, 'infinity')")
     gone = r"no table sales\.old_orders in the source → stop `cdc follow`; `cdc bootstrap` leaves it out"
-    caught_up_but_for(pipeline, spark, rf"followed no further than .* it cannot be copied: {gone}")
+    catch_up_but_for(pipeline, spark, rf"followed no further than .* it cannot be copied: {gone}")
     assert names(pipeline) == ["sales.next", "sales.old_orders", "sales.orders"]
     told = problems(pipeline)
     assert [line.partition(" ")[0] for line in told] == ["sales.old_orders", "sales.keyless", "sales.endless"]
@@ -153,11 +151,11 @@ def test_table_that_cannot_join_is_reported_and_stops_no_other(
     assert "sales.keyless has no primary key" in told[1]
     pipeline.run("CREATE TABLE sales.last (id int PRIMARY KEY)")
     assert "sales.last is not copied yet → run `cdc follow`" in problems(pipeline)
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     assert names(pipeline) == ["sales.last", "sales.next", "sales.orders"]
     with pytest.raises(TablesRefusedError, match=r"sales\.keyless has no primary key"):
-        booted(pipeline, spark, "sales.keyless")
+        bootstrap(pipeline, spark, "sales.keyless")
     with pytest.raises(TablesRefusedError, match=r"sales\.endless: column v holds infinity.*, where id = 1 →"):
-        booted(pipeline, spark, "sales.endless")
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+        bootstrap(pipeline, spark, "sales.endless")
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal

@@ -13,18 +13,17 @@ from cdc.cli.output import say
 from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
 from cdc.core.errors import PreconditionError, RefusedError
+from cdc.core.table_state import Followed
 from cdc.run.follow.follow import follow
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import fed_followers
 from cdc.run.status.collector import StatusCollector
-from cdc.run.verify.verify import verify
+from cdc.run.verify.verify import verify as run_verify
 from sinks.lake.delta.other_writers import ENGINE
-from tests.pipelines import MakePipeline, Pipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, caught_up, following, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 
 @pytest.mark.parametrize("by_the_driver", [20_000, 0], ids=["by the driver", "by Spark jobs"])
@@ -36,44 +35,44 @@ def test_every_kind_of_change_reaches_every_follower(
             monkeypatch.setattr(digests, bound, -1)
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
     pipeline.configure("    path: lake\n", f"    path: lake\n    small_run_changes: {by_the_driver}\n")
-    assert set(booted(pipeline, spark).copied.values()) == {2000, 1000}
-    assert not booted(pipeline, spark).has_changed
+    assert set(bootstrap(pipeline, spark).copied.values()) == {2000, 1000}
+    assert not bootstrap(pipeline, spark).has_changed
     work = Workload(pipeline.connection, random.Random(7))
     with following(pipeline, spark):
         work.write(300)
         pipeline.run("TRUNCATE items", "INSERT INTO items VALUES (1, 1, 'behind the truncate')")
         work.write(100)
-    caught_up(pipeline, spark)
+    catch_up(pipeline, spark)
     # every value has one form, whichever way it came: nothing is left to be brought together
-    with patch("cdc.run.verify.verify.compare", side_effect=AssertionError("other digests")):
-        report = verified(pipeline, spark)
+    with patch("cdc.run.verify.pinned_source.compare", side_effect=AssertionError("other digests")):
+        report = verify(pipeline, spark)
     assert report.is_equal, report.as_json()
 
 
 def test_tables_join_while_the_others_are_followed(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     work = Workload(pipeline.connection, random.Random(8))
     with following(pipeline, spark):
         work.write(50)
         pipeline.configure("- public.orders", "- public.orders\n    - public.items")
-        assert {str(table) for table in booted(pipeline, spark).copied} == {ITEMS}
+        assert {str(table) for table in bootstrap(pipeline, spark).copied} == {ITEMS}
         work.write(100)
-    caught_up(pipeline, spark)
-    report = verified(pipeline, spark)
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
     assert report.is_equal, report.as_json()
 
 
 def test_verify_names_differing_keys(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
-    booted(pipeline, spark)
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
+    bootstrap(pipeline, spark)
     lake = pipeline.settings.delta[1].path
     spark.sql(f"UPDATE delta.`{lake}/public/orders` SET total = 0, note = 'forged' WHERE id = 7")
     spark.sql(f"DELETE FROM delta.`{lake}/public/orders` WHERE id = 8")
     sign_as_ours(Path(lake, "public/orders"), 1, 2)
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id = 9")
-    caught_up(pipeline, spark)
-    found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
+    catch_up(pipeline, spark)
+    found = run_verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.differing, verdict.missing, verdict.extra) == (1, 1, 0)
@@ -95,10 +94,10 @@ def sign_as_ours(table: Path, *versions: int) -> None:
 
 
 def test_rows_decide_when_digests_differ(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
-    booted(pipeline, spark)
-    with patch("cdc.run.verify.verify.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
-        found = verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
+    bootstrap(pipeline, spark)
+    with patch("cdc.run.verify.pinned_source.digest_of_copy", side_effect=[Digest(1, 1), Digest(1, 2)]):
+        found = run_verify(pipeline.settings, lambda: spark, ("lake",), patience=60, max_keys=10)
     verdict = found.followers["lake"][pipeline.settings.selection.names[0]].comparison
     assert verdict is not None
     assert (verdict.equal, verdict.source_rows, verdict.follower_rows) == (True, 2000, 2000)
@@ -114,30 +113,31 @@ def starts() -> NoReturn:
 
 def test_verify_fails_at_once_when_nobody_follows(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     settings = pipeline.settings
     with pytest.raises(SparkStarts):
-        verify(settings, starts, tuple(settings.followers), None, 10)
+        run_verify(settings, starts, tuple(settings.followers), None, 10)
     pipeline.run("UPDATE orders SET customer = 'x' WHERE id IN (9, 10)")
     until(lambda: lags(pipeline) == {"lake": 2, "search": 2, "latest": 2}, "the log has both changes")
     behind = "follower lake is 2 changes behind, and no `cdc follow` runs on this machine"
     with pytest.raises(PreconditionError, match=behind):
-        verify(settings, starts, tuple(settings.followers), None, 10)
+        run_verify(settings, starts, tuple(settings.followers), None, 10)
     with hold_lease(settings, "search"), pytest.raises(SparkStarts):
-        verify(settings, starts, ("search",), None, 10)
+        run_verify(settings, starts, ("search",), None, 10)
     with pytest.raises(SparkStarts):
-        verify(settings, starts, ("search",), 5.0, 10)
+        run_verify(settings, starts, ("search",), 5.0, 10)
     with pytest.raises(PreconditionError, match=r"follower search is at \S+ and has not reached \S+ in 5 s"):
-        verify(settings, lambda: spark, ("search",), 5.0, 10)
+        run_verify(settings, lambda: spark, ("search",), 5.0, 10)
 
 
 def lags(pipeline: Pipeline) -> dict[str, int | None]:
     settings = pipeline.settings
     found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
+    assert set(found.states.values()) == {Followed()}
     return {name: state.lag.changes if state.lag else None for name, state in found.followers.items()}
 
 
 def test_a_second_follow_of_one_follower_is_refused(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,))
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS,), lake_only=True)
     with hold_lease(pipeline.settings, "lake"), pytest.raises(RefusedError, match="already being followed by process"):
         follow(pipeline.settings, lambda: spark, ("lake",), say, until_caught_up=False)

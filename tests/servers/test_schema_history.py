@@ -10,7 +10,7 @@ from connect.settings import SourceSettings
 from connect.source import publication, registration, schema_history
 from connect.source.registration import Registration
 from connect.source.relation import parse_shape
-from tests.pipelines import MakePipeline
+from tests.support.pipelines import MakePipeline
 
 MADE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "CREATE TABLE others (id int PRIMARY KEY)")
 

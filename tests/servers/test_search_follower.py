@@ -25,10 +25,10 @@ from sinks.search.layout import IndexNote, index_name, positions_index, refusals
 from sinks.search.settings import SearchSettings
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
-from tests.core.histories import THINGS
-from tests.servers.every_kind import EVERY_KIND, every_kind_rows
 from tests.servers.faulty_node import Faulty, items
 from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
+from tests.support.every_kind import EVERY_KIND, every_kind_rows
+from tests.support.histories import THINGS
 
 __all__ = ["follower", "name"]
 
@@ -158,8 +158,8 @@ def test_index_without_alias_of_an_older_version_is_replaced(
 
 def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:
     with open_client(follower._cluster) as client:
-        there = follower._indexes.of_tables(client)[THINGS.name]
-        follower._write_to(client, there, changed(THINGS, {(1,): row}), version)
+        there = follower._indexes.of_tables(client)
+        follower._write(client, there, one(THINGS, 1, row), version, THINGS.name)
 
 
 def test_late_write_of_an_old_version_changes_nothing(
@@ -176,7 +176,7 @@ def test_late_write_of_an_old_version_changes_nothing(
 
 
 @pytest.mark.parametrize("row", [written(1, "theirs"), None])
-def test_conflict_with_a_later_generation_is_an_error(
+def test_conflict_with_a_foreign_version_is_an_error(
     spark: SparkSession, follower: SearchFollower, row: Row | None
 ) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
@@ -184,13 +184,6 @@ def test_conflict_with_a_later_generation_is_an_error(
     with pytest.raises(RefusedError, match="another writer has written to index"):
         follower.apply(one(THINGS, 1, written(1, "ours")), at(9))
     assert follower.position() is None
-
-
-def test_a_later_generation_has_taken_over(spark: SparkSession, follower: SearchFollower) -> None:
-    follower.apply(FeedBatch({}), at(0, generation=2))
-    with pytest.raises(RefusedError, match="generation 2"):
-        follower.apply(FeedBatch({}), at(7))
-    assert follower.position() == at(0, generation=2)
 
 
 FAULTS = [

@@ -20,9 +20,9 @@ from sinks.search.layout import index_name, refusals_index
 from sinks.search.state import StateDocument
 from tests.contract.fed import changed, copy_of, keyed
 from tests.contract.followers import OTHERS, bookmark
-from tests.core.histories import THINGS
 from tests.servers.faulty_node import Faulty
 from tests.servers.search_play import MARK, ROWS, at, follower, hits, name, one, reason, started, written
+from tests.support.histories import THINGS
 
 __all__ = ["follower", "name"]
 

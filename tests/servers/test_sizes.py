@@ -6,11 +6,9 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import PreconditionError
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import failure
-from tests.pipelines import MakePipeline, Pipeline
-from tests.verbs import booted, caught_up, problems, verified
-from tests.waiting import until
-
-pytestmark = pytest.mark.timeout(900)
+from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 MOST_COLUMNS = 1_600
 """Of a table of Postgres (manual, appendix K, "PostgreSQL Limits")."""
@@ -32,7 +30,7 @@ def test_rows_of_20_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: S
         "INSERT INTO wide (id) VALUES (1), (2)",
         tables=("public.wide", "public.long"),
     )
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(
         f"INSERT INTO long VALUES (2, 1, {long()}, NULL), (3, 1, '', decode({long()}, 'hex')), (4, 1, {long()}, NULL)",
         # of two versions in one run, the first with the text, the second without it
@@ -42,26 +40,26 @@ def test_rows_of_20_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: S
         f"UPDATE wide SET c{MOST_COLUMNS - 1} = NULL WHERE id = 1",
         "DELETE FROM wide WHERE id = 2",
     )
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def test_row_above_the_size_limit_is_named(make_pipeline: MakePipeline, spark: SparkSession) -> None:
     pipeline = make_pipeline("CREATE TABLE long (id int PRIMARY KEY, body text)", tables=("public.long",))
     pipeline.configure("log:\n", "log:\n  max_row_bytes: 100_000\n")
-    booted(pipeline, spark)
+    bootstrap(pipeline, spark)
     pipeline.run(f"INSERT INTO long VALUES (1, 'a'), (42, {long(4_000)}), (3, 'c')")
     connector = pipeline.settings.connect.connector
     with ConnectClient(pipeline.settings.connect.url) as client:
         until(lambda: failure(client, connector) is not None, "the capture fails")
     told = r'a change of public\.long with the key \{"id":42\} takes 128,\d{3} bytes, and log.max_row_bytes is 100,000'
     with pytest.raises(PreconditionError, match=told):
-        caught_up(pipeline, spark)
+        catch_up(pipeline, spark)
     assert any("log.max_row_bytes" in problem for problem in problems(pipeline))
     raise_limit(pipeline)
-    booted(pipeline, spark)
-    caught_up(pipeline, spark)
-    assert verified(pipeline, spark).is_equal
+    bootstrap(pipeline, spark)
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
 
 
 def raise_limit(pipeline: Pipeline) -> None:

@@ -17,8 +17,8 @@ from connect.source import catalog
 from connect.source import connection as source
 from snapshots import copy_reader as rows
 from snapshots.ranges import page_ranges
-from tests.pipelines import MakePipeline, Pipeline
-from tests.waiting import until
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 KINDS = {
     "flag": "boolean",

@@ -13,8 +13,8 @@ from connect.source import preflight as readiness
 from connect.source import registration, slot
 from connect.source.connection import connect, open_connection
 from connect.source.registration import Registration
-from tests.pipelines import MakePipeline, Pipeline
-from tests.waiting import until
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 
 def test_first_copy_needs_two_wal_senders(make_pipeline: MakePipeline) -> None:

@@ -5,21 +5,21 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.commands import cdc
-from tests.pipelines import MakePipeline
-from tests.servers.workload import ITEMS, ORDERS, SCHEMA, Workload
-from tests.verbs import booted, verified
+from tests.support.cdc_inprocess import bootstrap, verify
+from tests.support.cdc_subprocess import cdc
+from tests.support.pipelines import MakePipeline
+from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 pytestmark = pytest.mark.timeout(1200)
 
 
 def test_follow_job_runs_with_resolved_packages(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
-    booted(pipeline, spark)
+    pipeline = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
+    bootstrap(pipeline, spark)
     Workload(pipeline.connection, random.Random(5)).write(100)
     shown = cdc(pipeline, "submit", "--master", "spark://10.0.0.1:7077", "--until-caught-up", "--print")
     assert "--master spark://10.0.0.1:7077" in shown.stdout
     pipeline.configure("conf: {}", f"conf: {{spark.jars.ivy: {pipeline.config.parent / 'ivy'}}}")
     ended = cdc(pipeline, "submit", "--master", "local[2]", "--packages", "--until-caught-up")
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert verified(pipeline, spark).is_equal
+    assert verify(pipeline, spark).is_equal

@@ -25,6 +25,7 @@ from cdc.columns.netting.changes import Decoded, Messages, RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import Table
 
+# msgspec raises UnicodeDecodeError, no error of its own, for text that is not UTF-8
 _NO_CHANGE = (msgspec.MsgspecError, UnicodeDecodeError, RefusedMessageError)
 
 
@@ -53,6 +54,7 @@ class Decoder:
     def decode(self, messages: Messages) -> Decoded:
         """Decode messages of the table's topic."""
         decoded, refused = self._parse(messages)
+        # ends: each turn but the last takes out at least one message
         while True:
             try:
                 changes = self._form.changes(decoded, messages)
@@ -60,6 +62,7 @@ class Decoder:
                 # a whole column failed to convert: find its messages, and convert the others again
                 unsupported = self._find_unsupported(decoded, messages)
                 if not unsupported:
+                    # the same messages would fail again, without end
                     raise AssertionError(f"{self._table.name}: no message is to blame") from error
                 refused += unsupported.values()
                 decoded = [message for message in decoded if message[0] not in unsupported]
@@ -96,6 +99,7 @@ class Decoder:
         """Explain a failure as half a sentence, without values of the message: they are a user's data."""
         if isinstance(error, RefusedMessageError):
             return str(error)
+        # msgspec names only the first wrong column; an altered table is told better by all of them
         for subject, sent, own in (
             ("its columns", _read_names(value, _Loose, "after"), self._table.column_names),
             ("its key columns", _read_names(key, dict[str, msgspec.Raw]), self._table.key),
@@ -111,6 +115,7 @@ class Decoder:
     def _place(self, value: bytes) -> tuple[int | None, int | None]:
         """Read the message's transaction and its number in it; None if that fails."""
         try:
+            # by a type of its own: the columns of this message may be anything
             head = self._head(value)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None, None

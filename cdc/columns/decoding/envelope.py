@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers
 from cdc.columns.netting.changes import Changes, Messages, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, empty_keys
 
 OPS: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
 CONVERSION_ERRORS: Final = (ValueError, OverflowError, TypeError, pa.ArrowException)
@@ -23,6 +22,7 @@ A plain tuple, not a NamedTuple: there is one for every change, and a plain one 
 """
 
 
+# gc=False here and below: one for every change, none in a cycle, so the collector need not visit them
 class Source(msgspec.Struct, gc=False):
     """The `source` block: of it only the transaction's id."""
 
@@ -74,10 +74,7 @@ def integers(values: Sequence[int]) -> Integers:
 def values_of(structs: Sequence[Any], field: str) -> list[Any]:
     """Read a field of every struct; None if the struct is None."""
     get: Callable[[Any], Any] = attrgetter(field)
+    # two ways, so that the usual one, without None, tests no struct
     if None in structs:
         return [None if struct is None else get(struct) for struct in structs]
     return list(map(get, structs))
-
-
-def zero_bits(length: int) -> KeyBits:
-    return KeyBits(np.zeros(length, np.uint64), np.zeros(length, np.uint64)) if length else empty_keys()

@@ -18,11 +18,10 @@ from cdc.columns.decoding.envelope import (
     total_orders,
     tx_ids,
     values_of,
-    zero_bits,
 )
 from cdc.columns.decoding.rows import RowDecoder
 from cdc.columns.netting.changes import Changes, Messages, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, key_bits
+from cdc.columns.rows.key_fingerprints import KeyBits, key_bits, zero_keys
 
 
 class KeyedForm:
@@ -39,12 +38,14 @@ class KeyedForm:
         envelope = self._envelope(value)
         op = envelope.op
         if (op == "u" or op == "c") and key is not None and envelope.after is not None:  # noqa: PLR1714 - the hot path
+            # Debezium sends a changed key as a delete and a create; the old key is a header of the create
             former = self._key(old_key) if old_key is not None and op == "c" else None
             return at, envelope, self._key(key), former
         return at, envelope, self._key_without_row(envelope, key), None
 
     def _key_without_row(self, envelope: Any, key: bytes | None) -> Any:
         """Read the key of a delete, None for a TRUNCATE; raises RefusedMessageError for other operations."""
+        # first: below, `in` would find the empty text in any text
         if envelope.op not in OPS:
             raise RefusedMessageError(f"unknown operation {envelope.op[:20]!r}")
         if envelope.op in "cu" and envelope.after is None:
@@ -73,7 +74,7 @@ class KeyedForm:
             key_columns,
             rows,
             unsent,
-            self._bits(self._key_columns(former), has_former) if has_former.any() else zero_bits(len(found)),
+            self._bits(self._key_columns(former), has_former) if has_former.any() else zero_keys(len(found)),
             has_former,
             messages.moves_on[integers(at)] & (op == Op.DELETE),
         )
@@ -91,6 +92,7 @@ class KeyedForm:
         columns = self._table.key_columns
         arrays = [self._rows.column(column, keys) for column in columns]
         for column, array in zip(columns, arrays, strict=True):
+            # a TRUNCATE has no key; a null beyond those was sent, and no key has one
             if array.null_count > keys.count(None):
                 raise ValueError(f"key column {column.name} is null")
         return pa.table(arrays, names=[column.name for column in columns])
@@ -99,14 +101,16 @@ class KeyedForm:
         """Compute the keys' bits; zeros without a key."""
         if there.all():
             return key_bits(self._table.key_columns, columns.columns)
+        # `key_bits` takes no nulls, so a TRUNCATE's key stays out
         own = key_bits(self._table.key_columns, columns.filter(pa.array(there)).columns)
-        bits = zero_bits(len(there))
+        bits = zero_keys(len(there))
         bits.high[there], bits.low[there] = own.high, own.low
         return bits
 
 
 def _same_key(keys: pa.Table, rows: pa.Table, after: Sequence[Any]) -> None:
     """Raise ValueError unless every row has the key of its message."""
+    # the usual case, without deletes: whole columns are compared at once
     if None not in after and all(keys[name].equals(rows[name]) for name in keys.column_names):
         return
     has_row = pa.array([row is not None for row in after], pa.bool_())

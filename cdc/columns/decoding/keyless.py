@@ -15,11 +15,10 @@ from cdc.columns.decoding.envelope import (
     total_orders,
     tx_ids,
     values_of,
-    zero_bits,
 )
 from cdc.columns.decoding.rows import RowDecoder
 from cdc.columns.netting.changes import Changes, Messages
-from cdc.columns.rows.key_fingerprints import KeyBits
+from cdc.columns.rows.key_fingerprints import KeyBits, zero_keys
 from cdc.columns.rows.row_fingerprints import row_bits
 
 _ROWS: Final = {"c": (True, False), "u": (True, True), "d": (False, True), "t": (False, False)}
@@ -49,6 +48,7 @@ class KeylessForm:
         envelopes = [envelope for _, envelope, _, _ in found]
         after, before = values_of(envelopes, "after"), values_of(envelopes, "before")
         (rows, unsent), (gone, not_sent) = self._rows.columns(after), self._rows.columns(before)
+        # with replica identity FULL Debezium sends every value, also TOAST that did not change
         if unsent or not_sent:
             raise ValueError("a value was not sent")
         goes = _there(before)
@@ -62,6 +62,7 @@ class KeylessForm:
             {},
             self._bits(gone, goes),
             goes,
+            # no delete is half of an update here: an update has both rows in one message
             np.zeros(len(goes), np.bool_),
         )
 
@@ -72,7 +73,7 @@ class KeylessForm:
 
     def _bits(self, rows: pa.Table, there: Mask) -> KeyBits:
         """Compute the rows' bits; zeros for missing rows."""
-        bits, own = zero_bits(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
+        bits, own = zero_keys(len(there)), row_bits(rows.filter(pa.array(there)), self._table)
         bits.high[there], bits.low[there] = own.high, own.low
         return bits
 

@@ -43,6 +43,7 @@ class RowDecoder:
             for column in columns
         ]
         renamed = {self._fields[column.name]: column.name for column in columns}
+        # kw_only: a column that may be missing can stand before one that may not
         return msgspec.defstruct(name, own, rename=renamed, kw_only=True, forbid_unknown_fields=True, gc=False)
 
     def columns(self, rows: Sequence[Any]) -> tuple[pa.Table, dict[str, Mask]]:
@@ -66,6 +67,7 @@ class RowDecoder:
         return getattr(struct, self._fields[name])
 
     def is_unsent(self, value: Any) -> bool:
+        # a bytea comes in base64, and msgspec decodes the placeholder in it, too
         return value in (self._placeholder, self._placeholder.encode())
 
     def check(self, subject: str, columns: Sequence[Column], struct: Any, *, nulls: bool = True, unsent: bool) -> None:
@@ -86,6 +88,7 @@ class RowDecoder:
             raise RefusedMessageError(f"{subject}: no {column.kind}")
         try:
             debezium_type(column).to_arrow([value], column)
+        # before CONVERSION_ERRORS, of which it is one: only this reason has a remedy
         except UnsupportedValueError as unfit:
             choice = " unless it is followed as text (source.column_types)" if may_be_text(column) else ""
             raise RefusedMessageError(f"{subject} holds {unfit}, which followers cannot hold{choice}") from unfit
@@ -93,6 +96,7 @@ class RowDecoder:
             raise RefusedMessageError(f"{subject}: no {column.kind}") from error
 
     def _without_placeholder(self, column: Column, values: list[Any], unsent: dict[str, Mask]) -> list[Any]:
+        # an array comes as one text, also one of bytea
         sent_as_bytes = column.kind is Kind.BYTES and not column.array
         stands = self._placeholder.encode() if sent_as_bytes else self._placeholder
         if stands not in values:

@@ -1,7 +1,8 @@
 """A batch for the lake: whole transactions, and the changes of every table that they touch."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -44,6 +45,18 @@ class TableEffect:
         return self.net.is_empty and not self.written
 
 
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """A batch's part for one table, behind the changes that the table has.
+
+    `refused`: messages that become dead letters, since they cannot be decoded, or their key is blocked. `effect` folds
+    all others; it takes long, so tables call it side by side.
+    """
+
+    refused: Sequence[RefusedMessage]
+    effect: Callable[[], TableEffect]
+
+
 class ChangeBatch(Protocol):
     """Whole transactions in commit order, and their effect on each table."""
 
@@ -55,14 +68,11 @@ class ChangeBatch(Protocol):
     def tables(self) -> Collection[TableName]:
         """The followed tables that the transactions touch."""
 
-    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
-        """Find the table's messages that become dead letters, of transactions whose END is above the offset `after`.
+    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+        """Take the table's part of transactions whose END is above the offset `after`.
 
-        These are messages that cannot be decoded, and messages whose key is blocked by one of these or in `held`.
+        A key is blocked by a refused message before it in the batch, or since it is in `held`.
         """
-
-    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
-        """The effect of all other messages on the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,7 @@ class TableChanges:
         """Select the changes of transactions whose END is above the offset `after`."""
         late = self.ranks > after
         places = np.flatnonzero(late)
+        # mostly all are behind: then no column is copied
         changes = self.changes if late.all() else self.changes.take(places)
         at = self.at[places] if self.messages is not None else self.at
         return TableChanges(changes, self.ranks[places], self._select_refused(after, ends), self.messages, at)
@@ -96,6 +107,7 @@ class TableChanges:
         if self.messages is None or not (held or self.refused):
             return self
         decoded = split_blocked(self.messages, Decoded(self.changes, self.at, tuple(self.refused)), held)
+        # `decoded` has the changes that stay in the order of `self`, so a mask finds their ranks
         ranks = self.ranks[np.isin(self.at, decoded.at)]
         return TableChanges(decoded.changes, ranks, decoded.refused, self.messages, decoded.at)
 
@@ -111,15 +123,13 @@ class DecodedBatch:
     def tables(self) -> Collection[TableName]:
         return self.changes.keys()
 
-    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
-        return self._part(table, after, held).refused
+    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+        own = self.changes[table.name].later(after, self.ends).without(held)
+        return TablePart(own.refused, partial(_fold, own, has_key=bool(table.key)))
 
-    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
-        own = self._part(table, after, held)
-        return TableEffect((fold if table.key else fold_keyless)(own.changes, own.ranks))
 
-    def _part(self, table: Table, after: int, held: BlockedKeys) -> TableChanges:
-        return self.changes[table.name].later(after, self.ends).without(held)
+def _fold(own: TableChanges, *, has_key: bool) -> TableEffect:
+    return TableEffect((fold if has_key else fold_keyless)(own.changes, own.ranks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def split_blocked(messages: Messages, decoded: Decoded, held: BlockedKeys) -> De
     # to the fixed point: a changed key leads to another partition, and messages have no order across partitions
     while more := _find_waiting(messages, places, leaving, since) - waiting:
         waiting |= more
-    is_applied = np.array([at not in waiting for at in decoded.at.tolist()], np.bool_)
+    is_applied = np.array([at not in waiting for at in places], np.bool_)
     applied = np.flatnonzero(is_applied)
     refused = [_to_waiting(messages, decoded, place) for place in np.flatnonzero(~is_applied).tolist()]
     return Decoded(decoded.changes.take(applied), decoded.at[applied], (*decoded.refused, *refused))
@@ -57,6 +57,7 @@ def _find_moves(messages: Messages, places: Sequence[int]) -> dict[bytes, int]:
 def _hold_source(old_key: bytes | None, leaving: dict[bytes, int], since: dict[bytes, int]) -> None:
     """Block the old key of a waiting row from its delete on: the old row has the unsent values."""
     if old_key is not None and old_key in leaving:
+        # `since` is the last offset that is applied: the delete itself waits, too
         since[old_key] = min(leaving[old_key] - 1, since.get(old_key, leaving[old_key]))
 
 
@@ -67,6 +68,7 @@ def _find_waiting(
     waiting = set()
     for at in places:
         key, old_key, offset = messages.key[at], messages.old_key[at], int(messages.offset[at])
+        # the default is the offset itself, so a key that is not blocked does not wait
         if key is not None and (since.get(key, offset) < offset or (old_key is not None and old_key in since)):
             since[key] = min(since.get(key, offset), offset)
             _hold_source(old_key, leaving, since)

@@ -48,6 +48,7 @@ class Messages:
 class Op(IntEnum):
     """The operation of a change, as Debezium's letter."""
 
+    # letters as numbers: so a column of them is an array of bytes
     CREATE = ord("c")
     UPDATE = ord("u")
     DELETE = ord("d")
@@ -114,6 +115,7 @@ class Changes:
     def distinct(self) -> int:
         """Count the different changes: redelivered ones count once."""
         order = np.lexsort((self.total_order, self.tx_id))
+        # sorted, a redelivered change stands directly behind the first one
         again = (np.diff(self.tx_id[order]) == 0) & (np.diff(self.total_order[order]) == 0)
         return len(order) - int(again.sum())
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.netting.changes import Changes, Op
-from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
+from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys, zero_keys
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 
@@ -97,6 +97,7 @@ class NetChanges:
             concat_keys([part.keys for part in parts]),
             pa.concat_tables([part.rows for part in parts]),
             np.concatenate([part.existed for part in parts]),
+            # a part without a mask has sent all values of this column
             {name: np.concatenate([part.unsent.get(name, part.existed & False) for part in parts]) for name in names},
             concat_keys([part.base for part in parts]),
             np.concatenate([part.has_base for part in parts]),
@@ -123,12 +124,14 @@ def fold(changes: Changes, ranks: Integers) -> NetChanges:
     ended = lives.op[final] == Op.DELETE
     # Postgres never creates an existing key: a key whose changes do not begin with a create had a row before the batch
     existed = lives.op[lives.first_of_key[final]] != Op.CREATE
+    # a key that came and went within the batch is in neither
     stay, gone = final[~ended], final[ended & existed]
     sources = _trace_unsent(changes, lives, stay)
     return NetChanges(
         truncated,
         lives.keys.take(stay),
         _rows(changes, lives, stay, sources.sent),
+        # a TRUNCATE has deleted the rows from before: none existed, and none has values to take
         existed[~ended] & (not truncated),
         {name: places == NOWHERE for name, places in sources.sent.items() if (places == NOWHERE).any()},
         sources.base,
@@ -237,7 +240,7 @@ def _trace_unsent(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
     """
     sources = _Sources(
         {name: lives.last_sent(unsent, rows) for name, unsent in changes.unsent.items()},
-        KeyBits(np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)),
+        zero_keys(len(rows)),
         np.zeros(len(rows), np.bool_),
     )
     at = rows.copy()
@@ -285,7 +288,9 @@ def _one_life_back(changes: Changes, lives: _Lives, at: Integers, rows: Integers
 
 def _rows(changes: Changes, lives: _Lives, rows: Integers, sent: dict[str, Integers]) -> pa.Table:
     columns = [
-        changes.rows[name].take(_to_indices(lives.change, sent.get(name, rows))) for name in changes.rows.column_names
+        # a column that is not in `sent` was sent by every change, so by the last one
+        changes.rows[name].take(_to_indices(lives.change, sent.get(name, rows)))
+        for name in changes.rows.column_names
     ]
     return pa.Table.from_arrays(columns, schema=changes.rows.schema)
 
@@ -295,4 +300,5 @@ def _to_indices(change: Integers, places: Integers) -> pa.Array:
     nowhere = places == NOWHERE
     if not nowhere.any():
         return pa.array(change[places])
+    # any valid place will do: the mask makes it null
     return pa.array(change[np.where(nowhere, 0, places)], mask=nowhere)

@@ -26,6 +26,7 @@ def fold_keyless(changes: Changes, ranks: Integers) -> NetChanges:
     change = np.concatenate([new, old])
     order = bits.order()
     starts = np.flatnonzero(bits.take(order).begins())
+    # +1 for a new row, -1 for an old one: the sum says how often the row is left, or has to go
     more = np.add.reduceat(np.where(order < len(new), 1, -1), starts) if len(starts) else starts
     ends = np.append(starts, len(order))[1:] - 1
     fresh, gone = order[np.repeat(starts, np.maximum(more, 0))], order[np.repeat(ends, np.maximum(-more, 0))]

@@ -156,6 +156,7 @@ def read_ends(topic: str, offsets: Sequence[int], values: Sequence[bytes | None]
             # a tombstone is no event either: as null it fails to decode
             event = _decode(value or b"null")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            # partition 0: this topic has no other
             raise UnreadableEventError(Refusal(topic, 0, offset, f"not a transaction event ({error})")) from None
         if event.status == "END":
             ends.append((offset, event))
@@ -173,11 +174,11 @@ def to_columns(ends: Iterable[TransactionEnd]) -> Ends:
 
 
 def concat_ends(parts: Sequence[Ends]) -> Ends:
-    """Concatenate the ENDs of several reads."""
     if len(parts) == 1:
         return parts[0]
     codes: dict[str, int] = {}
     starts = np.cumsum([0, *map(len, parts)])
+    # each part has its own numbers for the tables
     tables = [np.array([codes.setdefault(name, len(codes)) for name in part.tables], np.int64) for part in parts]
     return Ends(
         _concatenate([part.offset for part in parts]),
@@ -235,6 +236,7 @@ def _columns(topic: str, events: Sequence[tuple[int, _Event]]) -> Ends:
         tx_id, _, lsn = event.id.partition(":")
         own = [(row, c.data_collection, c.event_count) for c in event.data_collections or ()]
         counts += own
+        # a single-row transaction has one count: no generator for each of a million ENDs
         total = own[0][2] if len(own) == 1 else sum(count for _, _, count in own)
         # a run is read until these counts are reached: a wrong count would look like lost changes
         if total != event.event_count or event.ts_ms is None or not (tx_id.isdecimal() and lsn.isdecimal()):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column as Col
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -70,6 +69,7 @@ def find_count_differences(source: DataFrame, follower: DataFrame) -> DataFrame:
     ours = source.groupBy("key").agg(F.count("*").alias("ours"))
     theirs = follower.groupBy(F.col("key").alias("their_key")).agg(F.count("*").alias("theirs"))
     more = F.coalesce("ours", F.lit(0)) - F.coalesce("theirs", F.lit(0))
+    # null-safe: here the key is a whole row, and any of its columns may be null
     joined = ours.join(theirs, ours["key"].eqNullSafe(theirs["their_key"]), "full_outer").where(more != 0)
     kind = F.when(more > 0, MISSING).otherwise(EXTRA)
     return joined.select(F.coalesce("key", "their_key").alias("key"), kind.alias("kind"), F.abs(more).alias("rows"))
@@ -95,6 +95,7 @@ def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison
     """Compare two tables with the same columns, row by row; the result names at most `most` keys."""
     if not table.key:
         return _compare_counts(source, follower, most)
+    # read twice below: counted by kind, then listed
     different = find_differences(source.hashes, follower.hashes).persist()
     try:
         counts = {row["kind"]: row["count"] for row in different.groupBy("kind").count().collect()}
@@ -122,19 +123,15 @@ def _list_keys(found: DataFrame, source: DataFrame, follower: DataFrame, table: 
         right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"
     )
     differing = [
-        F.when(~_same(f"l_row.{quoted(name)}", f"r_row.{quoted(name)}"), F.lit(name)) for name in table.column_names
+        F.when(~F.col(f"l_row.{quoted(name)}").eqNullSafe(F.col(f"r_row.{quoted(name)}")), F.lit(name))
+        for name in table.column_names
     ]
     rows = both.select("key", "kind", F.array_compact(F.array(*differing)).alias("columns")).collect()
+    # of a missing row every column differs, and of two rows of one key either may be meant
+    columns = [tuple(row["columns"]) if row["kind"] == DIFFERING else () for row in rows]
     return [
-        KeyDifference(
-            _texts(row["key"].asDict()), row["kind"], tuple(row["columns"]) if row["kind"] == DIFFERING else ()
-        )
-        for row in rows
+        KeyDifference(_texts(row["key"].asDict()), row["kind"], own) for row, own in zip(rows, columns, strict=True)
     ]
-
-
-def _same(left: str, right: str) -> Col:
-    return F.col(left).eqNullSafe(F.col(right))
 
 
 def _with_key(rows: DataFrame, table: Table, name: str) -> DataFrame:

@@ -27,6 +27,7 @@ COLUMNS: Final = "rows long, total binary"
 SMALL_BYTES: Final = 4 * 1024 * 1024
 SMALL_ROWS: Final = 20_000
 """A table up to this size is read on the driver: that is faster than the start of a Spark job."""
+# bytes: neither Arrow nor Spark has an integer of 128 bits
 _SCHEMA = pa.schema([("rows", pa.int64()), ("total", pa.binary())])
 _MODULUS = 1 << (8 * BYTES)
 
@@ -67,6 +68,7 @@ def digest_of_copy(copy: TableCopy, table: Table) -> Digest:
 
 def to_answer(parts: Iterable[Digest]) -> Iterator[pa.RecordBatch]:
     """Make a task's answer: the sum of its parts, as one row of COLUMNS."""
+    # one row a task: the driver adds few numbers, however large the table is
     whole = sum(parts, Digest())
     yield pa.RecordBatch.from_pylist([{"rows": whole.rows, "total": whole.total.to_bytes(BYTES, "little")}], _SCHEMA)
 

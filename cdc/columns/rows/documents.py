@@ -47,6 +47,7 @@ PORTION_BYTES: Final = 64 * 1024 * 1024
 
 def portions(rows: pa.Table) -> Iterator[pa.Table]:
     """Cut rows into slices that fit into one array of documents, in order."""
+    # at least one: a single row may be larger than a portion
     size = max(1, min(PORTION_ROWS, PORTION_BYTES * max(rows.num_rows, 1) // max(rows.nbytes, 1)))
     for start in range(0, rows.num_rows, size):
         yield rows.slice(start, size)
@@ -90,6 +91,7 @@ def describe_key(document: str | bytes, key: Sequence[str]) -> str:
 
 def _format_value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # a user's text may hold control characters, and a message goes to terminals and logs
     return (text if text.isprintable() else repr(text))[:LONGEST_SHOWN]
 
 
@@ -116,8 +118,8 @@ def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
 
 
 def _lists(array: pa.ListArray, column: Column) -> pa.Array:
-    """Write lists as JSON arrays."""
     elements = pa.ListArray.from_arrays(array.offsets, _texts(array.values, column.element))
+    # no element is null any more: `_texts` writes the word, and one null would make the whole text null
     inner = pc.binary_join(elements, ",")
     return pc.if_else(array.is_valid(), pc.binary_join_element_wise("[", inner, "]", ""), None)
 
@@ -141,7 +143,9 @@ def _decimals(array: pa.Array) -> pa.Array:
     # Arrow writes 1.00E-8 and 0E-10, Postgres all digits
     scientific = pc.match_substring(text, "E")
     if pc.any(scientific).as_py():
-        text = _replace_where(text, scientific, lambda value: f"{Decimal(value):f}")
+        # Decimal keeps the scale: 0E-10 becomes 0.0000000000
+        plain = pa.array([f"{Decimal(value):f}" for value in text.filter(scientific).to_pylist()])
+        text = pc.replace_with_mask(text, pc.fill_null(scientific, False), plain)
     return _in_quotes(text)
 
 
@@ -204,11 +208,6 @@ def _moment(micros: int) -> str:
 
 def _in_quotes(text: pa.Array, behind: str = "") -> pa.Array:
     return pc.binary_join_element_wise('"', text, f'{behind}"', "")
-
-
-def _replace_where(text: pa.Array, mask: pa.Array, change: Callable[[str], str]) -> pa.Array:
-    changed = [change(value) for value in text.filter(mask).to_pylist()]
-    return pc.replace_with_mask(text, pc.fill_null(mask, False), pa.array(changed, pa.string()))
 
 
 _WRITERS: dict[Kind, Callable[[pa.Array], pa.Array]] = {

@@ -45,6 +45,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 class KeyBits:
     """A column of keys: the upper and the lower half of their bits."""
 
+    # two words: numpy has no integers of 128 bits
     high: Words
     low: Words
 
@@ -70,12 +71,16 @@ class KeyBits:
         return list(zip(self.high.tolist(), self.low.tolist(), strict=True))
 
 
+def zero_keys(length: int) -> KeyBits:
+    """Make keys whose bits are all zero: for changes that have no such key."""
+    return KeyBits(np.zeros(length, np.uint64), np.zeros(length, np.uint64))
+
+
 def empty_keys() -> KeyBits:
-    return KeyBits(np.empty(0, np.uint64), np.empty(0, np.uint64))
+    return zero_keys(0)
 
 
 def concat_keys(parts: Sequence[KeyBits]) -> KeyBits:
-    """Concatenate columns of keys."""
     if not parts:
         return empty_keys()
     return KeyBits(np.concatenate([part.high for part in parts]), np.concatenate([part.low for part in parts]))
@@ -86,6 +91,7 @@ def key_bits(columns: Sequence[Column], values: Sequence[pa.Array | pa.ChunkedAr
 
     Bits show which keys are equal; their order is not the keys' order.
     """
+    # buffers are read below, and a chunked array has several
     arrays = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
     widths = [_width(column) for column in columns]
     if None not in widths and sum(width or 0 for width in widths) <= BYTES:

@@ -20,6 +20,7 @@ _TYPES: dict[Kind, pa.DataType] = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+    # unsigned in Postgres: an oid above 2^31 is no int32
     Kind.OID: pa.int64(),
 }
 

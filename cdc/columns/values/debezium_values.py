@@ -22,6 +22,7 @@ from cdc.columns.values.timestamps import (
     TOO_LATE,
     days_of,
     time_of_day,
+    zone_offset,
 )
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import NUMERIC, Column, Kind
@@ -104,6 +105,7 @@ def _timestamps(values: Values, column: Column) -> pa.Array:
 
 def _within(numbers: pa.Array, bounds: tuple[int, int], otherwise: str) -> pa.Array:
     extremes = pc.min_max(numbers).as_py()
+    # None where there are no values, or only nulls
     if extremes["min"] is not None and not (bounds[0] <= extremes["min"] and extremes["max"] <= bounds[1]):
         raise UnsupportedValueError(otherwise)
     return numbers
@@ -128,26 +130,15 @@ def _micros(text: str) -> int:
         raise (
             UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError(f"no timestamp: {text[:40]}")
         )
+    # no datetime: it ends with year 9999, and Postgres with 294276
     year, month, day, hour, minute = (int(part) for part in found.group(1, 2, 3, 4, 5))
     seconds = days_of(year, month, day) * SECONDS_A_DAY + hour * 3600 + minute * 60 + int(found[6] or 0)
     fraction = int((found[7] or "").ljust(6, "0"))
-    return (seconds - _offset(found[8])) * MICROS_A_SECOND + fraction
-
-
-def _offset(zone: str) -> int:
-    if zone == "Z":
-        return 0
-    seconds = int(zone[1:3]) * 3600 + int(zone[4:6]) * 60
-    return -seconds if zone[0] == "-" else seconds
+    return (seconds - zone_offset(found[8].removeprefix("Z"))) * MICROS_A_SECOND + fraction
 
 
 def _times(values: Values, column: Column) -> pa.Array:
     return pa.array([None if value is None else time_of_day(value) for value in values], pa.string())
-
-
-def _texts(values: Values, column: Column) -> pa.Array:
-    """Convert Postgres's own texts, which `PostgresText.java` sends."""
-    return from_text(values, column)
 
 
 def _geometric(values: Values, column: Column) -> pa.Array:
@@ -155,7 +146,8 @@ def _geometric(values: Values, column: Column) -> pa.Array:
 
 
 _TEXT = DebeziumType(str, _plain)
-_AS_WRITTEN = DebeziumType(str, _texts)
+# our converter sends these as Postgres's own texts (`connect/plugin/PostgresText.java`)
+_AS_WRITTEN = DebeziumType(str, from_text)
 _NEAREST = DebeziumType(str, _nearest)
 _WIRES: dict[Kind, DebeziumType] = {
     Kind.BOOLEAN: DebeziumType(bool, _plain),

@@ -22,7 +22,9 @@ def double(number: float) -> str:
     if not isfinite(number):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(number)]
     if number == 0:
+        # -0.0 equals 0.0: only its text has the sign
         return "-0" if str(number).startswith("-") else "0"
+    # repr writes the shortest text that names the double, as Postgres does
     sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
     assert isinstance(exponent, int)
     place = len(digits) + exponent - 1

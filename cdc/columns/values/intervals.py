@@ -29,17 +29,18 @@ def to_iso(text: str) -> str:
         number, unit = int(field[1]), field[3]
         months += number * _MONTHS.get(unit, 0)
         days += number if unit == "day" else 0
-        micros += number * _MICROS.get(unit, 0) + _fraction(field[2], field[1].startswith("-"))
+        # in -0.5 secs the whole part is 0: only the text has the sign
+        micros += number * _MICROS.get(unit, 0) + _fraction(field[2], -1 if field[1].startswith("-") else 1)
     if clock:
         whole = int(clock[2]) * _MICROS["hour"] + int(clock[3]) * _MICROS["min"] + int(clock[4]) * _MICROS["sec"]
-        whole += _fraction(clock[5], False)
+        whole += _fraction(clock[5])
+        # one sign for hours, minutes and seconds together
         micros += -whole if clock[1] == "-" else whole
     return _format_iso(months, days, micros)
 
 
-def _fraction(digits: str | None, negative: bool) -> int:
-    micros = int((digits or "").ljust(6, "0")[:6])
-    return -micros if negative else micros
+def _fraction(digits: str | None, sign: int = 1) -> int:
+    return sign * int((digits or "").ljust(6, "0")[:6])
 
 
 def _format_iso(months: int, days: int, micros: int) -> str:

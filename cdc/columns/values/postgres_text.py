@@ -41,6 +41,7 @@ def nearest_doubles(texts: pa.Array) -> pa.Array:
     Raises UnsupportedValueError for a number beyond all doubles, which would become infinity.
     """
     doubles = pc.cast(texts, pa.float64())
+    # Arrow's cast does not raise for 1e400, it answers infinity
     beyond = pc.and_(pc.is_inf(doubles), pc.invert(pc.is_in(texts, pa.array(_INFINITIES))))
     if pc.any(beyond).as_py():
         raise UnsupportedValueError("a number that no double is near to")
@@ -54,11 +55,13 @@ def elements(text: str, separator: str = ",") -> list[str | None]:
     """
     if text == "{}":
         return []
+    # Postgres writes other bounds in front: [0:1]={7,8}
     if not text.startswith("{"):
         raise UnsupportedValueError("an array that is not counted from 1")
     if text.startswith("{{"):
         raise UnsupportedValueError("an array of more than one dimension")
     inner = text[1:-1]
+    # without quotes there is no separator within an element
     if '"' not in inner:
         return [None if element == "NULL" else element for element in inner.split(separator)]
     matches = re.finditer(_PART % re.escape(separator), inner)

@@ -11,6 +11,7 @@ LAST_MICROSECOND: Final = 9_223_371_244_799_999_999
 """The end of year 294246, the last whole year in 64 bits. Debezium's infinity is a day later."""
 TOO_LATE: Final = "infinity, or a year beyond 294246"
 
+# years have four digits or more: dates end with 5874897, timestamps with 294276
 _DATE: Final = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)( BC)?")
 _MOMENT: Final = re.compile(
     r"(\d{4,7})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?([+-]\d\d(?::\d\d){0,2})?( BC)?"
@@ -25,6 +26,7 @@ def parse_date(text: str) -> int:
     """
     found = _DATE.fullmatch(text)
     if not found:
+        # Postgres writes infinity and -infinity
         raise UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError("no date")
     return days_of(_year(found[1], found[4]), int(found[2]), int(found[3]))
 
@@ -38,7 +40,7 @@ def parse_timestamp(text: str) -> int:
     if not found:
         raise UnsupportedValueError("infinity") if text.endswith("infinity") else ValueError("no timestamp")
     day = days_of(_year(found[1], found[9]), int(found[2]), int(found[3]))
-    second = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6]) - _offset(found[8])
+    second = int(found[4]) * 3600 + int(found[5]) * 60 + int(found[6]) - zone_offset(found[8])
     moment = (day * SECONDS_A_DAY + second) * MICROS_A_SECOND + int((found[7] or "").ljust(6, "0"))
     if moment > LAST_MICROSECOND:
         raise UnsupportedValueError(TOO_LATE)
@@ -58,8 +60,8 @@ def _year(digits: str, before_christ: str | None) -> int:
     return 1 - int(digits) if before_christ else int(digits)
 
 
-def _offset(zone: str | None) -> int:
-    """The offset of a zone from UTC in seconds; positive in the east."""
+def zone_offset(zone: str | None) -> int:
+    """Parse a zone such as `-03:30` to seconds from UTC, positive in the east; 0 without a zone."""
     if not zone:
         return 0
     seconds = sum(int(part) * unit for part, unit in zip(zone[1:].split(":"), (3600, 60, 1), strict=False))

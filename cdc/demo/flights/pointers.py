@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from cdc.cli.output import relative_path
 from cdc.core.table import TableName
-from cdc.demo.environment import Environment, relative_path
+from cdc.demo.environment import Environment
 from cdc.log.names import change_topic, latest_topic, transaction_topic
 from cdc.run.pipeline import lake_of
 from sinks.search.layout import index_name

@@ -7,7 +7,7 @@ import psycopg
 from pyspark.sql import SparkSession
 
 from cdc.cli import output
-from cdc.cli.fetch_progress import LineProgress
+from cdc.cli.progress import open_progress
 from cdc.demo import environment
 from cdc.demo.environment import DemoSettings, Environment
 from cdc.demo.flights import data, traffic, workload
@@ -15,6 +15,7 @@ from cdc.demo.flights.traffic import WriteCounts
 from cdc.demo.follow_thread import FollowThread, list_followers
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
+from cdc.progress import LineProgress
 from cdc.run.copy import bootstrap
 from cdc.run.pipeline import build_spark_session
 from cdc.run.verify.report import Report
@@ -62,31 +63,24 @@ def run_demo(home: Home, changes: int, seed: int) -> DemoResult:
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
         endpoints = environment.start_services(home)
     on = environment.set_up_environment(home, endpoints, DEMO)
+    # autocommit: each planned transaction is opened and ended by itself
     with psycopg.connect(on.dsn, autocommit=True) as connection:
         with steps.step("load", "A real data set: every flight that left New York in 2013, in five tables"):
             loaded = _load(connection)
         with steps.step(
-            "bootstrap", f"cdc -c {environment.relative_path(on.config)} bootstrap: capture first, then the copies"
+            "bootstrap", f"cdc -c {output.relative_path(on.config)} bootstrap: capture first, then the copies"
         ):
             # brief: the demo ends before Java's second compiler pays off
-            spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress())
+            spark = build_spark_session(on.settings, "demo", brief=True, progress=LineProgress(output.say))
             copied = _bootstrap(on, spark)
-        outcome = _follow_workload(steps, on, spark, connection, _WorkloadSize(changes, seed))
+        outcome = _follow_workload(steps, on, spark, connection, changes, seed)
     steps.finish()
     return DemoResult(on, seed, loaded, copied, *outcome, steps.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _WorkloadSize:
-    """How many rows to change, and the seed of the changes."""
-
-    changes: int
-    seed: int
-
-
 def _load(connection: psycopg.Connection) -> dict[str, int]:
-    with output.progress() as bars:
-        loaded = data.load(connection, bars)
+    with open_progress() as progress:
+        loaded = data.load(connection, progress)
     if not loaded:
         note("the tables are there already, and are used as they are")
     for table, rows in (loaded or data.count_rows(connection)).items():
@@ -95,8 +89,8 @@ def _load(connection: psycopg.Connection) -> dict[str, int]:
 
 
 def _bootstrap(on: Environment, spark: SparkSession) -> dict[str, int]:
-    with output.progress() as bars:
-        outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, bars)
+    with open_progress() as progress:
+        outcome = bootstrap.bootstrap(on.settings, lambda: spark, note, progress)
     for name, rows in outcome.copied.items():
         note(f"{name!s:<16} {rows:>9,} rows copied into the lake")
     if not outcome.has_changed:
@@ -105,16 +99,17 @@ def _bootstrap(on: Environment, spark: SparkSession) -> dict[str, int]:
 
 
 def _follow_workload(
-    steps: Steps, on: Environment, spark: SparkSession, connection: psycopg.Connection, size: _WorkloadSize
+    steps: Steps, on: Environment, spark: SparkSession, connection: psycopg.Connection, changes: int, seed: int
 ) -> tuple[WriteCounts, dict[str, float], Report]:
     """Follow while the workload runs, until everything has arrived; then verify."""
     names = list_followers(on.settings, spark)
     with FollowThread(on.settings, spark, names, note) as following:
-        with steps.step("changes", f"{size.changes:,} changes in Postgres (seed {size.seed}), followed meanwhile"):
-            written = _write(connection, size)
+        with steps.step("changes", f"{changes:,} changes in Postgres (seed {seed}), followed meanwhile"):
+            written = _write(connection, changes, seed)
         with steps.step("catch_up", f"Waiting until {', '.join(names)} have what Postgres has"):
             caught_up = following.catch_up(PATIENCE_SECONDS)
             note(", ".join(f"{name} after {seconds:.1f} s" for name, seconds in caught_up.items()))
+        # while they still follow: verify waits until the followers reach its LSN
         with steps.step("verify", "cdc verify: every follower and Postgres, row by row, at one LSN"):
             report = verify(on.settings, lambda: spark, names, PATIENCE_SECONDS, KEYS_NAMED)
             note("every row is the same" if report.is_equal else "not everything is the same")
@@ -122,9 +117,9 @@ def _follow_workload(
     return written, caught_up, report
 
 
-def _write(connection: psycopg.Connection, size: _WorkloadSize) -> WriteCounts:
-    plan = workload.plan(size.seed, traffic.read_keys(connection, size.seed), size.changes)
-    with output.progress() as bars, bars.bar("changed", size.changes) as advance:
+def _write(connection: psycopg.Connection, changes: int, seed: int) -> WriteCounts:
+    plan = workload.plan(seed, traffic.read_keys(connection, seed), changes)
+    with open_progress() as progress, progress.bar("changed", changes) as advance:
         written = traffic.carry_out(connection, plan, advance)
     note(
         f"{written.changes:,} changed rows in {written.transactions:,} transactions,"

@@ -30,7 +30,6 @@ class WriteCounts:
     rolled_back: int = 0
 
     def add(self, transaction: PlannedTransaction) -> "WriteCounts":
-        """The counts with this transaction."""
         if not transaction.is_committed:
             return replace(self, rolled_back=self.rolled_back + 1)
         return replace(self, changes=self.changes + len(transaction.changes), transactions=self.transactions + 1)
@@ -45,6 +44,7 @@ def read_keys(connection: Connection, seed: int) -> ExistingKeys:
         planes=_keys(connection, "planes"),
         weather=_keys(connection, "weather", day),
         airlines=_keys(connection, "airlines"),
+        # above the airlines' own numbers, which have four digits
         last_flight=max(10_000, _last(connection, sql.SQL("SELECT max(flight) FROM flights"))),
         last_plane=max(_last(connection, _last_tail(table)) for table in ("planes", "flights")),
     )
@@ -78,12 +78,14 @@ def _write(connection: Connection, change: RowChange) -> None:
             cursor = connection.execute(_delete(table), key)
         case _:
             assert_never(change)
+    # otherwise the counts would tell of a change that never was
     if cursor.rowcount != 1:
         raise PreconditionError(f"a row of {table} is not there any more", "let nobody else write to the demo's tables")
 
 
 @cache
 def _insert(table: str, columns: tuple[str, ...]) -> bytes:
+    # cached here and below: composed once for all rows with these columns
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     values = sql.SQL(", ").join(sql.Placeholder() for _ in columns)
     return sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(sql.Identifier(table), names, values).as_bytes()
@@ -111,6 +113,7 @@ def _equals(column: str) -> sql.Composed:
 def _keys(connection: Connection, table: str, day: int | None = None) -> list[Key]:
     columns = sql.SQL(", ").join(map(sql.Identifier, KEYS[table]))
     wanted = sql.SQL("" if day is None else "WHERE day = {}").format(sql.Literal(day))
+    # ordered: the plan draws keys by their place, and is to be the same for a seed
     query = sql.SQL("SELECT {} FROM {} {} ORDER BY {}").format(columns, sql.Identifier(table), wanted, columns)
     return connection.execute(query).fetchall()
 

@@ -91,6 +91,7 @@ def plan(seed: int, stock: ExistingKeys, changes: int) -> Iterator[PlannedTransa
     done = 0
     while done < changes:
         transaction = planner.next(changes - done)
+        # one that is rolled back counts for nothing: no follower sees it
         done += len(transaction.changes) if transaction.is_committed else 0
         yield transaction
 
@@ -134,6 +135,7 @@ class _Planner:
 
     def _remember(self, change: RowChange) -> None:
         match change:
+            # airlines and weather keep their keys: for them there is nothing to remember
             case InsertRow("flights", row):
                 self._flights.add((row["time_hour"], row["carrier"], row["flight"]))
             case DeleteRow("flights", key):
@@ -207,6 +209,7 @@ class _Planner:
         return (UpdateRow("planes", self._planes.one(self._random), {"tailnum": tail}), *self._assign_plane(tail))
 
     def _retire_plane(self) -> tuple[RowChange, ...]:
+        # a run of any length keeps planes to draw from
         if len(self._planes) < FEWEST:
             return self._add_plane()
         return (*self._assign_plane(None), DeleteRow("planes", self._planes.one(self._random)))
@@ -215,6 +218,7 @@ class _Planner:
         return (UpdateRow("flights", key, {"tailnum": tail}) for key in self._some_flights(6))
 
     def _new_tail(self) -> str:
+        # not reused either, for the same reason as a flight's number
         self._last_plane += 1
         return f"{TAIL}{self._last_plane}"
 

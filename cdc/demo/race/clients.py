@@ -49,6 +49,7 @@ def write_in_order(stores: Stores, pair: ForcedPair) -> list[TimedWrite]:
 
 def race_pairs(stores: Stores, pairs: Sequence[RacedPair], advance: Callable[[int], None]) -> None:
     """Let two clients per lane race for every pair: they wait for each other before it, and never after."""
+    # a barrier a lane: only the two clients of a pair wait for each other
     lanes = [(pairs[lane::LANES], threading.Barrier(2)) for lane in range(LANES)]
 
     def play(lane: Sequence[RacedPair], meeting: threading.Barrier, number: int) -> None:
@@ -79,6 +80,7 @@ def fail_writes(stores: Stores, accidents: Sequence[FailingWrite]) -> None:
     """Let one client write each key to both stores, then fail halfway through a second write."""
     with Client(stores) as client:
         for write in accidents:
+            # both stores agree at first, so a later difference comes from the accident
             client.write_database(write.key, write.before)
             client.write_index(write.key, write.before)
             match write.accident:
@@ -103,6 +105,7 @@ class _Turns:
             if self._given_up or not is_my_turn:
                 raise threading.BrokenBarrierError
             do()
+            # within the lock: the next step must not begin before this one has ended
             self._left.pop(0)
             self._changed.notify_all()
 

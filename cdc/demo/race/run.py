@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from cdc.cli import output
+from cdc.cli.progress import open_progress
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.demo import environment
@@ -22,7 +23,7 @@ from cdc.demo.race.stores import (
     make_table,
     read_index,
     read_table,
-    translate_store_errors,
+    translate_errors,
 )
 from cdc.demo.steps import Steps, note
 from cdc.local.state_dir import Home
@@ -47,13 +48,15 @@ def run_race(home: Home, pairs: int, seed: int) -> RaceResult:
     with steps.step("parts", "Starting Postgres, Kafka, Kafka Connect with Debezium, and OpenSearch, here"):
         endpoints = environment.start_services(home)
     on = environment.set_up_environment(home, endpoints, DEMO)
-    with translate_store_errors(), ThreadPoolExecutor(1) as waiting:
+    with translate_errors(), ThreadPoolExecutor(1) as waiting:
+        # before bootstrap, which refuses a table that does not exist
         make_table(on.dsn, TABLE.table)
         # Spark starts in a thread meanwhile, which takes seconds
         spark = waiting.submit(build_spark_session, on.settings, "race", brief=True)
         dual = _write_to_both(steps, on, plan)
         through_log = _write_through_log(steps, on, plan, spark)
     steps.finish()
+    # every write has its own key: a key that differs, and is no pair's, is that of a failed write
     keys = set(plan.pairs)
     return RaceResult(
         seed=seed,
@@ -82,12 +85,12 @@ def _write_to_both(steps: Steps, on: Environment, plan: Schedule) -> list[str]:
 def _write_through_log(steps: Steps, on: Environment, plan: Schedule, spark: "Future[SparkSession]") -> list[str]:
     """Let the clients write to the database, and the index follow its log; returns the keys that differ then."""
     with steps.step("bootstrap", "Through the log: capture the database's table, and let the index follow it"):
-        with output.progress() as bars:
-            bootstrap.bootstrap(on.settings, spark.result, note, bars)
+        with open_progress() as progress:
+            bootstrap.bootstrap(on.settings, spark.result, note, progress)
         names = list_followers(on.settings, spark.result())
     with steps.step("writes", "The same writes again, by the same clients, to the database only"):
         _write(Stores(on.dsn, TABLE.table, on.endpoints.search_url, None), plan, "through the log")
-    with steps.step("follow", f"cdc -c {environment.relative_path(on.config)} follow --until-caught-up"):
+    with steps.step("follow", f"cdc -c {output.relative_path(on.config)} follow --until-caught-up"):
         follow(on.settings, spark.result, names, note, until_caught_up=True)
         table, index = read_table(on.dsn, TABLE.table), read_index(*_find_index(on))
         different = find_differences(table, index)
@@ -99,7 +102,7 @@ def _write(stores: Stores, plan: Schedule, what: str) -> None:
     """Do all planned writes; print the timeline of the first pair, the book's figure."""
     timelines = [clients.write_in_order(stores, pair) for pair in plan.forced]
     note(story.format_timeline(plan.forced[0], timelines[0]))
-    with output.progress() as bars, bars.bar(f"raced, {what}", len(plan.raced)) as advance:
+    with open_progress() as progress, progress.bar(f"raced, {what}", len(plan.raced)) as advance:
         clients.race_pairs(stores, plan.raced, advance)
     clients.fail_writes(stores, plan.failing)
 
@@ -108,7 +111,5 @@ def _find_index(on: Environment) -> tuple[str, str]:
     """The URL and name of the index that the pipeline's search follower writes."""
     followers: Sequence[SearchSettings] = [f for f in on.settings.followers.values() if isinstance(f, SearchSettings)]
     if not followers:
-        raise PreconditionError(
-            f"{environment.relative_path(on.config)} has no follower of kind search", "remove that file"
-        )
+        raise PreconditionError(f"{output.relative_path(on.config)} has no follower of kind search", "remove that file")
     return followers[0].url, index_name(followers[0].prefix, TABLE)

@@ -40,12 +40,7 @@ def _orders() -> Iterator[Order]:
 ORDERS: Final = tuple(_orders())
 """The six orders in which the four writes of a pair can happen."""
 
-FIGURE: Final = (
-    Step(1, Store.DATABASE),
-    Step(2, Store.DATABASE),
-    Step(2, Store.INDEX),
-    Step(1, Store.INDEX),
-)
+FIGURE: Final = (Step(1, Store.DATABASE), Step(2, Store.DATABASE), Step(2, Store.INDEX), Step(1, Store.INDEX))
 """The order of figure 11-4 in "Designing Data-Intensive Applications"."""
 
 
@@ -105,9 +100,8 @@ def plan_race(seed: int, pairs: int) -> Schedule:
     # after the figure's order, which always comes first, the seed decides
     random.shuffle(others)
     orders = [FIGURE, *others][:pairs]
-    forced = [
-        ForcedPair("X", ("A", "B"), order) if n == 0 else _plan_forced(n, order) for n, order in enumerate(orders)
-    ]
+    # the first pair has the names of the figure: X, A and B
+    forced = [ForcedPair(f"X{n or ''}", (f"A{n or ''}", f"B{n or ''}"), order) for n, order in enumerate(orders)]
     raced = tuple(_plan_raced(n, random) for n in range(len(orders), pairs))
     failing = [_plan_failing(n, random) for n in range(max(len(Accident), pairs // FAILURES_EVERY))]
     return Schedule(tuple(forced), raced, tuple(failing))
@@ -119,10 +113,6 @@ def is_diverging(order: Sequence[Step]) -> bool:
     return last[Store.DATABASE] != last[Store.INDEX]
 
 
-def _plan_forced(number: int, order: Order) -> ForcedPair:
-    return ForcedPair(f"X{number}", (f"A{number}", f"B{number}"), order)
-
-
 def _plan_raced(number: int, random: Random) -> RacedPair:
     def pauses() -> tuple[float, float]:
         return random.uniform(0, LONGEST_PAUSE), random.uniform(0, LONGEST_PAUSE)
@@ -131,5 +121,6 @@ def _plan_raced(number: int, random: Random) -> RacedPair:
 
 
 def _plan_failing(number: int, random: Random) -> FailingWrite:
+    # the first ones are one of each kind, whatever the seed is
     accident = tuple(Accident)[number] if number < len(Accident) else random.choice(tuple(Accident))
     return FailingWrite(f"Y{number}", f"A{number}", f"B{number}", accident)

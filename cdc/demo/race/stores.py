@@ -36,6 +36,7 @@ class Client:
         self._search = open_client(stores.search_url)
         name = sql.Identifier(stores.table)
         self._put = sql.SQL(
+            # as in the index, the last writer wins, and nobody gets an error
             "INSERT INTO {} (id, value) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET value = EXCLUDED.value"
         ).format(name)
         self._get = sql.SQL("SELECT value FROM {} WHERE id = %s").format(name)
@@ -91,7 +92,6 @@ def open_client(url: str) -> OpenSearch:
 
 
 def read_table(dsn: str, table: str) -> Rows:
-    """Read the whole table."""
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(sql.SQL("SELECT id, value FROM {}").format(sql.Identifier(table))).fetchall()
     return dict(rows)
@@ -117,6 +117,7 @@ def make_table(dsn: str, table: str) -> None:
         name = sql.Identifier(table)
         make = "CREATE TABLE IF NOT EXISTS {} (id text PRIMARY KEY, value text NOT NULL)"
         connection.execute(sql.SQL(make).format(name))
+        # not dropped: a second run follows the same table on
         connection.execute(sql.SQL("TRUNCATE {}").format(name))
 
 
@@ -125,14 +126,13 @@ def make_index(url: str, index: str) -> None:
     with open_client(url) as client:
         client.indices.delete(index=index, params={"ignore_unavailable": "true"})
         fields = {"id": {"type": "keyword"}, "value": {"type": "keyword"}}
-        client.indices.create(
-            index=index,
-            body={"settings": {"number_of_replicas": 0}, "mappings": {"properties": fields}},
-        )
+        # no replica: the index has one node, and a second copy would never be placed
+        body = {"settings": {"number_of_replicas": 0}, "mappings": {"properties": fields}}
+        client.indices.create(index=index, body=body)
 
 
 @contextmanager
-def translate_store_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate the drivers' errors for a store that goes away; do not log the failures that the race provokes."""
     log = logging.getLogger("opensearch")
     before = log.level

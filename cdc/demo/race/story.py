@@ -21,6 +21,7 @@ def format_timeline(pair: ForcedPair, writes: Sequence[TimedWrite]) -> str:
         + ((m.index,) if len(writes) > len(Store) else ())
         for m in writes
     ]
+    # as many writes as stores are those of two clients to the database alone: then there is no index
     columns = ("when", "who", "writes", "database has", "index has")[: len(rows[0])]
     return f"{align_columns(columns, rows)}\n{_describe_end(pair, writes[-1], is_dual=len(writes) > len(Store))}\n"
 

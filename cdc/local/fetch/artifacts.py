@@ -11,6 +11,7 @@ from typing import Any, Final
 from cdc.core.errors import ConfigurationError, PreconditionError
 
 LOCK_FILE: Final = Path(__file__).with_name("jars.lock.toml")
+# names that machines have for themselves → those of the Postgres binaries in the registry
 _MACHINES: Final = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64v8", "arm64": "arm64v8"}
 
 

@@ -18,17 +18,14 @@ def cache_folder() -> Path:
     runs as can not enter root's home. PreconditionError if the folder cannot be made.
     """
     chosen = os.environ.get(CACHE_VARIABLE)
-    folder = Path(chosen).expanduser().absolute() if chosen else _default()
-    return open_folder(folder)
-
-
-def _default() -> Path:
-    return Path(platformdirs.site_cache_dir("cdc") if os.geteuid() == 0 else platformdirs.user_cache_dir("cdc"))
+    default = platformdirs.site_cache_dir if os.geteuid() == 0 else platformdirs.user_cache_dir
+    return open_folder(Path(chosen).expanduser().absolute() if chosen else Path(default("cdc")))
 
 
 def open_folder(folder: Path) -> Path:
-    """Make `folder` so that other users may enter and read it, whatever the umask; gives it back."""
+    """Make `folder` so that other users may enter and read it, whatever the umask; returns it."""
     try:
+        # only folders that are made here: those that are there keep their owner's rights
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:

@@ -14,7 +14,7 @@ from filelock import FileLock
 from cdc.local.fetch.artifacts import Artifact, artifacts_for, split
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.registry import download, intact, open_registry
-from cdc.local.progress import SILENT, Progress
+from cdc.progress import MEGABYTES, SILENT, Progress
 
 OFTEN_MISSING: Final = "org.apache.spark:spark-token-provider-kafka"
 _AT_ONCE: Final = 8
@@ -36,9 +36,9 @@ def fetch(part: str, cache: Path | None = None, progress: Progress = SILENT) -> 
     return tuple(folder / artifact.path for artifact in artifacts)
 
 
-def spark_jars(cache: Path | None = None, progress: Progress = SILENT) -> tuple[Path, ...]:
+def spark_jars(progress: Progress = SILENT) -> tuple[Path, ...]:
     """The jars that Spark needs beside those in pyspark, for `spark.jars`; raises as `fetch` does."""
-    return fetch("spark", cache, progress)
+    return fetch("spark", progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Packages:
     shipped: tuple[Path, ...]
 
 
-def spark_packages(cache: Path | None = None, progress: Progress = SILENT) -> Packages:
+def spark_packages() -> Packages:
     """The jars of `spark_jars` for `spark-submit --packages`; raises as `fetch` does."""
-    pairs = list(zip(artifacts_for("spark"), spark_jars(cache, progress), strict=True))
+    pairs = list(zip(artifacts_for("spark"), spark_jars(), strict=True))
     shipped = [(artifact, jar) for artifact, jar in pairs if OFTEN_MISSING in artifact.coordinate]
     return Packages(
         tuple(artifact.coordinate for artifact, _ in pairs if OFTEN_MISSING not in artifact.coordinate),
@@ -74,8 +74,10 @@ def _missing(artifacts: Sequence[Artifact], folder: Path) -> list[Artifact]:
 def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: Progress) -> None:
     if not artifacts:
         return
-    progress.start_download(part, sum(artifact.size for artifact in artifacts))
-    with open_registry(folder, progress) as registry:
+    size = sum(artifact.size for artifact in artifacts)
+    progress.step(part, f"fetching {MEGABYTES.show(size)} MB")
+    bar = progress.bar(part, size, unit=MEGABYTES, waiting_for="")
+    with bar as advance, open_registry(folder, progress, advance) as registry:
         # no context manager: it would fetch all the others before raising the first error
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
@@ -83,4 +85,3 @@ def _download(part: str, artifacts: Sequence[Artifact], folder: Path, progress: 
                 done.result()
         finally:
             pool.shutdown(cancel_futures=True)
-    progress.finish_download()

@@ -16,9 +16,10 @@ import stamina
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, tls_context
 from cdc.local.fetch.artifacts import Artifact
-from cdc.local.progress import Progress
+from cdc.progress import Advance, Progress
 
 REGISTRY_VARIABLE: Final = "CDC_REGISTRY"
+MAVEN_CENTRAL: Final = "https://repo.maven.apache.org/maven2"
 _ATTEMPTS: Final = 4
 _TIMEOUT: Final = 30.0
 _BUSY: Final = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.REQUEST_TIMEOUT)
@@ -36,6 +37,7 @@ class Registry:
     http: httpx.Client
     cache: Path
     progress: Progress
+    advance: Advance
     _untold: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -50,22 +52,21 @@ class Registry:
 
 
 @contextmanager
-def open_registry(cache: Path, progress: Progress) -> Iterator[Registry]:
-    """Open the registry for downloads."""
+def open_registry(cache: Path, progress: Progress, advance: Advance) -> Iterator[Registry]:
+    """Open the registry for downloads; `advance` gets the bytes that arrive, negative when a download restarts."""
     with httpx.Client(verify=tls_context(), timeout=_TIMEOUT, follow_redirects=True) as http:
-        yield Registry(address().rstrip("/"), http, cache, progress)
+        yield Registry(address().rstrip("/"), http, cache, progress, advance)
 
 
 def address() -> str:
     """The registry that CDC_REGISTRY names, or the public one."""
-    from jgo.constants import MAVEN_CENTRAL_URL  # slow to import, and most runs fetch nothing
-
-    return os.environ.get(REGISTRY_VARIABLE) or MAVEN_CENTRAL_URL
+    return os.environ.get(REGISTRY_VARIABLE) or MAVEN_CENTRAL
 
 
 def intact(path: Path, artifact: Artifact) -> bool:
     """Whether `path` holds exactly the locked bytes of `artifact`."""
     try:
+        # the size first: a file that was cut off need not be read
         if path.stat().st_size != artifact.size:
             return False
         with path.open("rb") as file:
@@ -107,21 +108,18 @@ def _to_cdc_error(artifact: Artifact, registry: Registry, failure: Exception) ->
         return UnreachableError(
             f"cannot fetch {artifact.coordinate}: the certificate of {registry.host} is not trusted ({why})", REMEDY
         )
+    status = failure.response.status_code if isinstance(failure, httpx.HTTPStatusError) else None
+    why = f"HTTP {status}" if status else type(failure).__name__
     return UnreachableError(
-        f"cannot fetch {artifact.coordinate} from {registry.host} ({_reason(failure)})",
+        f"cannot fetch {artifact.coordinate} from {registry.host} ({why})",
         f"check the network, or set {REGISTRY_VARIABLE} to a registry that can be reached; what came is kept",
     )
-
-
-def _reason(failure: Exception) -> str:
-    if isinstance(failure, httpx.HTTPStatusError):
-        return f"HTTP {failure.response.status_code}"
-    return type(failure).__name__
 
 
 def _worth_repeating(failure: Exception) -> bool:
     if isinstance(failure, httpx.HTTPStatusError):
         return failure.response.is_server_error or failure.response.status_code in _BUSY
+    # a certificate that is not trusted now is not trusted at the next try
     if isinstance(failure, httpx.TransportError):
         return distrust(failure) is None
     return isinstance(failure, DamagedError)
@@ -138,7 +136,7 @@ def _attempt(artifact: Artifact, registry: Registry, path: Path) -> None:
         partial.replace(path)
     except BaseException:
         # Ctrl-C as well: half a file goes, and the bar goes back
-        registry.progress.advance(-_size(partial))
+        registry.advance(-partial.stat().st_size if partial.exists() else 0)
         partial.unlink(missing_ok=True)
         raise
 
@@ -151,8 +149,4 @@ def _receive(artifact: Artifact, registry: Registry, partial: Path) -> None:
         answer.raise_for_status()
         for chunk in answer.iter_bytes():
             file.write(chunk)
-            registry.progress.advance(len(chunk))
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+            registry.advance(len(chunk))

@@ -30,7 +30,11 @@ class ClassArchive:
     @classmethod
     def of(cls, java: Path, class_path: Iterable[str], folder: Path) -> "ClassArchive":
         """The archive in `folder` for a `java` program and a class path; its name is a fingerprint of both."""
-        name = _fingerprint(java, class_path)
+        # by sizes and times of the files, as Java itself compares them; none of them is read
+        files = [java.resolve(), *map(Path, class_path)]
+        seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        name = hashlib.sha256(repr(seen).encode()).hexdigest()[:24]
+        # the process's own file: two that end at once would write into one
         return cls(folder / f"{name}.jsa", folder / f"{name}.{os.getpid()}.new")
 
     @property
@@ -49,28 +53,10 @@ class ClassArchive:
         return [f"-XX:SharedArchiveFile={self.path}"] if self.is_there else []
 
     def keep(self) -> None:
-        """When it is written whole: it gets its name; what others left half done goes."""
+        """Give the whole archive its name, and remove unfinished ones of processes that are gone."""
         # renamed when it is whole: programs that start meanwhile see the old archive, or none
         with suppress(FileNotFoundError):
             self.own.rename(self.path)
-        _sweep(self.path.parent)
-
-
-def _fingerprint(java: Path, class_path: Iterable[str]) -> str:
-    """By sizes and times of the files, as Java itself compares them; none of them is read."""
-    program = java.resolve()
-    files = [program, *(Path(file) for file in class_path)]
-    seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()[:24]
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what processes that are gone have left half written."""
-    for file in folder.glob("*.new"):
-        if not psutil.pid_exists(int(file.stem.rpartition(".")[2])):
-            file.unlink(missing_ok=True)
-
-
-def class_path(spark_home: Path, jars: Iterable[str]) -> list[str]:
-    """The files on the class path of a local session."""
-    return [*sorted(map(str, (spark_home / "jars").glob("*.jar"))), *jars]
+        for file in self.path.parent.glob("*.new"):
+            if not psutil.pid_exists(int(file.stem.rpartition(".")[2])):
+                file.unlink(missing_ok=True)

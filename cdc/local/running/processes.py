@@ -1,6 +1,5 @@
-"""A part's process: started apart from ours, known again by pid and start time, stopped for good."""
+"""The process of a service: started in a session of its own, found again by pid and start time, stopped."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import psutil
 
 from cdc.core.errors import PreconditionError
+from cdc.core.waiting import Deadline
 from cdc.local.running.class_archive import ClassArchive
 from cdc.local.state.files import write
 from cdc.local.state_dir import Home
@@ -26,7 +27,7 @@ _FIRST_LOOK, _LATER_LOOKS = 0.02, 0.3
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a process runs as, if not as ourselves."""
+    """The user of a process, if it is not ours."""
 
     uid: int
     gid: int
@@ -42,6 +43,14 @@ class Launch:
     folder: Path = Path("/")
     user: User | None = None
     archive: ClassArchive | None = None
+
+
+class _Record(msgspec.Struct, omit_defaults=True):
+    """The note of a process. `archive`: of its classes, where it writes one: the final path, and that of the writer."""
+
+    pid: int
+    created: float
+    archive: tuple[str, str] | None = None
 
 
 def spawn(home: Home, launch: Launch) -> psutil.Process:
@@ -65,29 +74,38 @@ def spawn(home: Home, launch: Launch) -> psutil.Process:
             extra_groups=[] if launch.user else None,
         )
     process = psutil.Process(started.pid)
-    note: dict[str, object] = {"pid": process.pid, "created": process.create_time()}
-    if launch.archive is not None and not launch.archive.is_there:
-        note["archive"] = [str(launch.archive.path), str(launch.archive.own)]
-    # whoever is killed before this line leaves a process that nobody knows; the next `up` names it as its port's holder
-    write(home.record(launch.part), json.dumps(note) + "\n", 0o644)
+    # a kill before this line leaves an unknown process; the next `up` names it as its port's holder
+    _write_record(home, launch, process)
     # it outlives us on purpose: tell Popen not to warn that it still runs
     started.returncode = 0
     return process
 
 
+def _write_record(home: Home, launch: Launch, process: psutil.Process) -> None:
+    record = _Record(process.pid, process.create_time())
+    if launch.archive is not None and not launch.archive.is_there:
+        record.archive = (str(launch.archive.path), str(launch.archive.own))
+    write(home.record(launch.part), msgspec.json.encode(record).decode() + "\n", 0o644)
+
+
+def _read_record(home: Home, part: str) -> _Record:
+    return msgspec.json.decode(home.record(part).read_bytes(), type=_Record)
+
+
 def find(home: Home, part: str) -> psutil.Process | None:
     """The process that runs `part` in `home`, None if there is none or its pid belongs to another one now."""
     try:
-        note = json.loads(home.record(part).read_text(encoding="utf-8"))
-        process = psutil.Process(note["pid"])
-        ours = abs(process.create_time() - note["created"]) < _SAME_START
-    except (FileNotFoundError, ValueError, KeyError, psutil.NoSuchProcess):
+        record = _read_record(home, part)
+        process = psutil.Process(record.pid)
+        ours = abs(process.create_time() - record.created) < _SAME_START
+    # a ValueError: a pid below 0, or text that is no UTF-8
+    except (FileNotFoundError, msgspec.DecodeError, ValueError, psutil.NoSuchProcess):
         return None
     return process if ours and is_alive(process) else None
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether `process` runs; a child of ours that has ended is waited for, so that no zombie stays."""
+    """Does `process` run? A child of ours that has ended is waited for, so that no zombie stays."""
     try:
         # a zombie with threads still ends: its ports and files are not free yet
         if process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1):
@@ -126,13 +144,12 @@ def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) ->
 
 
 def _keep_archive(home: Home, part: str) -> None:
-    note = json.loads(home.record(part).read_text(encoding="utf-8"))
-    if "archive" in note:
-        ClassArchive(*map(Path, note["archive"])).keep()
+    if archive := _read_record(home, part).archive:
+        ClassArchive(*map(Path, archive)).keep()
 
 
 def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> bool:
-    """End it; says whether it has ended by itself."""
+    """End a process and its children; returns whether it ended before it was killed."""
     # asked while it lives: children that outlive their parent are no longer found as its own
     family = [process, *process.children(recursive=True)]
     process.send_signal(with_signal)
@@ -147,13 +164,13 @@ def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) 
 
 
 def _wait_for_exit(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Which of `watched` still run when all have ended or `patience` seconds are over.
+    """Wait until all have ended, at most `patience` seconds; returns those that still run.
 
     Not psutil.wait_procs: it also waits until somebody has taken notice of the end, and a slow init does that late.
     """
-    end, pause = time.monotonic() + patience, _FIRST_LOOK
-    while (alive := [found for found in watched if is_alive(found)]) and time.monotonic() < end:
+    deadline, pause = Deadline(patience), _FIRST_LOOK
+    while (alive := [found for found in watched if is_alive(found)]) and not deadline.is_past:
         time.sleep(pause)
-        # who takes long is looked at seldom: on a busy machine, looking takes from those that are to end
+        # seldom, if it takes long: on a busy machine, every look takes CPU from the processes that are to end
         pause = min(1.2 * pause, _LATER_LOOKS)
     return alive

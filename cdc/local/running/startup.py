@@ -11,10 +11,10 @@ import psutil
 
 from cdc.core.errors import PreconditionError
 from cdc.local.endpoints import Service
-from cdc.local.progress import Progress
 from cdc.local.running import failures, processes
 from cdc.local.running.processes import Launch
 from cdc.local.state_dir import Home
+from cdc.progress import Progress
 
 _PATIENCE: Final = 120.0
 _POLL: Final = 0.1
@@ -41,7 +41,7 @@ class _Started:
 def start(home: Home, candidates: Sequence[Candidate], progress: Progress) -> None:
     """Start the candidates that do not run, in their order, and return when all of them answer.
 
-    A part that dies or is late ends this with its error; the others stay as they are.
+    Raises the error of the first service that ends or is late; the others stay as they are.
     """
     waiting, started, ready = list(candidates), list[_Started](), set[Service]()
     while waiting or started:
@@ -57,6 +57,7 @@ def start(home: Home, candidates: Sequence[Candidate], progress: Progress) -> No
 
 
 def _start(home: Home, candidate: Candidate, progress: Progress) -> _Started:
+    # before the start: an error further up in the log belongs to an earlier life
     since, offset = time.monotonic(), failures.size(home.log(candidate.part))
     process = processes.find(home, candidate.part)
     if process is None:
@@ -82,6 +83,7 @@ def _has_come_up(home: Home, found: _Started) -> bool:
     if found.candidate.answers():
         return True
     if time.monotonic() - found.since > _PATIENCE:
+        # else the next `up` would find it running, and wait for it again
         processes.stop(home, part, signal.SIGTERM, patience=10)
         raise failures.timeout_error(part, log, found.log_offset, _PATIENCE)
     return False

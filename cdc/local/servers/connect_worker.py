@@ -53,7 +53,7 @@ _PROVIDERS: Final = "org.apache.kafka.common.config.provider"
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Write the worker's settings and its plugin folder; gives how to start it."""
+    """Write the worker's settings and its plugin folder; returns its launch."""
     folder = site.home.folder(Service.CONNECT)
     debezium = site.files["debezium"]
     exact = build_plugin_jar(
@@ -62,7 +62,7 @@ def launch(site: LaunchContext) -> Launch:
     _lay_out(folder / "plugins" / "debezium-connector-postgres", [*debezium, exact])
     settings = folder / "worker.properties"
     write_properties(settings, worker_settings(site))
-    return jvm.launch(site, Service.CONNECT, "768m", _MAIN, [str(settings)], "connect")
+    return jvm.launch(site, Service.CONNECT, jvm.Program(_MAIN, [str(settings)], "connect", "768m"))
 
 
 def worker_settings(site: LaunchContext) -> dict[str, object]:

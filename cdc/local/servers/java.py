@@ -50,6 +50,7 @@ class Java:
 def find_java() -> Java:
     """The Java of JAVA_HOME, else of PATH; PreconditionError if there is none, or one too old or too small."""
     program = _program()
+    # one start of Java tells both, its version and its modules
     answer = _modules(str(program))
     version = major_version(answer)
     if version is None or version < OLDEST:

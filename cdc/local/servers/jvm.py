@@ -1,6 +1,7 @@
 """The common command-line options of the Java services."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,14 +25,27 @@ def options(home: Home, part: str, heap: str) -> tuple[str, ...]:
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
         *LATE_COMPILER,
+        # a killed Java leaves files there; `wipe` removes them with the part's folder
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={LOGGING}",
     )
 
 
-def launch(site: LaunchContext, part: Service, heap: str, main: str, arguments: Sequence[str], jars: str) -> Launch:
-    """How the Java program `main` runs as `part`, with at most `heap`, and the lock's `jars` on its class path."""
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Java program: its main class and arguments, the lock's `jars` for its class path, its largest heap."""
+
+    main: str
+    arguments: Sequence[str]
+    jars: str
+    heap: str
+
+
+def launch(site: LaunchContext, part: Service, program: Program) -> Launch:
+    """How `program` runs as `part`."""
     java = find_java()
-    archive = ClassArchive.of(java.program, map(str, site.files[jars]), open_folder(site.cache / FOLDER))
-    command = java.command(main, [*options(site.home, part, heap), *archive.options()], arguments)
-    return Launch(part, command, site.class_path(jars), site.home.folder(part), archive=archive)
+    archive = ClassArchive.of(java.program, map(str, site.files[program.jars]), open_folder(site.cache / FOLDER))
+    command = java.command(
+        program.main, [*options(site.home, part, program.heap), *archive.options()], program.arguments
+    )
+    return Launch(part, command, site.class_path(program.jars), site.home.folder(part), archive=archive)

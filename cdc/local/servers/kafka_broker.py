@@ -44,7 +44,7 @@ _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Write the broker's settings and format its storage where that is still to do; gives how to start it."""
+    """Write the broker's settings, and format its storage if it is new; returns its launch."""
     folder = site.home.folder(Service.KAFKA)
     data = folder / "data"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def launch(site: LaunchContext) -> Launch:
     write_properties(settings, broker_settings(site, data))
     if not (data / "meta.properties").exists():
         _format(site, settings)
-    return jvm.launch(site, Service.KAFKA, "512m", "kafka.Kafka", [str(settings)], "kafka")
+    return jvm.launch(site, Service.KAFKA, jvm.Program("kafka.Kafka", [str(settings)], "kafka", "512m"))
 
 
 def broker_settings(site: LaunchContext, data: Path) -> dict[str, object]:

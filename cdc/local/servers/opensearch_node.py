@@ -20,7 +20,7 @@ _CLUSTER: Final = "cdc-local"
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Write the node's settings; gives how to start it."""
+    """Write the node's settings; returns its launch."""
     folder = site.home.folder(Service.SEARCH)
     config = folder / "config"
     config.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def launch(site: LaunchContext) -> Launch:
         "-baseHttpPort": site.ports[Service.SEARCH] - 1,
     }
     words = [text for pair in arguments.items() for text in map(str, pair)]
-    return jvm.launch(site, Service.SEARCH, "768m", _RUNNER, words, "opensearch")
+    return jvm.launch(site, Service.SEARCH, jvm.Program(_RUNNER, words, "opensearch", "768m"))
 
 
 def node_settings(site: LaunchContext) -> str:

@@ -55,7 +55,7 @@ _ENVIRONMENT: Final = {"LC_ALL": "C", "PGTZ": "UTC"}
 
 
 def launch(site: LaunchContext) -> Launch:
-    """Unpack the binaries and make the cluster where that is still to do; gives how to start the server.
+    """Unpack the binaries and make the cluster, if they are missing; returns the server's launch.
 
     PreconditionError if initdb fails, or root's unprivileged user cannot reach the binaries.
     """
@@ -89,7 +89,7 @@ def answers(endpoints: Endpoints) -> bool:
 
 
 def server_user() -> User | None:
-    """Whom to run as when we are root, since Postgres refuses that; None when we are not."""
+    """The user to run as when we are root, which Postgres refuses; None when we are not."""
     if os.geteuid() != 0:
         return None
     nobody = pwd.getpwnam("nobody")
@@ -135,7 +135,8 @@ def data_folder(home: Home, user: User | None) -> Path:
         if user and not is_open(home.local):
             # never found again by its name: a home that was moved away must keep its data
             folder.unlink(missing_ok=True)
-            folder.symlink_to(_outside(home))
+            parent = open_folder(Path(platformdirs.site_state_dir("cdc")))
+            folder.symlink_to(tempfile.mkdtemp(prefix=f"{zlib.crc32(str(home.path).encode()):08x}-", dir=parent))
         else:
             folder.mkdir(mode=0o700)
         if user:
@@ -143,14 +144,10 @@ def data_folder(home: Home, user: User | None) -> Path:
     return folder.resolve()
 
 
-def _outside(home: Home) -> Path:
-    parent = open_folder(Path(platformdirs.site_state_dir("cdc")))
-    return Path(tempfile.mkdtemp(prefix=f"{zlib.crc32(str(home.path).encode()):08x}-", dir=parent))
-
-
 def remove(home: Home) -> None:
     """Remove the cluster of `home`, wherever it lies."""
     folder = home.folder(Service.POSTGRES)
+    # without a link the cluster is below the home's `local`, which `wipe` removes
     if folder.is_symlink():
         shutil.rmtree(folder.resolve(), ignore_errors=True)
         folder.unlink()

@@ -1,4 +1,7 @@
-"""The homes of this machine: a port that one of them comes back to is no other's, also while its parts are stopped."""
+"""A register of the homes of this machine: none takes a port of another, even while that one's services are stopped.
+
+Without it, a home whose Kafka is stopped for a moment finds another home's Kafka on its port, and cannot start again.
+"""
 
 import hashlib
 import os
@@ -18,9 +21,11 @@ CHOOSING_SECONDS: Final = 10.0
 
 
 def choose_ports(register: Path, home: Home) -> Mapping[str, int]:
-    """The ports of `home` by name, chosen now if it has none: those of no other home in the folder `register`, where it
-    is noted. Raises as `ports.choose` does."""
-    # what another chooses at the same moment is free as long as its parts have not started
+    """The ports of `home` by name, chosen now if it has none, and noted in the folder `register`.
+
+    Ports of other homes there are avoided. Raises as `ports.choose` does.
+    """
+    # a port that another home chooses at the same moment is free until its services have started
     with _one_at_a_time(register):
         chosen = ports.choose(home, ports_of_others(register, home))
         note(register, home)
@@ -30,17 +35,17 @@ def choose_ports(register: Path, home: Home) -> Mapping[str, int]:
 @contextmanager
 def _one_at_a_time(register: Path) -> Iterator[None]:
     with ExitStack() as held:
-        # a register that this user may not write has no lock: then by luck, as after waiting for too long
+        # without a lock (a register of another user, or one held for too long) two homes may choose the same port
         with suppress(OSError):
             held.enter_context(FileLock(register / "lock", timeout=CHOOSING_SECONDS))
         yield
 
 
 def ports_of_others(register: Path, home: Home) -> frozenset[int]:
-    """The ports of the other homes that are noted in the folder `register`; notes of homes that are gone go, too."""
+    """The ports of the other homes in the folder `register`; removes notes of homes that are gone."""
     taken = set[int]()
     for note in register.glob("*.home"):
-        # another user's, or damaged in whatever way: whoever comes up there hears of it, and nobody else
+        # a home of another user, or damaged: its own `up` reports that, no other's does
         with suppress(Exception):
             other = Home(Path(note.read_text(encoding="utf-8")))
             found = ports.read_ports(other)
@@ -52,7 +57,7 @@ def ports_of_others(register: Path, home: Home) -> frozenset[int]:
 
 
 def note(register: Path, home: Home) -> None:
-    """Let others find this home, whose ports are chosen; a register that this user may not write stays as it is."""
+    """Note this home, whose ports are chosen; a register that this user may not write stays as it is."""
     name = hashlib.sha256(os.fsencode(home.path)).hexdigest()[:16]
     # a path that is no UTF-8 is not noted either
     with suppress(OSError, UnicodeEncodeError):

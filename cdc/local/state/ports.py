@@ -2,14 +2,15 @@
 
 import json
 import socket
-import time
 import zlib
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 import psutil
 
 from cdc.core.errors import PreconditionError
+from cdc.core.waiting import Deadline, wait_until
 from cdc.local.state.files import write
 from cdc.local.state_dir import Home
 
@@ -57,15 +58,14 @@ def require_free(home: Home, ports: Mapping[str, int], names: Collection[str], g
 
     A port may be taken for `grace` seconds: a process that was killed keeps its own until its last thread ends.
     """
-    end = time.monotonic() + grace
+    deadline = Deadline(grace)
     for name in names:
-        while not is_free(ports[name]):
-            if time.monotonic() >= end:
-                raise PreconditionError(
-                    f"port {ports[name]} of {name} is taken by {_holder(ports[name])}",
-                    f"stop that process, or remove {home.ports_file} to have new ports chosen",
-                )
-            time.sleep(0.1)
+        port = ports[name]
+        if not wait_until(partial(is_free, port), deadline.seconds_left, every=0.1):
+            raise PreconditionError(
+                f"port {port} of {name} is taken by {_holder(port)}",
+                f"stop that process, or remove {home.ports_file} to have new ports chosen",
+            )
 
 
 def is_free(port: int) -> bool:

@@ -67,6 +67,7 @@ class Connection:
             "bootstrap.servers": log.bootstrap,
             "security.protocol": log.security_protocol,
             "client.id": "cdc",
+            # by default a client waits up to 10 s before it tries a restarted broker again
             "reconnect.backoff.max.ms": 2_000,
             "error_cb": self._tell,
             "logger": _quiet,

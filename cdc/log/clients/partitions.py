@@ -4,15 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cdc.core.errors import RECAPTURE, TopicLostError
 from cdc.log.clients.connection import OFFSET_LOST, REQUEST_SECONDS, UNKNOWN, Answer, Connection
@@ -37,6 +29,7 @@ _FETCHING: Final[Mapping[str, Any]] = {
     # with the first empty answer, for which a broker waits fetch.wait.max.ms
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 100,
+    # off by default, other than in Kafka's own client
     "check.crcs": True,
     "max.partition.fetch.bytes": 4 * 1024 * 1024,
     "queued.max.messages.kbytes": 32 * 1024,

@@ -37,14 +37,7 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._partitions.close()
-
-    def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic; empty if there is no such topic."""
-        return [place.partition for place in self._partitions.of(topic)]
 
     def beginning(self, topics: Sequence[str]) -> dict[str, dict[int, int]]:
         """Read the first remaining offsets: topic → partition → offset."""
@@ -77,15 +70,18 @@ class Reader:
     def _stretch(self, place: LogPartition, start: int, end: int) -> Iterator[list[Message]]:
         if start >= end:
             return
+        # in place of any other assignment: another read on this reader ends an unfinished one
         self._partitions.consumer.assign([place.at(start)])
         reached, moved = start, time.monotonic()
         while reached < end:
             found = self._partitions.poll(POLL_SECONDS, POLL_RECORDS)
+            # the reported end counts, too: markers of transactions come as no message (KIP-98)
             if found.messages or found.ended:
                 behind = (found.messages[-1].offset() or 0) + 1 if found.messages else start
                 reached, moved = max(behind, found.ended.get(place, start)), time.monotonic()
             elif time.monotonic() - moved > STALL_SECONDS:
                 raise UnreachableError(f"{place.topic} stands still at {reached} of {end}", "is every broker running?")
+            # the consumer fetches ahead, beyond `end`
             yield [each for each in found.messages if (each.offset() or 0) < end] if reached > end else found.messages
 
 

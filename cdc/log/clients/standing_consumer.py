@@ -76,6 +76,7 @@ class StandingConsumer:
     def discover(self, topic: str) -> int:
         """Start reading added partitions of a topic; returns its number of partitions."""
         found = self._partitions.refresh(topic)
+        # from their beginning: a producer may write to a new partition before anybody looks
         if new := [place for place in found if place not in self._places]:
             self._begin(self._partitions.first(new))
         return len(found)
@@ -96,6 +97,7 @@ class StandingConsumer:
     def advance(self, topic: str, until: Mapping[int, int]) -> None:
         """Drop messages before these offsets: the next run begins there."""
         for place, each in self._of(topic):
+            # a partition without changes of the run stays where it was
             stop = until.get(place.partition, each.start)
             while each.waiting and (each.waiting[0].offset() or 0) < stop:
                 each.waiting.popleft()
@@ -139,6 +141,7 @@ class StandingConsumer:
             own.position = (message.offset() or 0) + 1
             if self._tombstones or message.value() is not None:
                 own.waiting.append(message)
+        # markers of transactions come as no message: without the reported end, `behind` would count them for ever
         for place, end in found.ended.items():
             self._places[place].position = max(self._places[place].position, end)
         moved = bool(found.messages or found.ended)
@@ -177,7 +180,6 @@ class StandingConsumer:
             raise UnreachableError(f"Kafka {self._log.bootstrap} sends nothing", "is every broker running?")
 
     def _ends(self, topic: str) -> dict[LogPartition, int]:
-        """Read the committed end of each partition."""
         return self._partitions.ends([place for place, _ in self._of(topic)])
 
     def _find_partitions(self, topic: str) -> list[LogPartition]:
@@ -188,6 +190,7 @@ class StandingConsumer:
 
     def _begin(self, offsets: Mapping[LogPartition, int]) -> None:
         """Assign these partitions at these offsets, and drop the messages read so far."""
+        # awake first: librdkafka unassigns only an assigned partition, and assigns none twice
         self._wake()
         consumer = self._partitions.consumer
         if known := [place.at(0) for place in offsets if place in self._places]:

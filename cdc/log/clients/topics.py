@@ -1,6 +1,5 @@
 """The admin client: reads, creates, configures and deletes topics."""
 
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -11,7 +10,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
-from cdc.core.errors import UnreachableError
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.waiting import wait_until
 from cdc.log.clients.connection import REQUEST_SECONDS, Connection
 from cdc.log.settings import LogSettings
 
@@ -55,6 +55,7 @@ class Admin:
             return
         with self._connection.translate_errors():
             for made in self._client.create_topics(new, request_timeout=REQUEST_SECONDS).values():
+                # another bootstrap may have made it since this one looked
                 _wait_for(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def configure(self, topics: Sequence[Topic]) -> list[str]:
@@ -68,6 +69,7 @@ class Admin:
             others = [topic for topic, values in stands if not topic.config.items() <= values.items()]
             changes = [_to_change(topic) for topic in others]
             if changes:
+                # incremental: the older request resets every property that it does not name (KIP-339)
                 for done in self._client.incremental_alter_configs(changes, request_timeout=REQUEST_SECONDS).values():
                     done.result()
         return [topic.name for topic in others]
@@ -86,11 +88,16 @@ class Admin:
         Raises UnreachableError when they do not go.
         """
         self.delete(names)
-        deadline = time.monotonic() + GONE_SECONDS
-        while names and self.topics(names):
-            if time.monotonic() > deadline:
-                raise UnreachableError(f"topics {', '.join(names)} are deleted and do not go", "see the broker's log")
-            time.sleep(0.2)
+        if names and not wait_until(lambda: not self.topics(names), GONE_SECONDS):
+            raise UnreachableError(f"topics {', '.join(names)} are deleted and do not go", "see the broker's log")
+
+
+def partition_count_error(wanted: Topic, present: Topic) -> PreconditionError:
+    """Make the error for a topic with another number of partitions: keys would move to other partitions."""
+    return PreconditionError(
+        f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
+        "set log.partitions back: with another count, keys would move",
+    )
 
 
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:

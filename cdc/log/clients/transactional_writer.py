@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdc.core.errors import CdcError, PreconditionError, RefusedError, UnreachableError
+from cdc.core.waiting import Deadline
 from cdc.log.clients.connection import TOO_LARGE, Connection
 from cdc.log.settings import LogSettings
 
@@ -31,8 +32,6 @@ class RecordRefusedError(PreconditionError):
 
 @dataclass(frozen=True, slots=True)
 class _RefusedRecord:
-    """The error of one record."""
-
     error: KafkaError
     topic: str
     key: bytes | None
@@ -120,7 +119,7 @@ class TransactionalWriter:
 
         If a broker refuses the record, the transaction fails, not this call.
         """
-        deadline = 0.0
+        deadline: Deadline | None = None
         while True:
             try:
                 self._producer.produce(topic, value, key)
@@ -131,9 +130,11 @@ class TransactionalWriter:
                     self._refused = self._refused or _RefusedRecord(error.args[0], topic, key)
                 raise
             except BufferError:
-                deadline = deadline or time.monotonic() + FLUSH_SECONDS
-                if time.monotonic() > deadline:
-                    raise self._silent() from None
+                deadline = deadline or Deadline(FLUSH_SECONDS)
+                if deadline.is_past:
+                    raise UnreachableError(
+                        f"Kafka {self._log.bootstrap} takes no records of {self._id}", "is every broker running?"
+                    ) from None
                 self._producer.poll(0.1)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -152,16 +153,12 @@ class TransactionalWriter:
             # the first failing call may have no reason; the abort's error has it
             self._fenced = self._fenced or error.args[0].code() in FENCED
 
-    def _silent(self) -> UnreachableError:
-        return UnreachableError(
-            f"Kafka {self._log.bootstrap} takes no records of {self._id}", "is every broker running?"
-        )
-
     def _to_cdc_error(self, error: KafkaError, seconds: float) -> CdcError:
         # once fenced, always fenced, even if later calls report something else
         self._fenced = self._fenced or error.code() in FENCED
         if not self._fenced:
             refused = self._refused
+            # the error of an aborted transaction has no reason: the refusal of one of its records has
             found = self._connection.to_cdc_error(refused.error if refused else error)
             # only if the broker refused it for good: being busy has nothing to do with the record
             is_refusal = refused is not None and isinstance(found, PreconditionError)

@@ -3,7 +3,6 @@
 The stream finds gaps by itself, in the log's order (`heartbeat_chain.py`). Here slot, publication and log are asked.
 """
 
-import time
 from contextlib import suppress
 from typing import Final
 
@@ -12,6 +11,7 @@ from psycopg import Connection
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.waiting import wait_until
 from cdc.log.clients.reader import Reader
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
@@ -57,12 +57,10 @@ def check_source(settings: PipelineSettings, connection: Connection) -> None:
 
 def _check_confirmed(settings: PipelineSettings, confirmed: Lsn, position: Position) -> None:
     """Raise HistoryLostError when no commit in the log is at the slot's confirmed LSN: the slot keeps none below."""
-    deadline, known = time.monotonic() + VISIBLE_SECONDS, ConfirmedLsns(settings.log, position.log_start)
-    while not known.include(confirmed):
-        if time.monotonic() > deadline:
-            raise HistoryLostError(
-                f"slot {settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at that"
-                " LSN: somebody moved the slot, or made it anew, or the log lost its end",
-                RECAPTURE,
-            )
-        time.sleep(0.2)
+    known = ConfirmedLsns(settings.log, position.log_start)
+    if not wait_until(lambda: known.include(confirmed), VISIBLE_SECONDS):
+        raise HistoryLostError(
+            f"slot {settings.source.slot} stands at {format_lsn(confirmed)}, and no commit of the log is at that"
+            " LSN: somebody moved the slot, or made it anew, or the log lost its end",
+            RECAPTURE,
+        )

@@ -20,10 +20,10 @@ from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.log.clients.reader import Reader
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic
-from cdc.log.runs import RunReader
 from cdc.log.settings import LogSettings
+from cdc.log.whole_transactions import RunReader
 from connect.settings import SourceSettings
-from connect.source.heartbeat import START, Beat, digest_of, heartbeat_table, read_beat
+from connect.source.heartbeat import START, digest_of, heartbeat_table, read_beat
 
 NEVER: Final = Lsn(2**63 - 1)
 
@@ -48,12 +48,7 @@ class HeartbeatChain:
     """
 
     def __init__(
-        self,
-        reader: RunReader,
-        source: SourceSettings,
-        pipeline: str,
-        verifiable_from: Lsn,
-        is_confirmed: IsConfirmed,
+        self, reader: RunReader, source: SourceSettings, pipeline: str, verifiable_from: Lsn, is_confirmed: IsConfirmed
     ) -> None:
         self._reader = reader
         self._table = heartbeat_table(source)
@@ -73,6 +68,7 @@ class HeartbeatChain:
         """
         self._commits = np.concatenate([self._commits, run.lsn])
         beating = run.touching(str(self._table.name))
+        # the reader would wait for heartbeats that retention has deleted: the ENDs count them
         beating = beating[run.lsn[beating] >= self._verifiable_from]
         if not len(beating):
             return before.beat, start
@@ -108,17 +104,20 @@ def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_confirmed: I
         if digest_of(captured.text) == last:
             # delivered twice
             continue
+        # one of an older version names no other, and the next one names it all the same
         if beat := read_beat(captured.text):
-            _check_slot(beat, is_confirmed)
-            _check_previous(beat, captured.commit, last)
+            slot = beat.slot_lsn
+            if slot is not None and not is_confirmed(slot):
+                raise _moved_slot_error(slot)
+            if last is not None and beat.previous != last:
+                raise HistoryLostError(
+                    f"the log lacks commits before {format_lsn(captured.commit)}: heartbeats of the source are missing"
+                    " (the source was set back to an older state, or the log lost its end, or the publication left"
+                    " changes out)",
+                    RECAPTURE,
+                )
         last = digest_of(captured.text)
     return last
-
-
-def _check_slot(beat: Beat, is_confirmed: IsConfirmed) -> None:
-    slot = beat.slot_lsn
-    if slot is not None and not is_confirmed(slot):
-        raise _moved_slot_error(slot)
 
 
 def _moved_slot_error(slot: Lsn) -> HistoryLostError:
@@ -127,15 +126,6 @@ def _moved_slot_error(slot: Lsn) -> HistoryLostError:
         " at that LSN (somebody moved the slot, or made it anew, or the log lost its end)",
         RECAPTURE,
     )
-
-
-def _check_previous(beat: Beat, commit: Lsn, last: str | None) -> None:
-    if last is not None and beat.previous != last:
-        raise HistoryLostError(
-            f"the log lacks commits before {format_lsn(commit)}: heartbeats of the source are missing (the source was"
-            " set back to an older state, or the log lost its end, or the publication left changes out)",
-            RECAPTURE,
-        )
 
 
 def find_verifiable_lsn(reader: Reader, prefix: str, source: SourceSettings, position: Position) -> Lsn:

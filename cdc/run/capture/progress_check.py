@@ -8,6 +8,7 @@ from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
+from cdc.core.waiting import Deadline
 from cdc.run.lease import is_lease_held
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import ConnectorState, look_up, trouble
@@ -30,7 +31,7 @@ class CaptureCheck:
         self._settings = settings
         self._connection = connection
         self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
-        self._next_look = time.monotonic() + LOOK_SECONDS
+        self._next_look = Deadline(LOOK_SECONDS)
 
     def check_connector(self) -> None:
         """Raise CaptureTroubleError for a connector that failed, or that somebody paused, stopped or deleted.
@@ -50,14 +51,15 @@ class CaptureCheck:
 
     def __call__(self) -> None:
         """Check the connector, and that data moves, if the last check is LOOK_SECONDS ago."""
-        if time.monotonic() < self._next_look:
+        if not self._next_look.is_past:
             return
         self.check_connector()
         # the reader of the log reports one that does not answer
         with suppress(UnreachableError):
             if still := self._look.look(self._connection):
                 raise still.error(*self._read_connector())
-        self._next_look = time.monotonic() + LOOK_SECONDS
+        # after the look, which may take seconds itself
+        self._next_look = Deadline(LOOK_SECONDS)
 
     def _read_connector(self) -> tuple[ConnectorState | None, CdcError | None]:
         """The connector's state, or why Kafka Connect did not tell it."""

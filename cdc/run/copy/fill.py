@@ -8,6 +8,7 @@ from cdc.columns.feed import FedFollower, FeedBatch
 from cdc.core.errors import TableStoppedError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
+from cdc.core.waiting import Deadline
 from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.metadata.cuts import Cut
 
@@ -21,10 +22,6 @@ OpenBar = Callable[[TableName, int], AbstractContextManager[None]]
 """Opens a progress bar for a table of so many rows."""
 
 
-def _without_bar(name: TableName, rows: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 class TableFiller:
     """Copies tables from the lake into one follower, and says which are stopped in it: once per table and reason."""
 
@@ -34,7 +31,7 @@ class TableFiller:
         follower: FedFollower,
         feed: LakeFeed,
         say: Callable[[str], None],
-        open_bar: OpenBar = _without_bar,
+        open_bar: OpenBar = lambda name, rows: nullcontext(),
     ) -> None:
         self._name = name
         self._follower = follower
@@ -43,7 +40,7 @@ class TableFiller:
         self._open_bar = open_bar
         self._reported: dict[TableName, TableStoppedError] = {}
         self._paused_until: dict[TableName, float] = {}
-        self._next_look = 0.0
+        self._next_look = Deadline(0)
 
     def resume(self) -> Cut:
         """Copy the tables that the follower lacks at its position; returns the cut there.
@@ -64,8 +61,8 @@ class TableFiller:
     def refill(self, cut: Cut) -> None:
         """Copy lost tables again, and stopped ones whose pause is over, as of the follower's cut."""
         names = self._select_due(self._reported)
-        if time.monotonic() >= self._next_look:
-            self._next_look = time.monotonic() + LOOK_SECONDS
+        if self._next_look.is_past:
+            self._next_look = Deadline(LOOK_SECONDS)
             names |= self._select_due(find_missing_at(self._follower, self._feed, cut))
         for name in names - self._reported.keys():
             self._say(f"{self._name}: {name} is gone, and copied again from the lake")

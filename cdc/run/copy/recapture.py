@@ -22,12 +22,12 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
+from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
-from cdc.run.copy.bootstrap import prepare_capture, run_preflight
+from cdc.run.copy.capture_setup import prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
-from cdc.run.progress import Bars
 from cdc.run.tables.preflight import merge_refusals
 from cdc.run.tables.selection import find_selected
 from connect.capture import connector, topics
@@ -77,12 +77,12 @@ def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
     """Plan a recapture; changes nothing. Raises CdcError when it is not possible."""
     with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         tables, refused = _accept_tables(settings, connection, client)
-        rows = {table.name: count for table, count in _estimate_rows(connection, tables)}
+        rows = _estimate_rows(connection, [table.name for table in tables])
     return RecapturePlan(rows, refused, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
 
 
 def recapture(
-    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, bars: Bars
+    settings: PipelineSettings, start_spark: Callable[[], SparkSession], say: Say, progress: Progress
 ) -> RecaptureResult:
     """Start the capture anew, and copy all tables again.
 
@@ -102,14 +102,14 @@ def recapture(
         # before anything is dropped: a Spark that does not start leaves the pipeline as it was
         spark = start_spark()
         # from here on nobody follows on from the old position, even if this process is killed
-        number = follower.begin_capture()
+        number = follower.cuts.begin_capture()
         _drop_old_capture(settings, connection, client, say)
         # with the connector stopped: a running one would write into a topic that is being deleted
         _remake_ordering_topics(settings, say)
         registered = prepare_capture(settings, connection, tables, say, is_ours=True)
         start = _read_log_ends(settings, tables)
         context = CopyContext(
-            settings, connection, client, spark, [table.name for table in tables], registered, say, bars
+            settings, connection, client, spark, [table.name for table in tables], registered, say, progress
         )
         pending = _PendingCopies()
         copied = copies.copy_with_restarts(context, copies.copy_on_pipeline_slot, pending, context.captured)
@@ -128,19 +128,16 @@ def _accept_tables(
     return tables, refusals
 
 
-def _estimate_rows(connection: Connection, tables: Sequence[Table]) -> Sequence[tuple[Table, int]]:
-    """Tables, each with the planner's estimate of its rows."""
+def _estimate_rows(connection: Connection, names: Sequence[TableName]) -> dict[TableName, int]:
+    """The planner's estimate of each table's rows."""
+    # reltuples is -1 for a table that was never analysed
     query = (
         "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s OR c.oid IN (SELECT relid FROM"
         " pg_partition_tree(to_regclass(format('%%I.%%I', %s::text, %s::text))) WHERE isleaf)"
     )
-    estimates = []
-    for table in tables:
-        name = (table.name.schema, table.name.table)
-        row = connection.execute(query, (*name, *name)).fetchone()
-        estimates.append((table, int(row[0]) if row else 0))
-    return estimates
+    found = {name: connection.execute(query, (name.schema, name.table) * 2).fetchone() for name in names}
+    return {name: int(row[0]) if row else 0 for name, row in found.items()}
 
 
 def _drop_old_capture(settings: PipelineSettings, connection: Connection, client: ConnectClient, say: Say) -> None:
@@ -188,13 +185,14 @@ def _swap_copies(
     """Replace the tables by their copies, and set the lake's position to the start of the new capture."""
     if not pending.copies:
         raise TablesRefusedError(copied.refused.values())
+    # the lowest: copies that started over have a later snapshot, and above this LSN some copy lacks changes
     lsn = Lsn(min(bookmark.lsn for _, _, bookmark in pending.copies.values()))
     stopped = {
         name: "the capture started anew without it" for name in follower.bookmarks() if name not in pending.copies
     }
     stopped |= {name: refusal.what for name, refusal in copied.refused.items() if name in stopped}
     # tables without a new copy must not go on from the old capture's position
-    follower.stop(stopped, copy=list(stopped))
+    follower.tables.stop(stopped, copy=list(stopped))
     follower.prepare([table for table, _, _ in pending.copies.values()])
     # all files are written, so each commit takes milliseconds; the cut that names all of them comes last
     for table, files, bookmark in pending.copies.values():

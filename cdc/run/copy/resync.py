@@ -5,16 +5,18 @@ The new copy replaces the old one in one commit, at its own LSN. Readers of the 
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from psycopg import OperationalError
+from psycopg import Connection, OperationalError
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError
 from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE
 from cdc.log.clients.topics import Admin
+from cdc.progress import Progress
 from cdc.run.copy.resync_queue import ResyncResult
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
@@ -26,7 +28,6 @@ from cdc.run.copy.snapshot_copy import (
 )
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
-from cdc.run.progress import Bars
 from cdc.run.spark.errors import to_cdc_error
 from cdc.run.tables.preflight import check_tables, describe_skipped
 from cdc.run.tables.selection import find_uncopied, list_followed
@@ -41,7 +42,7 @@ def resync_tables(
     settings: PipelineSettings,
     spark: SparkSession,
     say: Callable[[str], None],
-    bars: Bars,
+    progress: Progress,
     names: Collection[TableName],
 ) -> ResyncResult:
     """Copy these tables as they are in the source now. Raises CdcError when none of them can be copied."""
@@ -51,40 +52,63 @@ def resync_tables(
         ConnectClient(settings.connect.url) as client,
         closing(delta_follower(settings)) as follower,
     ):
-        known = follower.bookmarks()
-        # An earlier try that was cut off, or a bootstrap, has copied these. A second copy would replace rows that the
-        # stream has applied since, above the second copy's snapshot.
-        done = frozenset(names) & _followed_now(follower)
-        # new tables that were dropped before anybody copied them
-        obsolete = frozenset(names) - {*known, *settings.selection.names}
-        obsolete -= find_uncopied(connection, settings, follower)
-        to_copy = sorted(set(names) - obsolete - done)
-        if not to_copy:
-            return ResyncResult(done, obsolete, None)
+        wanted = _sort_names(settings, connection, follower, names)
+        if not wanted.to_copy:
+            return ResyncResult(wanted.done, wanted.obsolete, None)
         # the connector goes on with these, whether the new tables are accepted or not
-        others = sorted({*list_followed(settings, follower)} - {*to_copy})
+        others = sorted({*list_followed(settings, follower)} - {*wanted.to_copy})
         registered = registration.read_registration(connection, settings.source, settings.pipeline.name)
         assert registered is not None
-        context = CopyContext(settings, connection, client, spark, others, registered, say, bars)
-        try:
-            result, failure = _copy_acceptable(context, follower, to_copy)
-        except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile
-            # tables whose copies are committed join now, not when the rest is copied
-            committed = frozenset(to_copy) & _followed_now(follower)
-            for name in sorted(committed):
-                say(_describe_done(name, known))
-            return ResyncResult(done | committed, obsolete, _explain_failure(context, error))
-        skipped = describe_skipped(settings, [table for table in follower.all_tables() if table.name in result.rows])
-    for name, rows in result.rows.items():
-        say(f"{_describe_done(name, known)}: {format_count(rows, 'row')} copied")
-    for notice in skipped:
-        say(str(notice))
-    return ResyncResult(done | result.rows.keys(), obsolete, failure or next(iter(result.refused.values()), None))
+        context = CopyContext(settings, connection, client, spark, others, registered, say, progress)
+        tried = _copy_or_explain(context, follower, wanted.to_copy)
+    # without the lease: whoever hears of a copy may start another
+    for line in tried.lines:
+        say(line)
+    return ResyncResult(wanted.done | tried.copied, wanted.obsolete, tried.failure)
 
 
-def _followed_now(follower: DeltaFollower) -> frozenset[TableName]:
-    """The tables that have a copy and are not stopped."""
-    return frozenset(follower.bookmarks().keys() - {stop.name for stop in follower.stops()})
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Requested tables: to be copied, copied by somebody else meanwhile, and dropped before anybody copied them."""
+
+    to_copy: Sequence[TableName]
+    done: frozenset[TableName]
+    obsolete: frozenset[TableName]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """The tables that were copied, why others were not, and the lines to say."""
+
+    copied: frozenset[TableName]
+    failure: CdcError | None
+    lines: Sequence[str]
+
+
+def _sort_names(
+    settings: PipelineSettings, connection: Connection, follower: DeltaFollower, names: Collection[TableName]
+) -> _Wanted:
+    # An earlier try that was cut off, or a bootstrap, has copied these. A second copy would replace rows that the
+    # stream has applied since, above the second copy's snapshot.
+    done = frozenset(names).intersection(follower.tables.select(*ACTIVE))
+    new = frozenset(names) - {*follower.bookmarks(), *settings.selection.names}
+    obsolete = new - find_uncopied(connection, settings, follower)
+    return _Wanted(sorted(set(names) - obsolete - done), done, obsolete)
+
+
+def _copy_or_explain(context: CopyContext, follower: DeltaFollower, names: Sequence[TableName]) -> _Tried:
+    known = follower.bookmarks()
+    try:
+        result, failure = _copy_acceptable(context, follower, names)
+    except Exception as error:  # noqa: BLE001 - also what a session raises that has died meanwhile
+        # tables whose copies are committed join now, not when the rest is copied
+        committed = frozenset(names).intersection(follower.tables.select(*ACTIVE))
+        lines = [_describe_done(name, known) for name in sorted(committed)]
+        return _Tried(committed, _explain_failure(context, error), lines)
+    lines = [f"{_describe_done(name, known)}: {format_count(rows, 'row')} copied" for name, rows in result.rows.items()]
+    copied = [table.table for name, table in follower.tables.all().items() if name in result.rows]
+    lines += map(str, describe_skipped(context.settings, copied))
+    return _Tried(frozenset(result.rows), failure or next(iter(result.refused.values()), None), lines)
 
 
 def _copy_acceptable(

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from cdc.core.errors import CdcError
@@ -41,6 +41,18 @@ def backoff_seconds(took: float, *, alone: bool) -> float:
     return max(RETRY_SECONDS, BACKOFF_FACTOR * took) if alone else RETRY_SECONDS
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A table to be copied. `is_refused`: its last copy failed, and nobody knows when it can be made.
+
+    `is_new`: it was asked for since the present try began, which may have copied the table before the reason for it.
+    """
+
+    is_new: bool = True
+    is_refused: bool = False
+    paused_until: float = 0.0
+
+
 class ResyncQueue:
     """The mailbox between the stream and the thread that copies; every method is safe in either.
 
@@ -52,12 +64,8 @@ class ResyncQueue:
     def __init__(self, *, is_here: bool = True) -> None:
         self.is_here = is_here
         self._changed = threading.Condition()
-        self._requested: set[TableName] = set()
-        self._refused: set[TableName] = set()
+        self._requests: dict[TableName, _Request] = {}
         self._copied: set[TableName] = set()
-        self._paused_until: dict[TableName, float] = {}
-        # requests made during a try stay: the try may have copied the table before the reason for them
-        self._requested_since: set[TableName] = set()
         self.joined_lsn = Lsn(0)
         """A follower that has reached this LSN has all tables that were copied again."""
 
@@ -65,14 +73,14 @@ class ResyncQueue:
     def is_pending(self) -> bool:
         """Is there a table that can be copied, or was, and has not joined yet?"""
         with self._changed:
-            return bool((self._requested - self._refused) | self._copied)
+            return bool(self._copied) or not all(request.is_refused for request in self._requests.values())
 
     def request(self, names: Iterable[TableName]) -> None:
         """Ask for new copies of these tables."""
         with self._changed:
-            requested = set(names) if self.is_here else set()
-            self._requested |= requested
-            self._requested_since |= requested
+            for name in names if self.is_here else ():
+                # keeps the pause of a failed copy: new tables are asked for with every look at the capture
+                self._requests[name] = replace(self._requests.get(name, _Request()), is_new=True)
             self._changed.notify_all()
 
     def list_copied(self) -> Collection[TableName]:
@@ -92,12 +100,12 @@ class ResyncQueue:
         while not done.is_set():
             with self._changed:
                 now = time.monotonic()
-                names = {name for name in self._requested if self._paused_until.get(name, 0.0) <= now}
+                names = {name for name, request in self._requests.items() if request.paused_until <= now}
                 if not names:
                     # not for ever: `done` does not notify, and a pause may end
                     self._changed.wait(0.2)
                     continue
-                self._requested_since = set()
+                self._requests = {name: replace(request, is_new=False) for name, request in self._requests.items()}
             began = time.monotonic()
             result = _try_copy(copy, names)
             with self._changed:
@@ -110,14 +118,16 @@ class ResyncQueue:
 
     def _record(self, tried: Set[TableName], result: ResyncResult, seconds: float) -> None:
         done = result.copied | result.obsolete
-        self._requested -= done - self._requested_since
         self._copied |= result.copied
-        refused = tried - done
-        # a refused table does not count as pending: nobody knows when it can be copied
-        self._refused = (self._refused & self._requested) - tried | refused
-        until = time.monotonic() + backoff_seconds(seconds, alone=refused == tried)
-        others = {name: at for name, at in self._paused_until.items() if name in self._requested - tried}
-        self._paused_until = dict.fromkeys(refused, until) | others
+        until = time.monotonic() + backoff_seconds(seconds, alone=not done & tried)
+        for name in tried:
+            request = self._requests[name]
+            if name not in done:
+                self._requests[name] = replace(request, is_refused=True, paused_until=until)
+            elif request.is_new:
+                self._requests[name] = _Request()
+            else:
+                del self._requests[name]
 
 
 def run_resyncs(queue: ResyncQueue, copy: CopyTables, say: Callable[[str], None]) -> AbstractContextManager[None]:

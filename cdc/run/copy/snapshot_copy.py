@@ -14,8 +14,8 @@ from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.progress import SPARKS_ROWS, Progress
 from cdc.run.pipeline import lake_of
-from cdc.run.progress import SPARKS_ROWS, Bars
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
 from connect.capture import connector, debezium_properties, probe
@@ -42,7 +42,7 @@ class CopyContext:
     captured: Sequence[TableName]
     registration: Registration
     say: Callable[[str], None]
-    bars: Bars
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ def copy_on_pipeline_slot(
     if slot.read_state(context.connection, context.registration.slot) is not None:
         copy_on_temporary_slot(context, follower, missing, copied)
         return
-    with _open_snapshot(context, missing, context.registration.slot, temporary=False) as (keeper, bookmark):
-        context.say(f"slot {context.registration.slot} at {format_lsn(bookmark.lsn)}")
+    with _open_snapshot(context, missing, context.registration.slot, temporary=False) as snapshot:
+        context.say(f"slot {context.registration.slot} at {format_lsn(snapshot.bookmark.lsn)}")
         # before the copy: somebody has to read the slot meanwhile, or WAL piles up
         start_capture(context, anew=True)
-        _copy_tables(context, follower, missing, BookmarkedSnapshot(keeper, bookmark), copied)
+        _copy_tables(context, follower, missing, snapshot, copied)
 
 
 def copy_on_temporary_slot(
@@ -118,9 +118,9 @@ def copy_on_temporary_slot(
     """
     # 50 + 6 and a pid fit the 63 bytes of a name; no two live sessions share a pid
     name = f"{context.registration.slot[:50]}_copy_{context.connection.info.backend_pid}"
-    with _open_snapshot(context, missing, name, temporary=True) as (keeper, bookmark):
-        context.say(f"copy of {format_count(len(missing), 'table')} at {format_lsn(bookmark.lsn)}")
-        _copy_tables(context, follower, missing, BookmarkedSnapshot(keeper, bookmark), copied)
+    with _open_snapshot(context, missing, name, temporary=True) as snapshot:
+        context.say(f"copy of {format_count(len(missing), 'table')} at {format_lsn(snapshot.bookmark.lsn)}")
+        _copy_tables(context, follower, missing, snapshot, copied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class BookmarkedSnapshot:
 @contextmanager
 def _open_snapshot(
     context: CopyContext, tables: Sequence[Table], slot_name: str, *, temporary: bool
-) -> Iterator[tuple[SharedSnapshot, Bookmark]]:
+) -> Iterator[BookmarkedSnapshot]:
     """Create a slot and hold its snapshot, readable by any session, as long as the context lasts.
 
     At the end the keeper's session closes first, then the slot's connection, and a temporary slot with it. Raises
@@ -152,7 +152,7 @@ def _open_snapshot(
         # the schema history holds changes after the snapshot only
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
             raise TableRewrittenError("a table's columns changed while its copy began", "start again")
-        yield keeper, snapshot.bookmark
+        yield BookmarkedSnapshot(keeper, snapshot.bookmark)
 
 
 def start_capture(context: CopyContext, *, anew: bool = False) -> None:
@@ -161,7 +161,7 @@ def start_capture(context: CopyContext, *, anew: bool = False) -> None:
     `anew`: forget the offsets of an earlier connector of this name, since the slot was just created.
     """
     s = context.settings
-    keys = catalog.find_other_keys(context.connection, context.captured, s.source.keys_by_table)
+    keys = catalog.find_other_keys(context.connection, context.captured, s.source.choices.keys)
     texts = {name: types for name, types in s.source.choices.texts.items() if name in context.captured}
     captured = debezium_properties.CapturedTables(
         context.captured, keys, texts, s.log.max_row_bytes, context.client.extensions()
@@ -195,7 +195,7 @@ def _copy_tables(
         try:
             storage = prepare_folder(lake, table.name)
             # the planner's estimate; a table that was never analysed has none, and its bar no end
-            with context.bars.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
+            with context.progress.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):
                     files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
@@ -105,25 +106,18 @@ class CaptureMonitor:
             check_source(self._settings, connection)
             # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, src.publication)
-            still = self._find_standstill(connection)
+            still: Standstill | None = None
+            # the streams report a log that does not answer
+            with suppress(UnreachableError):
+                still = self._look.glance(connection)
             try:
-                state = self._read_connector()
+                with ConnectClient(self._settings.connect.url) as client:
+                    state = look_up(client, self._settings.connect.connector)
             except UnreachableError as silent:
                 raise still.error(silent) if still else silent from None
             self._check_connector(connection, state)
         if still:
             raise still.error(state)
-
-    def _find_standstill(self, connection: Connection) -> Standstill | None:
-        # the streams report a log that does not answer
-        with suppress(UnreachableError):
-            return self._look.glance(connection)
-        return None
-
-    def _read_connector(self) -> ConnectorState:
-        capture = self._settings.connect
-        with ConnectClient(capture.url) as client:
-            return look_up(client, capture.connector)
 
     def _check_connector(self, connection: Connection, state: ConnectorState) -> None:
         failed, before = trouble(state), self._last_idle
@@ -150,7 +144,7 @@ class CaptureMonitor:
         except CdcError as error:
             return error
         except psycopg.Error as error:
-            return UnreachableError(str(error).strip().partition("\n")[0], "see `cdc status`")
+            return UnreachableError(pick_first_line(error), "see `cdc status`")
         return None
 
     def _has_reached(self, target: Lsn) -> bool:

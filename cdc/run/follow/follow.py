@@ -52,7 +52,9 @@ def follow(
     Raises the first failure once all streams have ended. With `until_caught_up`, raises IncompleteError when
     everything has caught up except stopped tables or held keys.
     """
-    _tune_memory()
+    # this process reads many messages for long
+    relax_gc()
+    limit_arenas()
     stopping = stopping or threading.Event()
     with ExitStack() as held:
         # before all checks: no other writer may change the facts behind them
@@ -71,14 +73,21 @@ def follow(
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
         held.enter_context(stop_on_signals(stopping, say))
         say(f"following: {', '.join(names)}")
-        # leaving the pool waits for every stream: each ends after its current batch
-        with ThreadPoolExecutor(len(names)) as threads:
-            running = [threads.submit(streams.run, name) for name in names]
-            fatal = _wait_for_streams(running, partial(_find_fatal, monitor, leases.values()), stopping)
-            failures = [failure for stream in running if (failure := stream.result())]
-    _raise_first([fatal, *failures])
+        failures = _run_streams(streams, names, partial(_find_fatal, monitor, leases.values()), stopping)
+    _raise_first(failures)
     if until_caught_up:
         _raise_first([_find_incomplete(settings, names)])
+
+
+def _run_streams(
+    streams: ProcessStreams, names: Sequence[str], find_fatal: Callable[[], CdcError | None], stopping: threading.Event
+) -> list[CdcError | None]:
+    """Run the streams to their ends; returns the reason to end the process, if any, and each stream's failure."""
+    # leaving the pool waits for every stream: each ends after its current batch
+    with ThreadPoolExecutor(len(names)) as threads:
+        running = [threads.submit(streams.run, name) for name in names]
+        fatal = _wait_for_streams(running, find_fatal, stopping)
+        return [fatal, *(stream.result() for stream in running)]
 
 
 def _raise_first(failures: Sequence[CdcError | None]) -> None:
@@ -90,7 +99,9 @@ def _raise_first(failures: Sequence[CdcError | None]) -> None:
 def _find_incomplete(settings: PipelineSettings, names: Sequence[str]) -> CdcError | None:
     """The tables and keys that have not caught up, and will not without help."""
     lake, fed = delta_follower(settings), fed_followers(None, settings)
-    held = [problems.describe_blocked_keys(name, *counts) for name, counts in sorted(lake.count_blocked().items())]
+    held = [
+        problems.describe_blocked_keys(name, *counts) for name, counts in sorted(lake.letters.count_blocked().items())
+    ]
     behind = [problems.describe_stops_in(settings, name, fed[name]) for name in names if name in fed]
     incomplete = [*problems.describe_stops(settings, lake), *chain.from_iterable(behind), *held]
     return IncompleteError(incomplete) if incomplete else None
@@ -120,7 +131,7 @@ def _check_source(settings: PipelineSettings, say: Say, stops: StopRequests, res
     """Request the stops and copies that the source asks for now. A source that does not answer is only reported, since
     followers read the log."""
     lake = delta_follower(settings)
-    resyncs.request(stop.name for stop in lake.stops() if stop.copy)
+    resyncs.request(stop.name for stop in lake.tables.stops() if stop.copy)
     stops.request(find_changed_choices(settings))
     for problem in problems.describe_stops(settings, lake):
         say(str(problem))
@@ -130,12 +141,6 @@ def _check_source(settings: PipelineSettings, say: Say, stops: StopRequests, res
         resyncs.request(find_new_tables(settings))
     except UnreachableError as error:
         say(f"following what the log has; {error.what}")
-
-
-def _tune_memory() -> None:
-    """Tune garbage collection and malloc for a process that reads many messages for long."""
-    relax_gc()
-    limit_arenas()
 
 
 def mark_source_end(settings: PipelineSettings) -> Lsn:

@@ -9,24 +9,27 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.netting import transactions as columns
 from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
-from cdc.core.errors import HistoryLostError, TopicLostError
+from cdc.core.errors import TopicLostError
 from cdc.core.position import BEFORE_LOG, Offsets, Position
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE, Followed
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.runs import ReadRun, RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.spark_options import stream_options
 from cdc.log.transaction_reader import TransactionReader
 from cdc.log.transactions import check_position
+from cdc.log.whole_transactions import ReadRun, RunReader
 from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
-from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun
+from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
+from cdc.run.tables.history_check import require_position
+from sinks.lake.apply.apply import AppliedBatch
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 from sinks.lake.pace import Pace
@@ -61,6 +64,29 @@ class LakeStreamHooks:
     wait: Callable[[float], object] = time.sleep
 
 
+@dataclass(frozen=True, slots=True)
+class LakeStreamConfig:
+    """The settings of the log, and those of the lake, which say how large a run is."""
+
+    log: LogSettings
+    delta: DeltaSettings
+
+    @property
+    def topic(self) -> str:
+        """The transaction topic."""
+        return transaction_topic(self.log.prefix)
+
+    @property
+    def few_messages(self) -> int:
+        """Up to so many messages of the transaction topic, a run is small."""
+        return self.delta.small_run_changes * MESSAGES_A_CHANGE
+
+    @property
+    def most_messages(self) -> int:
+        """So many messages of the transaction topic are read at once."""
+        return self.delta.batch_changes * MESSAGES_A_CHANGE
+
+
 class LakeStream:
     """Applies the transaction topic to the Delta follower; one call per micro-batch.
 
@@ -73,22 +99,17 @@ class LakeStream:
         follower: DeltaFollower,
         readers: Readers,
         schema: SchemaChanges,
-        log: LogSettings,
-        settings: DeltaSettings,
+        config: LakeStreamConfig,
         hooks: LakeStreamHooks,
     ) -> None:
         self._follower = follower
         self._readers = readers
         self._schema = schema
-        self._log = log
-        self._settings = settings
-        self._few = settings.small_run_changes * MESSAGES_A_CHANGE
-        self._most = settings.batch_changes * MESSAGES_A_CHANGE
+        self._config = config
         self._hooks = hooks
-        self._pace = Pace(settings.pace_limits)
-        self._topic = transaction_topic(log.prefix)
-        self._joiner = TableJoiner(follower, readers.small, log, settings.batch_changes, hooks.resyncs)
-        self._steps = StreamSteps(self._await_commit, self._apply_schema_changes, schema.table)
+        self._pace = Pace(config.delta.pace_limits)
+        self._joiner = TableJoiner(follower, readers.small, config.log, config.delta.batch_changes, hooks.resyncs)
+        self._steps = StreamSteps(self._await_commit, self._report, self._apply_schema_changes, schema.table)
         # The query's thread owns `_last_read` and `_pending`; the reading thread owns the rest. `_await_reading` hands
         # over between them. The commit thread sees only its arguments; `_await_commit` hears its answer.
         self._position = self._check_start()
@@ -107,14 +128,16 @@ class LakeStream:
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position, as a clock only: the driver reads them itself."""
-        options = stream_options(self._log, self._topic, self._position.topic_offset + 1, self._most)
+        options = stream_options(
+            self._config.log, self._config.topic, self._position.topic_offset + 1, self._config.most_messages
+        )
         return spark.readStream.format("kafka").options(**options).load()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         self._hooks.wait(self._pace.remaining())
         self._pace.begin()
         # as many offsets as the micro-batch has: no later call may come for a remainder
-        new_ends = self._readers.ends.read(self._most)
+        new_ends = self._readers.ends.read(self._config.most_messages)
         if len(new_ends):
             self._pending.append(new_ends)
             self._last_read = int(new_ends.offset[-1])
@@ -126,9 +149,10 @@ class LakeStream:
             return
         ends, self._pending = columns.concat_ends(self._pending), []
         to_apply = drop_applied(ends, self._position)
-        runs = [*cut_runs(to_apply, self._settings.batch_changes, self._furthest, self._schema.table)]
+        runs = [*cut_runs(to_apply, self._config.delta.batch_changes, self._furthest, self._schema.table)]
         # with few ENDs, reading the next ones meanwhile is not worth a thread
-        if len(ends) * MESSAGES_A_CHANGE > self._few and self._readers.ends.waiting() > self._few:
+        few = self._config.few_messages
+        if len(ends) * MESSAGES_A_CHANGE > few and self._readers.ends.waiting() > few:
             # the last run may be cut short: it waits for its remaining ENDs
             self._pending = [runs.pop()] if len(runs) > 1 else []
             # more messages wait, so there will be another call, and that hears of a failure of this thread
@@ -167,7 +191,9 @@ class LakeStream:
             self._await_commit()
             if self._is_done:
                 return
-            if isinstance(read, ReadLargeRun) and self._follower.count_blocked().keys() & set(read.batch.large.tables):
+            if isinstance(read, ReadLargeRun) and self._follower.letters.count_blocked().keys() & set(
+                read.batch.large.tables
+            ):
                 # the last commit left keys held, unknown to the tasks of this run: read again. The files they wrote
                 # belong to no table, and a sweep deletes them
                 read = self._read_tables(run, tables, changes, start)
@@ -177,16 +203,18 @@ class LakeStream:
             self._position, self._furthest = position, BEFORE_LOG
 
     def _commit(self, read: ReadRun | ReadLargeRun, progress: BatchProgress) -> bool:
-        self._follower.apply(read.batch, progress.position)
+        applied = self._follower.apply(read.batch, progress.position)
         # the cost of this commit decides how long the next micro-batch waits for more changes
-        self._pace.note_commit(self._follower.cost(), len(read.batch.ends))
-        left = self._follower.take_report()
-        for line in left.notes:
-            self._hooks.say(line)
-        for name, (keys, letters) in left.blocked.items():
-            self._hooks.say(str(problems.describe_blocked_keys(name, keys, letters)))
-        self._report_stops(left.stopped)
+        self._pace.note_commit(applied.cost, len(read.batch.ends))
+        self._report(applied)
         return self._hooks.reached(progress)
+
+    def _report(self, applied: AppliedBatch) -> None:
+        for line in applied.notes:
+            self._hooks.say(line)
+        for name, (keys, letters) in applied.blocked.items():
+            self._hooks.say(str(problems.describe_blocked_keys(name, keys, letters)))
+        self._report_stops(applied.stopped)
 
     def _apply_schema_changes(self, run: Ends, start: Offsets) -> Offsets:
         """Apply the schema changes of a run, before its row changes, which may rely on them."""
@@ -211,7 +239,7 @@ class LakeStream:
         """Read a run; a table whose topic has lost counted changes is stopped, and the others are read without it."""
         while True:
             # not the tables that came since `join`: their topics would be read past changes that nobody applies
-            tables = self._follower.tables_in_cuts()
+            tables = [table.table for table in self._follower.tables.select(Followed).values()]
             changes = sum(run.counts(str(table.name) for table in tables).values())
             try:
                 return tables, changes, self._read_tables(run, tables, changes, start)
@@ -221,30 +249,29 @@ class LakeStream:
     def _stop_table_of(self, lost: TopicLostError, tables: Sequence[Table], start: Offsets) -> Offsets:
         """Stop the table of a lost topic, to be copied again; returns the offsets without that topic's."""
         self._readers.small.forget(lost.topic)
-        names = [table.name for table in tables if change_topic(self._log.prefix, table.name) == lost.topic]
+        names = [table.name for table in tables if change_topic(self._config.log.prefix, table.name) == lost.topic]
         if not names:
             raise lost
         # earlier runs are applied with the table as it was
         self._await_commit()
-        self._report_stops(self._follower.stop(dict.fromkeys(names, lost.what), copy=names))
+        self._report_stops(self._follower.tables.stop(dict.fromkeys(names, lost.what), copy=names))
         self._position = replace(self._position, next_offsets=_without_topic(self._position.next_offsets, lost.topic))
         return _without_topic(start, lost.topic)
 
     def _read_tables(self, run: Ends, tables: Sequence[Table], changes: int, start: Offsets) -> ReadRun | ReadLargeRun:
         # a Spark job takes 0.6 s even for one message; the driver reads a small run in milliseconds
-        if changes <= self._settings.small_run_changes:
-            return self._readers.small.read(run, tables, start, self._follower.last_applied(run))
-        topics = {table.name: change_topic(self._log.prefix, table.name) for table in tables}
-        return self._readers.large.read(run, self._follower.find_missing(run, topics), start)
+        if changes <= self._config.delta.small_run_changes:
+            active = self._follower.tables.select(*ACTIVE).items()
+            return self._readers.small.read(run, tables, start, {name: s.last_applied(run) for name, s in active})
+        topics = {table.name: change_topic(self._config.log.prefix, table.name) for table in tables}
+        return self._readers.large.read(run, find_missing(self._follower, run, topics), start)
 
     def _check_start(self) -> Position:
         """The lake's position, once it is known that the log still goes on from there."""
-        position = self._follower.position()
-        if position is None:
-            raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
-        self._follower.check_capture()
-        with Reader(self._log) as reader:
-            check_position(reader, self._topic, position)
+        position = require_position(self._follower)
+        self._follower.cuts.check_capture()
+        with Reader(self._config.log) as reader:
+            check_position(reader, self._config.topic, position)
         return position
 
 

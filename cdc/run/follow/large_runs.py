@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from cdc.columns.netting.batch import ChangeBatch, DecodedBatch, Ranks, TableEffect
+from cdc.columns.netting.batch import ChangeBatch, DecodedBatch, Ranks, TablePart
 from cdc.columns.netting.blocked_keys import BlockedKeys
-from cdc.columns.netting.changes import RefusedMessage
 from cdc.columns.netting.transactions import Ends
 from cdc.core.position import Offsets
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
-from cdc.log.runs import PATIENCE_SECONDS, RunReader, lost_changes_error
 from cdc.log.settings import LogSettings
+from cdc.log.whole_transactions import PATIENCE_SECONDS, RunReader, lost_changes_error
 from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
+from sinks.lake.follower import DeltaFollower
 
 POLL_SECONDS = 0.1
 
@@ -36,14 +38,9 @@ class MixedBatch:
     def tables(self) -> Collection[TableName]:
         return [*self.large.tables, *self.small.tables]
 
-    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
-        return self._batch(table.name).find_refused(table, after, held)
-
-    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
-        return self._batch(table.name).effect(table, after, held)
-
-    def _batch(self, table: TableName) -> ChangeBatch:
-        return self.small if table in self.small.tables else self.large
+    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+        batch: ChangeBatch = self.small if table.name in self.small.tables else self.large
+        return batch.take(table, after, held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +87,10 @@ class LargeRunReader:
         complete: dict[str, list[TaskResult]] = {}
         # The first job leaves a partition early when no change of the run comes. Later jobs read to the end: they find
         # changes behind that, and those not visible yet (commit markers reach partitions one by one).
-        deadline, patient = time.monotonic() + PATIENCE_SECONDS, False
+        deadline, patient = Deadline(PATIENCE_SECONDS), False
         while missing := [w for w in wanted if w.topic not in complete]:
             # read before the job: changes that become visible before the deadline are then found by this last job
-            is_last = patient and time.monotonic() > deadline
+            is_last = patient and deadline.is_past
             by_topic = self._run_job(run, missing, start, patient=patient)
             for table in missing:
                 own = by_topic.get(table.topic, [])
@@ -122,6 +119,18 @@ class LargeRunReader:
         for part in run_tasks(self._spark, stretches(start, first, end), MessageSource(self._log), plan):
             by_topic.setdefault(part.topic, []).append(part)
         return by_topic
+
+
+def find_missing(lake: DeltaFollower, run: Ends, topics: Mapping[TableName, str]) -> list[MissingChanges]:
+    """The changes of a run that the lake's tables of these topics lack; tables without any are left out."""
+    active = {name: table for name, table in lake.tables.select(*ACTIVE).items() if name in topics}
+    after = {name: table.last_applied(run) for name, table in active.items()}
+    counts = {name: run.where(run.offset > after[name]).counts([str(name)]).get(str(name)) for name in active}
+    return [
+        MissingChanges(s.table, topics[name], count, after[name], s.writer.storage, bool(lake.letters.blocked_keys(s)))
+        for name, s in active.items()
+        if (count := counts[name])
+    ]
 
 
 def _next_offsets(read: Sequence[TaskResult]) -> Mapping[int, int]:

@@ -42,7 +42,7 @@ def _maintain(
             if time.monotonic() - read_at > POSITIONS_SECONDS:
                 read_at, positions = time.monotonic(), read_positions()
             if positions is not None:
-                follower.maintain(positions)
+                follower.maintenance.run(positions)
             problem = None
             # after a round: it holds more memory than anything else in the driver
             if time.monotonic() - released_at > RELEASE_SECONDS:

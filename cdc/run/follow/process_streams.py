@@ -10,21 +10,22 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import CdcError, HistoryLostError, RefusedError
+from cdc.core.errors import CdcError, RefusedError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.clients.standing_consumer import StandingConsumer
 from cdc.log.confirmed import ConfirmedLsns
-from cdc.log.runs import RunReader
 from cdc.log.transaction_reader import TransactionReader
+from cdc.log.whole_transactions import RunReader
+from cdc.progress import LineProgress
 from cdc.run.capture.heartbeat_chain import HeartbeatChain, find_verifiable_lsn
 from cdc.run.copy.fill import TableFiller
 from cdc.run.copy.resync import resync_tables
 from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
 from cdc.run.follow.feed_stream import POLL_SECONDS, RING_SECONDS, FeedStream, FeedStreamHooks
-from cdc.run.follow.lake_stream import LakeStream, LakeStreamHooks, Readers
+from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.maintenance import run_maintenance
 from cdc.run.follow.schema_changes import SchemaChanges
@@ -32,13 +33,12 @@ from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
 from cdc.run.lease import Lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
-from cdc.run.progress import LineBars
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
+from cdc.run.tables.history_check import require_position
 from connect.capture.debezium_properties import placeholder
 from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.feed.feed import LakeFeed
 from sinks.lake.follower import DeltaFollower
 
 Say = Callable[[str], None]
@@ -86,7 +86,7 @@ class ProcessStreams:
     @property
     def resync(self) -> Callable[[Collection[TableName]], ResyncResult]:
         """Copies tables beside the streams."""
-        return partial(resync_tables, self._settings, self.spark, self._say, LineBars(self._say))
+        return partial(resync_tables, self._settings, self.spark, self._say, LineProgress(self._say, every=30.0))
 
     def run(self, name: str) -> CdcError | None:
         """Run one follower's stream until it ends; returns its failure. One that ends the process sets `stopping`."""
@@ -96,7 +96,7 @@ class ProcessStreams:
         # somebody is waiting for.
         waits = None if is_lake or self._context.target is not None else reporter
         with ExitStack() as held:
-            start = self._lake_starter(done, held) if is_lake else self._fed_starter(name, done, reporter, held)
+            start = partial(self._lake_stream, done, held) if is_lake else self._fed_starter(name, done, reporter, held)
             failure = StreamRunner(name, start, done, self._say, waits).run()
         if failure:
             reporter.report(failure)
@@ -115,23 +115,17 @@ class ProcessStreams:
 
         return ProblemReporter(tell)
 
-    def _lake_starter(self, done: StopEvent, held: ExitStack) -> Callable[[], Stream]:
-        return lambda: self._lake_stream(partial(self._report_progress, self._lake, done), done, held)
-
     def _fed_starter(
         self, name: str, done: StopEvent, reporter: ProblemReporter, held: ExitStack
     ) -> Callable[[], Stream]:
-        follower, feed = self._fed[name], self._feed(name)
+        follower, feed = self._fed[name], feed_of(self._settings, name, self.spark, self._recent)
         held.callback(follower.close)
         # one filler for all tries: it remembers which copies have just failed
         filler = TableFiller(name, follower, feed, self._say)
         hooks = FeedStreamHooks(partial(self._report_progress, name, done), reporter.clear)
         return lambda: FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
 
-    def _feed(self, name: str) -> LakeFeed:
-        return feed_of(self._settings, name, self.spark, self._recent)
-
-    def _lake_stream(self, reached: Callable[[BatchProgress], bool], done: StopEvent, held: ExitStack) -> SparkStream:
+    def _lake_stream(self, done: StopEvent, held: ExitStack) -> SparkStream:
         s = self._settings
         # closes the last try's parts in this order: maintenance, the follower whose tables it works on, the consumers
         held.close()
@@ -147,16 +141,14 @@ class ProcessStreams:
         follower.prepare([])
         held.enter_context(run_maintenance(follower, self._read_positions, self._say))
         schema = SchemaChanges(follower, small, s.source)
+        reached = partial(self._report_progress, self._lake, done)
         hooks = LakeStreamHooks(reached, self._say, self._context.stops, self._context.resyncs, done.wait)
-        stream = LakeStream(follower, readers, schema, s.log, s.delta[1], hooks)
+        stream = LakeStream(follower, readers, schema, LakeStreamConfig(s.log, s.delta[1]), hooks)
         scratch = open_scratch(Path(s.pipeline.state))
         return SparkStream(self.spark, s.delta[0], s.follow.trigger_seconds, stream, scratch)
 
     def _chain(self, follower: DeltaFollower, reader: RunReader) -> HeartbeatChain:
-        """The check of the heartbeats behind the lake's position."""
-        s, position = self._settings, follower.position()
-        if position is None:
-            raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
+        s, position = self._settings, require_position(follower)
         with Reader(s.log) as log:
             since = find_verifiable_lsn(log, s.log.prefix, s.source, position)
         confirmed = ConfirmedLsns(s.log, position.log_start)

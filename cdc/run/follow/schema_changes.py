@@ -8,7 +8,7 @@ import numpy as np
 
 from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.transactions import Ends
-from cdc.core.errors import PreconditionError, TableLostError
+from cdc.core.errors import TableLostError
 from cdc.core.position import Lsn, Offsets
 from cdc.core.schema_change import (
     REWRITTEN,
@@ -21,11 +21,13 @@ from cdc.core.schema_change import (
     diff_tables,
 )
 from cdc.core.table import Table, TableName
-from cdc.log.runs import RunReader
+from cdc.core.table_state import ACTIVE
+from cdc.log.whole_transactions import RunReader
 from connect.settings import SourceSettings
 from connect.source.catalog import to_table
 from connect.source.relation import Shape, parse_shape
 from connect.source.schema_history import history_table
+from sinks.lake.apply.tables import LakeTable
 from sinks.lake.follower import DeltaFollower
 from sinks.lake.metadata.stopped_tables import StoppedTable
 
@@ -68,27 +70,28 @@ class SchemaChanges:
         read = self._reader.read(run, [self._history], start)
         entries = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
         changes = {
-            table.name: classify_change(table, entries[table.name], self._source)
-            for table in self._follower.find_outdated(end.lsn)
-            if table.name in entries
+            name: classify_change(table.table, entries[name], self._source)
+            for name, table in self._follower.tables.all().items()
+            # a copy made later, or a run that was repeated after a kill, has this change already
+            if name in entries and table.lacks_schema(end.lsn)
         }
         return self._apply_changes(changes, end.lsn), read.next_offsets
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
         """Stop tables whose schema has changed; those with policy `evolve` are to be copied again."""
         copied = [name for name in reasons if self._source.policy(name) is Policy.EVOLVE]
-        return self._follower.stop(reasons, copy=copied)
+        return self._follower.tables.stop(reasons, copy=copied)
 
     def _apply_changes(self, changes: Mapping[TableName, SchemaChange], lsn: Lsn) -> list[StoppedTable]:
         reasons: dict[TableName, str] = {}
-        followed = {table.name for table in self._follower.tables()}
+        followed = self._follower.tables.select(*ACTIVE)
         for name, change in changes.items():
             match change:
                 case Widened(table, difference):
                     if self._source.policy(name) is Policy.STOP:
                         reasons[name] = difference
                     elif name in followed:
-                        reasons |= self._widen(table, lsn, difference)
+                        reasons |= _widen(followed[name], table, lsn, difference)
                     else:
                         # it stopped at a message that the capture may have decoded by this later schema
                         reasons[name] = difference
@@ -98,13 +101,14 @@ class SchemaChanges:
                     pass
         return self.stop({name: f"its schema has changed: {reason}" for name, reason in reasons.items()})
 
-    def _widen(self, table: Table, lsn: Lsn, difference: str) -> dict[TableName, str]:
-        """Add columns to a table; returns the reason to stop it when the lake has lost the table."""
-        try:
-            self._follower.add_columns(table, lsn)
-        except TableLostError as lost:
-            return {table.name: f"{difference}; {lost.why}"}
-        return {}
+
+def _widen(followed: LakeTable, table: Table, lsn: Lsn, difference: str) -> dict[TableName, str]:
+    """Add the columns of `table`; returns the reason to stop it when the lake has lost the table."""
+    try:
+        followed.writer.add_columns(table, lsn)
+    except TableLostError as lost:
+        return {table.name: f"{difference}; {lost.why}"}
+    return {}
 
 
 def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEntry]]:
@@ -113,6 +117,7 @@ def read_history(changes: Changes, tx_id: int) -> dict[TableName, list[HistoryEn
     # in the order of the transaction: a table may be altered several times in it
     for at in np.argsort(changes.total_order, kind="stable").tolist():
         is_dropped = bool(changes.op[at] == Op.DELETE)
+        # of a deleted entry the log has the key only
         row = (changes.key_columns if is_dropped else changes.rows).slice(at, 1).to_pylist()[0]
         shape = None if is_dropped or not row["shape"] else parse_shape(row["shape"])
         entries[TableName(row["schema"], row["table"])].append(
@@ -145,7 +150,7 @@ def classify_change(followed: Table, entries: Sequence[HistoryEntry], source: So
 def _describe_differences(followed: Table, entries: Sequence[HistoryEntry], source: SourceSettings) -> Sequence[str]:
     """The differences between the followed table and its last shape in the history."""
     shapes = [entry.shape for entry in entries if entry.shape]
-    now = _to_table(followed.name, shapes[-1], source) if shapes else followed
+    now = to_table(followed.name, shapes[-1], source.choices) if shapes else followed
     return describe_differences(followed, now) if isinstance(now, Table) else ()
 
 
@@ -155,7 +160,7 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
     if entry.shape is None:
         return Altered(REWRITTEN) if entry.is_rewritten else SameShape()
     # as the catalog check would describe it, with the same choices of types
-    now = _to_table(followed.name, entry.shape, source)
+    now = to_table(followed.name, entry.shape, source.choices)
     if not isinstance(now, Table):
         return Altered(now[0].what)
     is_unpublished = entry.shape.publications is not None and source.publication not in entry.shape.publications
@@ -165,7 +170,3 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
         return Altered("a partition with rows came or went, or was emptied or rewritten")
     filled = [column.name for column in entry.shape.columns if column.fills_old_rows]
     return diff_tables(followed, now, filled=filled, rewritten=entry.is_rewritten)
-
-
-def _to_table(name: TableName, shape: Shape, source: SourceSettings) -> Table | list[PreconditionError]:
-    return to_table(name, shape, source.choices)

@@ -21,6 +21,7 @@ class StopRequests:
         """Stop tables by `stop` from now on; waiting requests are carried out at once."""
         with self._lock:
             self._stop, waiting, self._reasons = stop, self._reasons, {}
+            # under the lock: requests made meanwhile come after these
             stop(waiting)
 
     def request(self, reasons: Mapping[TableName, str]) -> None:

@@ -6,24 +6,28 @@ from dataclasses import dataclass, replace
 from cdc.columns.netting.transactions import Ends, cut_runs, drop_applied
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import TableName
+from cdc.core.table_state import Joining
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from cdc.log.runs import RunReader
 from cdc.log.settings import LogSettings
 from cdc.log.transactions import ends_between
+from cdc.log.whole_transactions import RunReader
 from cdc.run.copy.resync_queue import ResyncQueue
+from sinks.lake.apply.apply import AppliedBatch
 from sinks.lake.follower import DeltaFollower
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSteps:
-    """The two steps of the stream that a joining table needs.
+    """The steps of the stream that a joining table needs.
 
-    `await_commit` returns once no commit is under way. `apply_schema_changes` applies those of a run and returns where
-    reading goes on. A run of `schema_table` holds one transaction only.
+    `await_commit` returns once no commit is under way. `report` hears of each batch that is replayed.
+    `apply_schema_changes` applies those of a run and returns where reading goes on. A run of `schema_table` holds one
+    transaction only.
     """
 
     await_commit: Callable[[], None]
+    report: Callable[[AppliedBatch], None]
     apply_schema_changes: Callable[[Ends, Offsets], Offsets]
     schema_table: str
 
@@ -47,6 +51,7 @@ class TableJoiner:
         self, follower: DeltaFollower, reader: RunReader, log: LogSettings, budget: int, resyncs: ResyncQueue
     ) -> None:
         self._follower = follower
+        self._tables = follower.tables
         self._reader = reader
         self._log = log
         self._budget = budget
@@ -57,19 +62,19 @@ class TableJoiner:
         # asked once: a copy that is finished from here on joins with the next call
         resynced = self._resyncs.list_copied()
         if resynced:
-            # the commit thread uses the same open tables that `reload_tables` replaces
+            # the commit thread uses the same open tables that `forget` closes
             steps.await_commit()
             # another follower object has written the copy; this one looks for new copies of running tables only
-            self._follower.reload_tables(resynced)
-        if self._follower.joining():
+            self._tables.forget(resynced)
+        if self._tables.select(Joining):
             # the last cut decides which tables still join: the one of `position` has to be committed
             steps.await_commit()
             # asked again: a table may have been stopped or copied during that commit
-            joining = self._follower.joining()
-            late = {name: mark for name, mark in joining.items() if not mark.covers(position.lsn)}
+            joining = self._tables.select(Joining)
+            late = {name: s.bookmark for name, s in joining.items() if not s.bookmark.covers(position.lsn)}
             if late:
                 position = self._replay(late, position, steps)
-            self._follower.adopt(joining)
+            self._tables.adopt(joining)
         if resynced:
             marks = self._follower.bookmarks()
             copied_at = [marks[name].lsn for name in resynced if name in marks]
@@ -89,11 +94,11 @@ class TableJoiner:
         for stretch, names in _split_at_bookmarks(ends, late):
             for run in cut_runs(stretch, self._budget, alone=steps.schema_table):
                 offsets = steps.apply_schema_changes(run, offsets)
-                tables = [table for table in self._follower.tables() if table.name in names]
+                tables = [s.table for name, s in self._tables.select(Joining).items() if name in names]
                 read = self._reader.read(run, tables, offsets)
                 offsets = read.next_offsets
                 # into the joining tables only, and without a cut: the others have these changes already
-                self._follower.catch_up(read.batch)
+                steps.report(self._follower.catch_up(read.batch))
         replayed = {topic: at for topic, at in offsets.items() if topic in topics}
         return replace(position, next_offsets={**position.next_offsets, **replayed})
 

@@ -11,10 +11,9 @@ from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkException
 
 from cdc.core import errors
+from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 
-LONGEST_LINE = 300
-PYTHON_ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception)\b.*:")
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
 """Signs, in the text of a failure of Spark's Kafka source, that the brokers do not answer."""
 CDC_ERROR = re.compile(r"^cdc\.core\.errors\.(\w+): (.*?)(?: → (.*))?$", re.MULTILINE)
@@ -63,7 +62,7 @@ def to_cdc_error(what: str, error: Exception) -> CdcError:
     if ours := CDC_ERROR.search(text):
         kind: type[CdcError] = getattr(errors, ours[1], CdcError)
         return kind(ours[2], ours[3] or "")
-    line = _pick_line([line.strip() for line in text.splitlines() if line.strip()]) or type(error).__name__
+    line = pick_root_cause(text) or type(error).__name__
     full = next((sign for sign in FULL if sign in text), None)
     if full:
         return PreconditionError(
@@ -73,13 +72,3 @@ def to_cdc_error(what: str, error: Exception) -> CdcError:
     if any(sign in text for sign in UNREACHABLE):
         return UnreachableError(f"{what}: {line}", "are the log and the lake's store running?")
     return CdcError(f"{what} stopped: {line}", "what is finished stays; mend the cause, then start it again")
-
-
-def _pick_line(lines: list[str]) -> str:
-    """Pick the most telling line: the innermost cause, the end of a Python traceback, or the first line."""
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    if causes:
-        return causes[-1].removeprefix("Caused by: ")[:LONGEST_LINE]
-    if any(line.startswith("Traceback") for line in lines):
-        return next((line for line in reversed(lines) if PYTHON_ERROR.match(line)), lines[-1])[:LONGEST_LINE]
-    return lines[0][:LONGEST_LINE] if lines else ""

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pyspark.sql import Row, SparkSession
 
 from cdc.core.errors import CdcError
-from cdc.run.progress import Advance
+from cdc.progress import Advance
 from snapshots.copy import Job, Watch
 
 LOOK_SECONDS, COUNT_SECONDS = 0.5, 2.0

@@ -18,9 +18,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import cache_folder, open_folder
-from cdc.local.running.class_archive import FOLDER, ClassArchive, class_path
+from cdc.local.running.class_archive import FOLDER, ClassArchive
 from cdc.local.servers.java import BRIEF, LATE_COMPILER, Java, find_java
 from cdc.run.spark.cds_dump import dump_classes
 from cdc.run.spark.errors import check_spark
@@ -87,7 +88,8 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(options.master)
     # the user's settings override ours, except FIXED
-    for key, value in {**(_local(options) if archive else {}), **own, **jars, **conf, **FIXED}.items():
+    scratch = {"spark.local.dir": str(options.scratch)} if options.scratch else {}
+    for key, value in {**({**LOCAL, **scratch} if archive else {}), **own, **jars, **conf, **FIXED}.items():
         builder = builder.config(key, value)
     _silence_py4j()
     # to know Java among the children, if the start is interrupted
@@ -95,7 +97,7 @@ def build(name: str, options: SessionOptions, conf: Mapping[str, str]) -> SparkS
     try:
         session = _start(builder, options, before)
     except (PySparkRuntimeError, Py4JError) as error:
-        raise PreconditionError(f"Spark does not start: {_first_line(error)}", f"see {options.log}") from error
+        raise PreconditionError(f"Spark does not start: {pick_first_line(error)}", f"see {options.log}") from error
     if archive and not archive.is_there:
         # session and first micro-batch take 17 s of processor time without an archive, 6.5 s with one and a late
         # compiler
@@ -133,11 +135,6 @@ def _silence_py4j() -> None:
         root.addHandler(handler)
 
 
-def _local(options: SessionOptions) -> dict[str, str]:
-    """The settings of a session on this machine alone."""
-    return LOCAL if options.scratch is None else {**LOCAL, "spark.local.dir": str(options.scratch)}
-
-
 @contextmanager
 def _temporary_files_in(folder: Path | None) -> Iterator[None]:
     """Set the folder where PySpark waits for Java's first answer: a process killed meanwhile leaves a file there."""
@@ -150,8 +147,7 @@ def _temporary_files_in(folder: Path | None) -> Iterator[None]:
 
 
 def _class_archive(java: Java, jars: Sequence[str]) -> ClassArchive:
-    """The CDS archive for this Java and these jars."""
-    files = class_path(Path(_find_spark_home()), jars)
+    files = [*sorted(map(str, (Path(_find_spark_home()) / "jars").glob("*.jar"))), *jars]
     return ClassArchive.of(java.program, files, open_folder(cache_folder() / FOLDER))
 
 
@@ -176,11 +172,6 @@ def _java_options(options: SessionOptions) -> list[str]:
         *([f"-Djava.io.tmpdir={options.scratch}"] if options.scratch else []),
         *(BRIEF if options.brief else LATE_COMPILER),
     ]
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 def build_submitted(name: str, conf: Mapping[str, str]) -> SparkSession:

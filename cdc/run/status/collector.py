@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
@@ -12,26 +12,27 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
+from cdc.core.table_state import Listed, TableState
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
 from cdc.run.lease import read_problem
-from cdc.run.pipeline import delta_follower, lake_of
+from cdc.run.pipeline import delta_follower
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems
 from cdc.run.tables.selection import list_followed, list_held_by
 from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import look_up, trouble
+from connect.capture.connector_state import ConnectorState, look_up, trouble
 from connect.capture.observation import CaptureObserver, observe
 from connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
 from connect.source import connection as source
 from connect.source import preflight, slot
 from connect.source.relation import read_shapes
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.cuts import Cut, Cuts
+from sinks.lake.metadata.cuts import Cut
 from sinks.latest.settings import LatestSettings
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class StatusCollector:
         """Ask all parts; returns their state now."""
         lake = self._lake
         self._tables = self._ask(partial(list_followed, self._settings, lake)) or self._settings.selection.names
-        cut = self._ask(Cuts(lake_of(self._settings)).last)
+        cut = self._ask(lake.cuts.last)
         # None for everything that failed: the rest of the status is shown all the same
         self._lsn, rows, state = self._ask(partial(self._read_source, cut)) or (None, {}, None)
         fed = self._ask(self._fed) or {}
@@ -72,24 +73,27 @@ class StatusCollector:
         newest_at = last.committed_ms / 1000 if last else None
         connector = self._ask(partial(self._read_connector, newest_at))
         counts = {name: self._count_rows(name, follower) for name, follower in fed.items()}
-        counts |= {self._settings.delta[0]: self._count_lake(cut)}
+        of_lake = {str(t): self._ask(partial(count_lake_rows, self._settings, t, cut)) for t in self._tables}
+        counts |= {self._settings.delta[0]: of_lake}
         self._add_table_problems(lake, fed)
         self._add_stream_problems(positions)
         meter = LagMeter(self._tables, self._lsn, self._now, ends, self._is_current(newest_at))
-        followers = {
-            name: FollowerState(
-                at,
-                counts[name],
-                meter.measure(at),
-                self._problem_of.get(name),
-                self._list_not_counted(name, counts[name]),
-            )
-            for name, at in positions.items()
-        }
+        followers = {name: self._describe(name, at, counts[name], meter) for name, at in positions.items()}
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
-        price = self._ask(lake.write_rate)
-        writes = price.as_json(requests=self._settings.delta[1].access is not None) if price else None
-        return Status(self._lsn, rows, state, last, connector, followers, writes, tuple(self._problems), age)
+        rate, states = self._ask(lake.write_rate), self._read_states()
+        writes = rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
+        return Status(self._lsn, rows, state, last, connector, followers, states, writes, tuple(self._problems), age)
+
+    def _describe(
+        self, name: str, at: Position | None, rows: Mapping[str, int | None], meter: LagMeter
+    ) -> FollowerState:
+        not_counted = self._list_not_counted(name, rows)
+        return FollowerState(at, rows, meter.measure(at), self._problem_of.get(name), not_counted)
+
+    def _read_states(self) -> dict[str, TableState]:
+        """The lake's states; a selected table that the lake does not list yet is as one without a copy."""
+        known = self._ask(self._lake.tables.states)
+        return {} if known is None else {str(table): known.get(table, Listed()) for table in self._tables}
 
     def _add_table_problems(self, lake: DeltaFollower, fed: Mapping[str, FedFollower]) -> None:
         """Add the stopped tables, those not copied yet, and those with dead letters."""
@@ -99,7 +103,7 @@ class StatusCollector:
         for name, follower in fed.items():
             for problem in self._ask(partial(problems.describe_stops_in, self._settings, name, follower)) or ():
                 self._add_problem(problem)
-        for table, (keys, letters) in (self._ask(lake.count_blocked) or {}).items():
+        for table, (keys, letters) in (self._ask(lake.letters.count_blocked) or {}).items():
             self._add_problem(problems.describe_blocked_keys(table, keys, letters))
 
     def _add_stream_problems(self, followers: Iterable[str]) -> None:
@@ -107,6 +111,7 @@ class StatusCollector:
         for name in followers:
             if problem := read_problem(self._settings, name):
                 self._add_problem(type(problem)(f"follower {name} does not go on: {problem.what}", problem.remedy))
+                # a follower that does not answer has given its reason already
                 self._problem_of.setdefault(name, problem.what)
 
     def _ask(self, question: Callable[[], T]) -> T | None:
@@ -117,6 +122,7 @@ class StatusCollector:
             return None
 
     def _add_problem(self, error: CdcError) -> None:
+        # a part that is down answers several questions with one error
         if str(error) not in map(str, self._problems):
             self._problems.append(error)
 
@@ -140,15 +146,16 @@ class StatusCollector:
                 for table in self._tables
             }
             state = slot.read_state(connection, settings.source.slot)
+            # asked for their errors: a problem ends neither the look at the source nor the status
             self._ask(partial(slot.check_wal_kept, state))
             self._now = source.read_clock(connection)
             if cut is not None:
-                self._ask(delta_follower(settings).check_capture)
+                self._ask(self._lake.cuts.check_capture)
                 self._ask(partial(check_continuity, settings, connection, cut.position))
             return source.current_lsn(connection), rows, state
 
-    def _read_connector(self, newest_at: float | None) -> Mapping[str, Any] | None:
-        """The connector's state; adds why it does not run, or that no data moves though it says it runs."""
+    def _read_connector(self, newest_at: float | None) -> ConnectorState | None:
+        """The connector's state, None if it is not known; adds why it does not run, or that no data moves anyway."""
         name, state, silent = self._settings.connect.connector, None, None
         try:
             with ConnectClient(self._settings.connect.url) as client:
@@ -161,9 +168,7 @@ class StatusCollector:
             self._add_problem(still.error(state, silent))
         elif silent:
             self._add_problem(silent)
-        if state is None or state.state is None:
-            return None
-        return {"name": name, "state": state.state, "tasks": [*state.tasks]}
+        return state if state and state.state is not None else None
 
     def _find_standstill(self, newest_at: float | None) -> Standstill | None:
         """Looks only when the newest commit in the log is older than heartbeats take to arrive."""
@@ -193,9 +198,6 @@ class StatusCollector:
             first, end = log_bounds(reader, topic, log_start)
             start = max(first, min([*(at.end_offset for at in known), end - LAST_MESSAGES]))
             return read_ends_between(reader, topic, start, end, log_start)
-
-    def _count_lake(self, cut: Cut | None) -> dict[str, int | None]:
-        return {str(table): self._ask(partial(count_lake_rows, self._settings, table, cut)) for table in self._tables}
 
     def _count_rows(self, name: str, follower: FedFollower) -> dict[str, int | None]:
         own = self._ask(partial(list_held_by, self._settings, self._lake, [name])) or ()

@@ -6,8 +6,10 @@ from typing import Any
 
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn, Position, format_lsn
+from cdc.core.table_state import TableState, state_as_json
 from cdc.core.transaction import TransactionEnd
 from cdc.run.capture.lag import Lag
+from connect.capture.connector_state import ConnectorState
 from connect.source.slot import SlotState
 
 
@@ -45,8 +47,10 @@ class Status:
     source_rows: Mapping[str, int | None]
     slot: SlotState | None
     log_end: TransactionEnd | None
-    connector: Mapping[str, Any] | None
+    connector: ConnectorState | None
     followers: Mapping[str, FollowerState]
+    states: Mapping[str, TableState]
+    """By table, its state in the lake."""
     lake_writes: Mapping[str, int] | None
     """Per hour at the present rate of writing: commits, files, bytes, and requests of an object store."""
     problems: Sequence[CdcError]
@@ -61,7 +65,8 @@ class Status:
             },
             "slot": _slot_to_json(self.slot),
             "log": self._log_to_json(),
-            "connector": dict(self.connector) if self.connector else None,
+            "connector": {"name": c.name, "state": c.state, "tasks": [*c.tasks]} if (c := self.connector) else None,
+            "tables": {table: state_as_json(state) for table, state in self.states.items()},
             "followers": {name: state.as_json() for name, state in self.followers.items()},
             "lake_writes": self.lake_writes,
             "problems": [str(problem) for problem in self.problems],

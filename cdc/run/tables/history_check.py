@@ -11,11 +11,12 @@ from cdc.log.transactions import check_position
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.pipeline import delta_follower
 from connect.source import connection as source
+from sinks.lake.follower import DeltaFollower
 
 
-def require_position(settings: PipelineSettings) -> Position:
+def require_position(lake: DeltaFollower) -> Position:
     """The lake's position. Raises HistoryLostError when it has none, since nothing was ever copied."""
-    position = delta_follower(settings).position()
+    position = lake.position()
     if position is None:
         raise HistoryLostError("the lake has no copy to go on from", "run `cdc bootstrap` first")
     return position
@@ -26,8 +27,9 @@ def check_log(settings: PipelineSettings) -> None:
 
     A log that does not answer is no error here: the streams wait for it.
     """
-    position = require_position(settings)
-    delta_follower(settings).check_capture()
+    lake = delta_follower(settings)
+    position = require_position(lake)
+    lake.cuts.check_capture()
     with suppress(UnreachableError), Reader(settings.log) as reader:
         check_position(reader, transaction_topic(settings.log.prefix), position)
 

@@ -19,7 +19,6 @@ from connect.source.column_types import is_sent_whole
 from sinks import registry
 
 _PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"
-_GONE = "no table {} in the source"
 Refusals = Mapping[TableName, PreconditionError]
 """One reason per refused table."""
 
@@ -58,10 +57,14 @@ def examine_tables(
     there = {name: examined.shapes[name] for name in names if name in examined.shapes}
     own = {name: examined.refusals[name] for name in names if name in examined.refusals}
     # tables of a pattern only: one that is listed by name has to leave the list
-    gone = {name: _GONE.format(name) for name in names if name not in there and name not in settings.selection.names}
+    gone = {
+        name: f"no table {name} in the source"
+        for name in names
+        if name not in there and name not in settings.selection.names
+    }
     remedy = "stop `cdc follow`; `cdc bootstrap` leaves it out"
     own |= {name: [PreconditionError(what, remedy)] for name, what in gone.items()}
-    copied = delta_follower(settings).all_tables()
+    copied = [table.table for table in delta_follower(settings).tables.all().values()]
     further = [
         preflight.find_unreadable(connection, settings.source, there),
         *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),
@@ -96,9 +99,11 @@ def check_tables(
     """
     examined = examine_tables(connection, settings, names, captured)
     described = {table.name for table in examined.tables}
-    keys = {name: key for name, key in settings.source.keys_by_table.items() if name in described}
+    # only of tables that exist: looking for duplicates reads them
+    keys = {name: key for name, key in settings.source.choices.keys.items() if name in described}
     further: list[Refusals] = [
         catalog.find_duplicate_keys(connection, keys),
+        # captured ones first: of two that collide, the later one is refused
         find_shared_topics(settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
         {} if debezium_properties.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),
@@ -178,6 +183,7 @@ def _suggest_tables(
     entries = [str(name) for name in names if name not in out]
     if settings.selection.has_patterns:
         entries = [entry for entry in settings.source.tables if TableName.parse(entry) not in out]
+        # a pattern would name these again
         entries += [f"{BUT}{name}" for name in out if name in Selection.of(entries)]
     if not entries:
         return ""

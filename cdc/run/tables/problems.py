@@ -35,7 +35,7 @@ def describe_blocked_keys(table: TableName, keys: int, letters: int) -> Precondi
 
 def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[PreconditionError]:
     """Describe the lake's stopped tables; with the tables of the source as they are now, if it answers."""
-    stops = lake.stops()
+    stops = lake.tables.stops()
     if not stops:
         return []
     try:

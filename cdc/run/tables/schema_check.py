@@ -6,6 +6,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.schema_change import describe_differences, has_more_columns
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE
 from cdc.run.pipeline import delta_follower
 from connect.source import catalog, publication, schema_history
 from connect.source import connection as source
@@ -14,7 +15,8 @@ from sinks.lake.metadata.stopped_tables import recopy_remedy
 
 def read_followed_tables(settings: PipelineSettings) -> list[Table]:
     """The tables that the lake follows and the configuration names, as the lake has them."""
-    return [table for table in delta_follower(settings).tables() if table.name in settings.selection]
+    active = delta_follower(settings).tables.select(*ACTIVE).items()
+    return [table.table for name, table in active if name in settings.selection]
 
 
 def find_different(settings: PipelineSettings, tables: Sequence[Table]) -> dict[TableName, PreconditionError]:
@@ -30,15 +32,15 @@ def find_changed_choices(settings: PipelineSettings) -> dict[TableName, str]:
     """The copied tables whose `source.column_types` have changed since, and how: their rows would have mixed types."""
     choices = settings.source.choices
     changes: dict[TableName, str] = {}
-    for table in delta_follower(settings).all_tables():
-        chosen = choices.types_of(table.name)
+    for name, followed in delta_follower(settings).tables.all().items():
+        chosen = choices.types_of(name)
         columns = [
             f"{column.name} as {chosen.get(column.name, 'it is')}"
-            for column in table.columns
+            for column in followed.table.columns
             if column.chosen != chosen.get(column.name, "")
         ]
-        if columns and table.name in settings.selection:
-            changes[table.name] = f"source.column_types has changed: {', '.join(columns)}"
+        if columns and name in settings.selection:
+            changes[name] = f"source.column_types has changed: {', '.join(columns)}"
     return changes
 
 

@@ -34,7 +34,7 @@ def list_followed(settings: PipelineSettings, lake: DeltaFollower) -> Sequence[T
 def list_held_by(settings: PipelineSettings, lake: DeltaFollower, followers: Collection[str]) -> set[TableName]:
     """The tables that one of these followers holds or is to hold, without asking the source."""
     # a copied table is judged by its columns, one without a copy by its name only
-    copied = {table.name: table for table in lake.all_tables()}
+    copied = {name: table.table for name, table in lake.tables.all().items()}
     return {
         name
         for name in list_followed(settings, lake)

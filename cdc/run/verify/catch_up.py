@@ -9,6 +9,8 @@ from cdc.core.errors import PreconditionError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table import TableName
+from cdc.core.table_state import Joining
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import log_bounds, read_ends_between
@@ -54,17 +56,17 @@ def wait_for_lsn(
     follower is behind and nobody follows it. Errors of `check` pass through.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
-    deadline = time.monotonic() + longest
+    deadline = Deadline(longest)
     while True:
         position = read_position()
         if position is not None and _has_reached(settings, position, lsn):
             return position
         if patience is None:
             check_followed(settings, {name: read_position}, lsn)
-        if time.monotonic() > deadline:
+        if deadline.is_past:
+            at = format_lsn(position.lsn) if position else "no position"
             raise PreconditionError(
-                f"follower {name} is {_describe_position(position)} and has not reached {format_lsn(lsn)}"
-                f" in {longest:.0f} s",
+                f"follower {name} is at {at} and has not reached {format_lsn(lsn)} in {longest:.0f} s",
                 "is `cdc follow` running?",
             )
         check()
@@ -83,7 +85,7 @@ def wait_for_tables(
     PreconditionError as `wait_for_lsn` does.
     """
     longest = PATIENCE_SECONDS if patience is None else patience
-    deadline = time.monotonic() + longest
+    deadline = Deadline(longest)
     while True:
         # positions first: a later cut has more tables, never fewer
         positions = {name: read_position() for name, read_position in followers.items()}
@@ -94,8 +96,8 @@ def wait_for_tables(
         }
         name, tables = next(((name, tables) for name, tables in missing.items() if tables), ("", []))
         if not tables:
-            return lake.stops()
-        if time.monotonic() > deadline or (patience is None and not is_lease_held(settings, name)):
+            return lake.tables.stops()
+        if deadline.is_past or (patience is None and not is_lease_held(settings, name)):
             raise PreconditionError(
                 f"follower {name} does not have {', '.join(map(str, tables))} as copied last",
                 "run `cdc follow` until it has",
@@ -108,10 +110,9 @@ def _find_missing_tables(
 ) -> Sequence[TableName]:
     if position is None:
         return []
-    absent = lake.joining() if name == settings.delta[0] else lake.find_absent(position)
-    return sorted(
-        table.name for table in lake.all_tables() if table.name in absent and settings.holds_table(name, table)
-    )
+    # by a follower's own cut: it holds the tables of that one, not of the lake's last
+    absent = lake.tables.select(Joining, at=None if name == settings.delta[0] else position)
+    return sorted(absentee for absentee, s in absent.items() if settings.holds_table(name, s.table))
 
 
 def _has_reached(settings: PipelineSettings, position: Position, lsn: Lsn) -> bool:
@@ -141,7 +142,3 @@ def _count_missing(settings: PipelineSettings, position: Position, lsn: Lsn) -> 
     )
     # ENDs come in the order of their LSNs: after one above `lsn`, none at or below it comes
     return _Missing(changes, bool(len(ends)) and bool(ends.lsn[-1] > lsn))
-
-
-def _describe_position(position: Position | None) -> str:
-    return f"at {format_lsn(position.lsn)}" if position else "at no position"

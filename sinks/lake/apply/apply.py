@@ -1,25 +1,23 @@
 """Apply a batch to the tables that it touches; set unreadable messages aside, or stop their tables."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.netting.batch import ChangeBatch, Ranks
-from cdc.columns.netting.blocked_keys import BlockedKeys
+from cdc.columns.netting.batch import ChangeBatch, Ranks, TablePart
 from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
-from sinks.lake.apply.replay import ReplayPlan, plan_replay
-from sinks.lake.apply.tables import FollowedTable, FollowedTables
+from sinks.lake.apply.table_dead_letters import TableDeadLetters
+from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.layout import Lake
-from sinks.lake.metadata.dead_letters import MAX_MESSAGES, DeadLetter, DeadLetters
+from sinks.lake.metadata.dead_letters import MAX_MESSAGES, DeadLetter
 from sinks.lake.metadata.stopped_tables import StoppedTable, recopy_remedy
 from sinks.lake.metadata.table import REFRESH_SECONDS
 from sinks.lake.pace import CommitCost
@@ -27,72 +25,73 @@ from sinks.lake.settings import DeltaSettings
 from sinks.lake.table.commit import apply_effect
 from sinks.lake.table.writer import TableWriter
 
-StopTables = Callable[[Mapping[TableName, str], Collection[TableName]], Sequence[StoppedTable]]
-"""Stops tables, each for a reason; copies those in the second argument again."""
+TableWork = tuple[LakeTable, TablePart]
+"""A table, and the part of a batch that it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyReport:
-    """Tables that batches stopped, and per table how many keys are blocked by how many messages; `notes` are lines to
-    log.
+class AppliedBatch:
+    """Tables that a batch stopped, and per table of which it blocked keys: how many keys, and by how many messages.
 
-    The counts are (keys, messages).
+    `notes`: lines to log. `cost`: of its commits.
     """
 
-    stopped: Sequence[StoppedTable]
-    blocked: Mapping[TableName, tuple[int, int]]
+    stopped: Sequence[StoppedTable] = ()
+    blocked: Mapping[TableName, tuple[int, int]] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    cost: CommitCost = field(default_factory=CommitCost)
 
 
 class BatchApplier:
     """Applies batches to tables, one commit per table; puts the written changes into `recent`."""
 
     def __init__(
-        self, settings: DeltaSettings, lake: Lake, tables: FollowedTables, recent: ChangeCache, stop: StopTables
+        self, settings: DeltaSettings, lake: Lake, tables: LakeTables, letters: TableDeadLetters, recent: ChangeCache
     ) -> None:
         self._settings = settings
         self._lake = lake
         self._tables = tables
+        self._letters = letters
         self._recent = recent
-        self._stop = stop
-        self._dead_letters = DeadLetters(lake)
-        self._new_stops: list[StoppedTable] = []
         self._refresh_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self._refreshed_at: WeakKeyDictionary[TableWriter, float] = WeakKeyDictionary()
-        self.cost = CommitCost()
-        """The cost of the last batch's commits."""
-        self._blocked: set[TableName] = set()
 
-    def take_report(self) -> ApplyReport:
-        """The report of all batches since the last call."""
-        stopped, touched, self._new_stops, self._blocked = self._new_stops, self._blocked, [], set()
-        blocked = {name: counts for name, counts in self.count_blocked().items() if name in touched} if touched else {}
-        return ApplyReport(
-            stopped, blocked, [line for _, writer in self._tables.list_open() for line in _drain(writer.rows.notes)]
-        )
-
-    def apply(self, batch: ChangeBatch, tables: Mapping[TableName, FollowedTable], version: int) -> None:
+    def apply(self, batch: ChangeBatch, tables: Mapping[TableName, LakeTable], version: int) -> AppliedBatch:
         """Apply a batch to these tables; `version`: offset of its last END. Raises errors that stop all tables."""
         touched = [name for name in batch.tables if name in tables]
         # read other writers' commits first: what to apply depends on the table's state
         failures = [(name, self._refresh(tables[name])) for name in touched]
-        self._stop_failed(failures)
+        stopped = self._stop_failed(failures)
         # only tables without a failure; a stop removes the others from the cuts
-        fit = [name for name, failure in failures if failure is None]
-        # a table may be ahead of the batch: its copy is newer, or a killed run committed it
-        behind = [s for s in map(self._tables.find, fit) if s and s.last_applied(batch.ends) < batch.ends.offset[-1]]
-        # the blocked keys before this batch; within the batch, the order of its messages decides
-        work = self._set_aside_refused(
-            batch, [(s, self._dead_letters.blocked_keys(s.writer.snapshot.table_id)) for s in behind]
-        )
+        work = self._take_parts(batch, [name for name, failure in failures if failure is None])
+        with_refused = {table.table.name for table, part in work if part.refused}
+        without_keys = self._set_aside_refused(batch, work)
+        stopped += self._tables.stop(without_keys) if without_keys else []
+        work = [(table, part) for table, part in work if table.table.name not in without_keys]
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
             # leaving this block waits for all threads, even after a failure: no thread goes on writing unseen
-            futures = [threads.submit(self._apply_table, batch, *item, version) for item in work]
+            futures = [threads.submit(self._apply_part, *item, version) for item in work]
         # after all threads: one table's stop must not leave another's commit half done
-        self._stop_failed([(s.table.name, future.exception()) for (s, _), future in zip(work, futures, strict=True)])
-        self.cost = sum((future.result() for future in futures if not future.exception()), CommitCost())
+        stopped += self._stop_failed([(s.table.name, f.exception()) for (s, _), f in zip(work, futures, strict=True)])
+        cost = sum((future.result() for future in futures if not future.exception()), CommitCost())
+        return AppliedBatch(stopped, self._count_blocked(with_refused), self._take_notes(), cost)
 
-    def _refresh(self, table: FollowedTable) -> BaseException | None:
+    def _take_parts(self, batch: ChangeBatch, names: Iterable[TableName]) -> list[TableWork]:
+        """The parts of a batch that these tables lack."""
+        tables = filter(None, map(self._tables.find, names))
+        # a table may be ahead of the batch: its copy is newer, or a killed run committed it
+        behind = [(s, after) for s in tables if (after := s.last_applied(batch.ends)) < batch.ends.offset[-1]]
+        # the blocked keys before this batch; within the batch, the order of its messages decides
+        return [(s, batch.take(s.table, after, self._letters.blocked_keys(s))) for s, after in behind]
+
+    def _count_blocked(self, names: Collection[TableName]) -> Mapping[TableName, tuple[int, int]]:
+        counts = self._letters.count_blocked() if names else {}
+        return {name: numbers for name, numbers in counts.items() if name in names}
+
+    def _take_notes(self) -> list[str]:
+        return [line for _, writer in self._tables.list_open() for line in _drain(writer.rows.notes)]
+
+    def _refresh(self, table: LakeTable) -> BaseException | None:
         """Read other writers' commits; returns the error that prevents further writes.
 
         On an object store nobody else may write, and each look is a request. There, a commit that meets another one
@@ -102,9 +101,13 @@ class BatchApplier:
         if now - self._refreshed_at.get(table.writer, float("-inf")) < self._refresh_seconds:
             return None
         self._refreshed_at[table.writer] = now
-        return _find_failure(table)
+        try:
+            table.writer.refresh()
+        except TableLostError as error:
+            return error
+        return None
 
-    def _stop_failed(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> None:
+    def _stop_failed(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> list[StoppedTable]:
         """Stop tables that contradict their changes, and lost ones, which get a new copy; raise any other error."""
         reasons, lost = {}, {}
         for name, error in failures:
@@ -116,60 +119,40 @@ class BatchApplier:
                 reasons[name] = error.what.removeprefix(f"{name}: ")
             elif error:
                 raise error
-        self._stop_all(reasons | lost, lost)
+        return self._tables.stop(reasons | lost, lost) if reasons or lost else []
 
-    def _stop_all(self, reasons: Mapping[TableName, str], copy: Collection[TableName] = ()) -> None:
-        if reasons:
-            self._new_stops += self._stop(reasons, copy)
-
-    def _set_aside_refused(
-        self, batch: ChangeBatch, work: Sequence[tuple[FollowedTable, BlockedKeys]]
-    ) -> list[tuple[FollowedTable, BlockedKeys]]:
-        """Store refused messages before applying anything; returns the tables that can go on, with their blocked keys.
+    def _set_aside_refused(self, batch: ChangeBatch, work: Sequence[TableWork]) -> dict[TableName, str]:
+        """Store refused messages before anything is applied; returns the tables that they stop, with reasons.
 
         A message with a key blocks its key. Without one it stops its table, or everything with `on_refusal: stop`.
         """
-        refused = {
-            s.table.name: batch.find_refused(s.table, s.last_applied(batch.ends), blocked) for s, blocked in work
-        }
-        if not any(refused.values()):
-            return list(work)
-        # before any table applies the batch: a kill after that must not lose a message. A repeated batch stores each
-        # letter once
-        self._store_letters(batch, {s.writer.snapshot.table_id: (s.table.name, refused[s.table.name]) for s, _ in work})
-        reasons = {
-            s.table.name: _describe_refused(refused[s.table.name])
-            for s, _ in work
-            if not _can_block(s.table, refused[s.table.name])
-        }
-        unread = {name: [message for message in messages if not message.waits] for name, messages in refused.items()}
-        for name, messages in unread.items():
-            if messages and self._settings.on_refusal == "stop":
-                raise PreconditionError(
-                    f"{name}: {_describe_refused(messages)}; nothing of the batch was applied", recopy_remedy(name)
-                )
-        self._stop_all(reasons)
-        self._blocked |= {name for name, messages in refused.items() if messages}
-        return [(table, blocked) for table, blocked in work if table.table.name not in reasons]
-
-    def _store_letters(
-        self, batch: ChangeBatch, refused: Mapping[str, tuple[TableName, Sequence[RefusedMessage]]]
-    ) -> None:
+        refused = [(table, part.refused) for table, part in work if part.refused]
+        if not refused:
+            return {}
+        # before any table applies the batch: a kill after that must not lose a message
         ranks = Ranks.of(batch.ends)
-        self._dead_letters.add(
+        self._letters.add(
             [
-                DeadLetter(id, name, message, ranks.place(message.tx_id))
-                for id, (name, messages) in refused.items()
+                DeadLetter(table.id, table.table.name, message, ranks.place(message.tx_id))
+                for table, messages in refused
                 for message in messages[:MAX_MESSAGES]
             ]
         )
+        for table, messages in refused:
+            unread = [message for message in messages if not message.waits]
+            if unread and self._settings.on_refusal == "stop":
+                name = table.table.name
+                raise PreconditionError(
+                    f"{name}: {_describe_refused(unread)}; nothing of the batch was applied", recopy_remedy(name)
+                )
+        return {s.table.name: _describe_refused(each) for s, each in refused if not _can_block(s.table, each)}
 
-    def _apply_table(self, batch: ChangeBatch, table: FollowedTable, blocked: BlockedKeys, version: int) -> CommitCost:
-        effect = batch.effect(table.table, table.last_applied(batch.ends), blocked)
+    def _apply_part(self, table: LakeTable, part: TablePart, version: int) -> CommitCost:
+        effect = part.effect()
         if effect.is_empty:
             return CommitCost()
         # the blocked messages came before the TRUNCATE: replayed after it, they would revive rows
-        if effect.net.truncated and self.has_blocked_keys(table):
+        if effect.net.truncated and self._letters.blocked_keys(table):
             raise DivergenceError(
                 f"{table.table.name}: TRUNCATE, while keys of it are held", "`cdc bootstrap --again` copies it"
             )
@@ -177,63 +160,8 @@ class BatchApplier:
         before = None if table.offset == BEFORE_LOG else table.offset
         applied = apply_effect(writer, effect, TxnUpdate(self._lake.app_id, before, version))
         if applied.changes is not None:
-            self._recent.put(writer.snapshot.table_id, applied.version, applied.changes)
+            self._recent.put(table.id, applied.version, applied.changes)
         return applied.cost
-
-    def count_blocked(self) -> dict[TableName, tuple[int, int]]:
-        """Per table with blocked keys: number of keys, number of messages."""
-        ids = {s.table.name: s.writer.snapshot.table_id for s in self._tables.active().values()}
-        counts_by_name = {
-            name: (len(self._dead_letters.blocked_keys(id)), self._dead_letters.count(id)) for name, id in ids.items()
-        }
-        return {name: counts for name, counts in counts_by_name.items() if any(counts)}
-
-    def letters(self) -> list[DeadLetter]:
-        """The dead letters of the present tables; letters of former copies are void."""
-        ids = {s.writer.snapshot.table_id for s in self._tables.all().values()}
-        return [letter for letter in self._dead_letters.all() if letter.table_id in ids]
-
-    def replay_letters(
-        self, name: TableName, reached: int, decoder: Decoder, given_up: Collection[bytes] = ()
-    ) -> ReplayPlan:
-        """Apply a table's dead letters for all keys whose messages are readable now; returns the plan that was applied.
-
-        Drops unreadable messages of keys in `given_up`. The table must be in the last cut and complete up to the END at
-        offset `reached`; the next cut contains the result. Raises as `apply_effect` does.
-        """
-        table = self._tables.all()[name]
-        # `cdc dead-letters` runs beside no follower, but others may have committed since
-        table.writer.refresh()
-        own = [letter for letter in self.letters() if letter.table == name]
-        reached = max(table.offset, reached)
-        plan = plan_replay(table.table, own, reached, decoder, given_up)
-        if plan.effect is not None and not plan.effect.is_empty:
-            before = None if table.offset == BEFORE_LOG else table.offset
-            apply_effect(table.writer, plan.effect, TxnUpdate(self._lake.app_id, before, reached))
-        # after the commit: a kill in between replays them again, onto the same rows
-        self._dead_letters.remove(plan.letters)
-        return plan
-
-    def drop_letters(self, letters: Collection[DeadLetter]) -> None:
-        """Delete letters without applying them."""
-        self._dead_letters.remove(letters)
-
-    def maintain(self, hours: float) -> None:
-        """Compact the dead letters and delete those of former copies."""
-        self._dead_letters.maintain(hours, self._tables.table_ids)
-
-    def has_blocked_keys(self, table: FollowedTable) -> bool:
-        """Whether some keys of the table are blocked."""
-        return bool(self._dead_letters.blocked_keys(table.writer.snapshot.table_id))
-
-
-def _find_failure(table: FollowedTable) -> BaseException | None:
-    """The error that prevents further writes to a table, after other writers' commits."""
-    try:
-        table.writer.refresh()
-    except TableLostError as error:
-        return error
-    return None
 
 
 def _drain(lines: list[str]) -> list[str]:

@@ -43,16 +43,7 @@ def plan_replay(
         if letter.message.key is not None and letter.rank > reached
     }
     _spread_blocks(letters, blocked)
-    # until stable: an unreadable key blocks the keys that it exchanged rows with, whose letters then leave the fold
-    while True:
-        own = [letter for letter in letters if letter.message.key is not None and letter.message.key not in blocked]
-        decoded = decoder.decode(_to_messages(own))
-        for refused in decoded.refused:
-            if refused.key is not None and refused.key not in given_up:
-                blocked[refused.key] = refused.refusal.reason
-        _spread_blocks(own, blocked)
-        if not blocked.keys() & {letter.message.key for letter in own}:
-            break
+    own, decoded = _decode_readable(letters, blocked, decoder, given_up)
     if not len(decoded.changes):
         return ReplayPlan(own, None, blocked)
     net = _net_effect(decoded, own)
@@ -66,6 +57,22 @@ def plan_replay(
         )
         return replace(plan, blocked={**blocked, **plan.blocked, **lacking})
     return ReplayPlan(own, TableEffect(net), blocked)
+
+
+def _decode_readable(
+    letters: Sequence[DeadLetter], blocked: dict[bytes, str], decoder: Decoder, given_up: Collection[bytes]
+) -> tuple[list[DeadLetter], Decoded]:
+    """Decode the letters of keys that are not blocked; adds the keys of unreadable ones to `blocked`."""
+    # until stable: an unreadable key blocks the keys that it exchanged rows with, whose letters then leave the fold
+    while True:
+        own = [letter for letter in letters if letter.message.key is not None and letter.message.key not in blocked]
+        decoded = decoder.decode(_to_messages(own))
+        for refused in decoded.refused:
+            if refused.key is not None and refused.key not in given_up:
+                blocked[refused.key] = refused.refusal.reason
+        _spread_blocks(own, blocked)
+        if not blocked.keys() & {letter.message.key for letter in own}:
+            return own, decoded
 
 
 def _spread_blocks(letters: Sequence[DeadLetter], blocked: dict[bytes, str]) -> None:
@@ -85,6 +92,7 @@ def _net_effect(decoded: Decoded, letters: Sequence[DeadLetter]) -> NetChanges:
     comes_anew = (changes.op == Op.CREATE) & ~changes.has_former
     op = np.where(comes_anew, np.uint8(Op.UPDATE), changes.op)
     net = fold(replace(changes, op=op), np.array([letters[at].rank for at in decoded.at.tolist()], np.int64))
+    # "existed", or the commit would take a row that is there for a contradiction
     return replace(net, existed=np.ones(len(net.existed), np.bool_))
 
 

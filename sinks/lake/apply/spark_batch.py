@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.arrays import Integers
 from cdc.columns.decoding.decoder import Decoder
-from cdc.columns.netting.batch import Ranks, TableEffect, WrittenRows
+from cdc.columns.netting.batch import Ranks, TableEffect, TablePart, WrittenRows
 from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import Changes, Messages, RefusedMessage
 from cdc.columns.netting.net_changes import NetChanges, empty_net, fold
@@ -190,15 +190,16 @@ class LargeBatch:
 
     @property
     def tables(self) -> Collection[TableName]:
-        """The tables with changes."""
         return self.results.keys()
 
-    def find_refused(self, table: Table, after: int, held: BlockedKeys) -> Sequence[RefusedMessage]:
-        """Always empty: with refused messages, the driver reads the table."""
-        return ()
+    def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
+        """The table's part, computed for this `after` and without blocked keys.
 
-    def effect(self, table: Table, after: int, held: BlockedKeys) -> TableEffect:
-        """The table's effect, computed for this `after` and without blocked keys."""
+        Nothing is refused: with refused messages, the driver reads the table.
+        """
+        return TablePart((), partial(self._effect, table))
+
+    def _effect(self, table: Table) -> TableEffect:
         own = self.results[table.name]
         nets = [part.net for part in own if part.net is not None]
         written = [rows for part in own for rows in part.written]

@@ -8,13 +8,14 @@ from typing import Final
 
 from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import PreconditionError, TableLostError
-from cdc.core.position import BEFORE_LOG, Bookmark, Lsn
+from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
+from cdc.core.table_state import ACTIVE, Joining, TableState, state_of
 from sinks.lake import layout
 from sinks.lake.delta.damage import loss_reason
 from sinks.lake.delta.log import LogDamagedError
 from sinks.lake.layout import Lake
-from sinks.lake.metadata.cuts import Cut
+from sinks.lake.metadata.cuts import Cut, Cuts
 from sinks.lake.metadata.stopped_tables import StoppedTable, StoppedTables
 from sinks.lake.metadata.table_list import TableList
 from sinks.lake.table.writer import TableWriter
@@ -25,8 +26,8 @@ REOPEN_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedTable:
-    """A table with its copy's bookmark and the offset of the last applied END."""
+class LakeTable:
+    """A table that has a copy, in whatever state: the copy's bookmark, and the offset of the last applied END."""
 
     writer: TableWriter
     bookmark: Bookmark
@@ -38,14 +39,18 @@ class FollowedTable:
         return self.writer.table
 
     @property
-    def schema_lsn(self) -> Lsn:
-        """LSN of the last schema change that the table includes."""
-        return layout.schema_lsn(self.writer.snapshot)
+    def id(self) -> str:
+        """The Delta table's id; a new copy of a lost or stopped table has another one."""
+        return self.writer.snapshot.table_id
+
+    def lacks_schema(self, lsn: Lsn) -> bool:
+        """Whether a schema change at this LSN is neither in the copy nor applied."""
+        return not self.bookmark.covers(lsn) and lsn > layout.schema_lsn(self.writer.snapshot)
 
     def is_in(self, cut: Cut) -> bool:
         """Whether the cut has this Delta table, not one of the same name that was lost and copied again."""
-        name, id = str(self.table.name), self.writer.snapshot.table_id
-        return name in cut.versions and cut.ids.get(name, id) == id
+        name = str(self.table.name)
+        return name in cut.versions and cut.ids.get(name, self.id) == self.id
 
     def describe_divergence(self, cut: Cut) -> str | None:
         """Why the table is neither the cut's version nor a successor of it; None when it is."""
@@ -71,17 +76,23 @@ class FollowedTable:
         return max(self.offset, int(covered[-1]) if len(covered) else BEFORE_LOG)
 
 
-class FollowedTables:
-    """All tables with a copy, stopped ones included; `indexes` is the folder of their key indexes."""
+class LakeTables:
+    """The tables of a lake: opened once, each with its state (`cdc.core.table_state`).
 
-    def __init__(self, lake: Lake, indexes: Path, look_seconds: float = 0.0) -> None:
+    `indexes` is the folder of their key indexes.
+    """
+
+    def __init__(self, lake: Lake, indexes: Path, cuts: Cuts, look_seconds: float = 0.0) -> None:
         self._lake = lake
         self._indexes = indexes
+        self._cuts = cuts
         self._table_list = TableList(lake, look_seconds)
         self._stopped = StoppedTables(lake)
         self._writers: dict[TableName, TableWriter] = {}
         # tables that failed to open: reason, and the time of the next attempt
         self._lost: dict[TableName, tuple[str, float]] = {}
+        # by Delta table id: a new copy has to be adopted again
+        self._adopted: set[str] = set()
 
     def is_listed(self, name: TableName) -> bool:
         """Whether the lake lists this table, with or without a copy."""
@@ -92,7 +103,6 @@ class FollowedTables:
         self._table_list.add(names)
 
     def remove(self, names: Collection[TableName]) -> None:
-        """Remove tables from the list."""
         self._table_list.remove(names)
 
     def forget(self, names: Iterable[TableName]) -> None:
@@ -113,28 +123,52 @@ class FollowedTables:
             return None
         return [writer.snapshot.table_id for writer in opened.values()]
 
-    def active(self, among: Mapping[TableName, FollowedTable] | None = None) -> dict[TableName, FollowedTable]:
-        """The tables that are not stopped; `among`: look only at these."""
-        stops = self._stopped.by_id()
-        tables = self.all() if among is None else among
-        return {name: s for name, s in tables.items() if s.writer.snapshot.table_id not in stops}
+    def states(self) -> dict[TableName, TableState]:
+        """The state of every listed table."""
+        tables, cut, stops = self.all(), self._cuts.last(), {stop.name: stop for stop in self.stops()}
+        return {
+            name: _state(tables.get(name), stops.get(name), cut, self._adopted) for name in self._table_list.names()
+        }
 
-    def all(self) -> dict[TableName, FollowedTable]:
-        """All tables with a copy."""
+    def select(self, *states: type[TableState], at: Position | None = None) -> dict[TableName, LakeTable]:
+        """The tables with a copy that are in one of these states; `at`: by the cut at this position, not the last."""
+        cut = self._cuts.find(at.end_offset) if at else self._cuts.last()
+        # tables that wait for the next cut are in no earlier one
+        adopted, stops = () if at else self._adopted, self._stopped.by_id()
+        return {
+            name: table
+            for name, table in self.all().items()
+            if isinstance(_state(table, stops.get(table.id), cut, adopted), states)
+        }
+
+    def adopt(self, names: Iterable[TableName]) -> None:
+        """Let these tables join the cuts, unless they are stopped: they have caught up with the position."""
+        joining = self.select(Joining)
+        self._adopted |= {joining[name].id for name in names if name in joining}
+
+    def without_stopped(self, tables: Mapping[TableName, LakeTable]) -> dict[TableName, LakeTable]:
+        """Those of these tables that are not stopped by now."""
+        stops = self._stopped.by_id()
+        return {name: table for name, table in tables.items() if table.id not in stops}
+
+    def all(self) -> dict[TableName, LakeTable]:
+        """All tables with a copy, stopped ones included."""
         return {s.table.name: s for s in map(self.find, self._table_list.names()) if s}
 
-    def find(self, name: TableName) -> FollowedTable | None:
+    def find(self, name: TableName) -> LakeTable | None:
         """A table as it is now; None without a copy, or when it cannot be opened (`_lost` has the reason)."""
         writer = self._writers.get(name) or self._try_open(name)
         mark = layout.bookmark(self._lake, writer.snapshot) if writer else None
         if writer is None or mark is None:
             return None
         offset = writer.snapshot.transactions.get(self._lake.app_id)
-        return FollowedTable(writer, mark, BEFORE_LOG if offset is None else offset)
+        return LakeTable(writer, mark, BEFORE_LOG if offset is None else offset)
 
     def find_diverged(self, cut: Cut) -> dict[TableName, str]:
         """The tables that are neither the cut's version nor a successor of it, with reasons."""
-        reasons = {name: table.describe_divergence(cut) for name, table in self.active().items() if table.is_in(cut)}
+        reasons = {
+            name: table.describe_divergence(cut) for name, table in self.select(*ACTIVE).items() if table.is_in(cut)
+        }
         return {name: reason for name, reason in reasons.items() if reason}
 
     def _find_lost(self, cut: Cut) -> dict[TableName, str]:
@@ -166,10 +200,10 @@ class FollowedTables:
         writer = self._writers[name] = TableWriter(table, self._lake.table_storage(name), log, folder)
         return writer
 
-    def list_stops(self) -> list[StoppedTable]:
+    def stops(self) -> list[StoppedTable]:
         """The stops of present tables, and of listed ones that cannot be opened."""
         stops, tables = self._stopped.by_id(), self.all()
-        present = [stops.get(table.writer.snapshot.table_id) for table in tables.values()]
+        present = [stops.get(table.id) for table in tables.values()]
         # an unopened table's id is unknown: go by its name
         last = {stop.name: stop for stop in stops.values()}
         present += [last[name] for name in last.keys() - self._writers.keys() if self.is_listed(name)]
@@ -192,27 +226,32 @@ class FollowedTables:
             self._stopped.add(stops)
         return stops
 
-    def stop(self, reasons: Mapping[TableName, str], lsn: Lsn, copy: Collection[TableName] = ()) -> list[StoppedTable]:
+    def stop(self, reasons: Mapping[TableName, str], copy: Collection[TableName] = ()) -> list[StoppedTable]:
         """Stop these tables: they leave the cuts, and the others go on. Returns the new stops.
 
-        `lsn`: the position of the others. `copy`: tables that `cdc follow` copies again.
+        `copy`: tables that `cdc follow` copies again.
         """
-        going = self.active()
+        going, last = self.select(*ACTIVE), self._cuts.last()
+        lsn = last.position.lsn if last else Lsn(0)
         stops = [
             StoppedTable(
-                going[name].writer.snapshot.table_id,
-                name.schema,
-                name.table,
-                max(lsn, going[name].bookmark.lsn),
-                reason,
-                name in copy,
+                going[name].id, name.schema, name.table, max(lsn, going[name].bookmark.lsn), reason, name in copy
             )
             for name, reason in reasons.items()
             if name in going
         ]
         # stopped earlier, and now marked for a new copy
-        again = [replace(stop, copy=True) for stop in self.list_stops() if stop.name in copy and not stop.copy]
+        again = [replace(stop, copy=True) for stop in self.stops() if stop.name in copy and not stop.copy]
         stops += [stop for stop in again if stop.name in reasons]
         if stops:
             self._stopped.add(stops)
         return stops
+
+
+def _state(table: LakeTable | None, stop: StoppedTable | None, cut: Cut | None, adopted: Collection[str]) -> TableState:
+    return state_of(
+        stop.as_state() if stop else None,
+        has_copy=table is not None,
+        is_in_cut=table is not None and cut is not None and table.is_in(cut),
+        is_adopted=table is not None and table.id in adopted,
+    )

@@ -163,7 +163,6 @@ def from_row(name: str, fields: Mapping[str, Any]) -> Action:
 
 
 def of_type(actions: Sequence[Action], kind: type[Kind]) -> Iterator[Kind]:
-    """The actions of one type."""
     return (action for action in actions if isinstance(action, kind))
 
 

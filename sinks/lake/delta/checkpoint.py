@@ -27,70 +27,33 @@ IDLE_MS: Final = 10 * 60 * 1000
 """After this long without commits a table counts as idle, and its last commits get a checkpoint, too."""
 ROWS_AT_ONCE: Final = 20_000
 
-_TEXTS = pa.map_(pa.string(), pa.string())
+_FLAG, _INT, _LONG, _TEXT = pa.bool_(), pa.int32(), pa.int64(), pa.string()
+_TEXTS, _LIST = pa.map_(_TEXT, _TEXT), pa.list_(_TEXT)
 _VECTOR = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("offset", pa.int32()),
-        ("sizeInBytes", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
+    {"storageType": _TEXT, "pathOrInlineDv": _TEXT, "offset": _INT, "sizeInBytes": _INT, "cardinality": _LONG}
 )
-_FILE = [("path", pa.string()), ("partitionValues", _TEXTS), ("size", pa.int64()), ("deletionVector", _VECTOR)]
+_FILE = {"path": _TEXT, "partitionValues": _TEXTS, "size": _LONG, "deletionVector": _VECTOR}
+_ADD = {**_FILE, "modificationTime": _LONG, "dataChange": _FLAG, "stats": _TEXT, "tags": _TEXTS}
+_REMOVE = {**_FILE, "deletionTimestamp": _LONG, "dataChange": _FLAG, "extendedFileMetadata": _FLAG}
+_METADATA = {
+    "id": _TEXT,
+    "name": _TEXT,
+    "description": _TEXT,
+    "format": pa.struct({"provider": _TEXT, "options": _TEXTS}),
+    "schemaString": _TEXT,
+    "partitionColumns": _LIST,
+    "configuration": _TEXTS,
+    "createdTime": _LONG,
+}
+_PROTOCOL = {"minReaderVersion": _INT, "minWriterVersion": _INT, "readerFeatures": _LIST, "writerFeatures": _LIST}
 SCHEMA: Final = pa.schema(
-    [
-        ("txn", pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])),
-        (
-            "add",
-            pa.struct(
-                [
-                    *_FILE,
-                    ("modificationTime", pa.int64()),
-                    ("dataChange", pa.bool_()),
-                    ("stats", pa.string()),
-                    ("tags", _TEXTS),
-                ]
-            ),
-        ),
-        (
-            "remove",
-            pa.struct(
-                [
-                    *_FILE,
-                    ("deletionTimestamp", pa.int64()),
-                    ("dataChange", pa.bool_()),
-                    ("extendedFileMetadata", pa.bool_()),
-                ]
-            ),
-        ),
-        (
-            "metaData",
-            pa.struct(
-                [
-                    ("id", pa.string()),
-                    ("name", pa.string()),
-                    ("description", pa.string()),
-                    ("format", pa.struct([("provider", pa.string()), ("options", _TEXTS)])),
-                    ("schemaString", pa.string()),
-                    ("partitionColumns", pa.list_(pa.string())),
-                    ("configuration", _TEXTS),
-                    ("createdTime", pa.int64()),
-                ]
-            ),
-        ),
-        (
-            "protocol",
-            pa.struct(
-                [
-                    ("minReaderVersion", pa.int32()),
-                    ("minWriterVersion", pa.int32()),
-                    ("readerFeatures", pa.list_(pa.string())),
-                    ("writerFeatures", pa.list_(pa.string())),
-                ]
-            ),
-        ),
-    ]
+    {
+        "txn": pa.struct({"appId": _TEXT, "version": _LONG, "lastUpdated": _LONG}),
+        "add": pa.struct(_ADD),
+        "remove": pa.struct(_REMOVE),
+        "metaData": pa.struct(_METADATA),
+        "protocol": pa.struct(_PROTOCOL),
+    }
 )
 """The columns that Spark writes, too."""
 
@@ -129,10 +92,8 @@ def take_due_checkpoint(log: DeltaLog, horizon_ms: float) -> Checkpoint | None:
 
 def build_checkpoint(log: DeltaLog) -> Checkpoint:
     """Build a checkpoint of the current snapshot. It drains the recent tombstones, so the caller must write it."""
-    checkpoint, log.tombstones_since = (
-        Checkpoint(log.snapshot, log.tombstones.drain(), log.tombstones_since),
-        log.snapshot.version,
-    )
+    checkpoint = Checkpoint(log.snapshot, log.tombstones.drain(), log.tombstones_since)
+    log.tombstones_since = log.snapshot.version
     return checkpoint
 
 
@@ -158,7 +119,6 @@ def write_checkpoint(log: DeltaLog, checkpoint: Checkpoint) -> None:
 
 
 def _row(action: Action) -> Mapping[str, Any]:
-    """An action as a row of SCHEMA."""
     return {name: _maps_as_pairs(fields) for name, fields in to_row(action).items()}
 
 

@@ -61,7 +61,7 @@ def load_checkpoint(storage: Storage, names: Iterable[str], until: int | None) -
     # newest first: an older checkpoint only means more commits to replay
     for version in sorted((version for version in parts if until is None or version <= until), reverse=True):
         try:
-            snapshot, tombstones = read_checkpoint(storage, version, parts[version])
+            snapshot, tombstones, _ = read_own_checkpoint(storage, version, parts[version])
         except (OSError, ValueError) as error:
             if not describe_damage(error):
                 raise
@@ -72,20 +72,14 @@ def load_checkpoint(storage: Storage, names: Iterable[str], until: int | None) -
     return LoadedCheckpoint(None, [], damaged or [name for name in names if name == POINTER])
 
 
-def read_checkpoint(storage: Storage, version: int, parts: Sequence[str]) -> tuple[Snapshot, Sequence[Remove]]:
-    """Read a checkpoint from its parts; returns the snapshot and the tombstones.
-
-    Raises OSError or ValueError when a part is gone or damaged.
-    """
-    snapshot, tombstones, _ = read_own_checkpoint(storage, version, parts)
-    return snapshot, tombstones
-
-
 def read_own_checkpoint(
     storage: Storage, version: int, parts: Sequence[str]
 ) -> tuple[Snapshot, Sequence[Remove], int | None]:
-    """Like `read_checkpoint`, plus the version from which the tombstones are complete; None for other writers'
-    checkpoints."""
+    """Read a checkpoint from its parts; returns the snapshot, the tombstones, and the version from which these are
+    complete, None for other writers' checkpoints.
+
+    Raises OSError or ValueError when a part is gone or damaged.
+    """
     tables = [_table(content) for content in map_concurrently(storage.read, [f"{LOG}/{name}" for name in parts])]
     since = (tables[0].schema.metadata or {}).get(SINCE.encode())
     actions = [action for table in tables for action in _actions(table)]

@@ -1,8 +1,10 @@
 """Write Parquet files with their statistics, and read them back, whole or a few rows at a time."""
 
+import json
 import math
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
@@ -153,6 +155,14 @@ def count_rows(storage: Storage, path: str) -> int:
     """The number of physical rows of a file."""
     count: int = _open(storage, path).metadata.num_rows
     return count
+
+
+def with_row_count(storage: Storage, file: DataFile) -> DataFile:
+    """The file with its number of rows, which other writers may have left out of the log."""
+    if file.rows >= 0:
+        return file
+    rows = _open(storage, file.path).metadata.num_rows
+    return replace(file, rows=rows, stats=json.dumps({**json.loads(file.stats), "numRecords": rows}))
 
 
 def read_rows(storage: Storage, path: str, columns: Sequence[str], rows: Integers) -> pa.Table:

@@ -42,7 +42,6 @@ class VectorDescriptor(
 
     @property
     def in_file(self) -> bool:
-        """Whether the vector is in a file, not inline."""
         return self.kind != "i"
 
     @property
@@ -155,5 +154,4 @@ def _to_z85(data: bytes) -> str:
 
 def _from_z85(text: str) -> bytes:
     digits = _VALUES[np.frombuffer(text.encode(), np.uint8)].reshape(-1, 5)
-    words: bytes = (digits @ _POWERS).astype(">u4").tobytes()
-    return words
+    return (digits @ _POWERS).astype(">u4").tobytes()

@@ -6,7 +6,7 @@ only while it knows all their features.
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -22,7 +22,7 @@ from sinks.lake.delta.actions import (
     encode_commit,
     has_writer_id,
 )
-from sinks.lake.delta.checkpoint_reader import CHECKPOINT, LOG, POINTER, load_checkpoint
+from sinks.lake.delta.checkpoint_reader import LOG, POINTER, load_checkpoint
 from sinks.lake.delta.other_writers import (
     ENGINE,
     describe_row_change,
@@ -88,7 +88,7 @@ class DeltaLog:
         `version`, LogDamagedError when it is unreadable.
         """
         names = storage.list_names(LOG)
-        commits = sorted(int(match[1]) for name in names if (match := _COMMIT.fullmatch(name)))
+        commits = commit_versions(names)
         base = load_checkpoint(storage, names, version)
         # without a checkpoint, replay must start at version 0
         if base.snapshot is None and not (commits and commits[0] == 0):
@@ -129,7 +129,8 @@ class DeltaLog:
         replaced.
         """
         version = self.snapshot.version + 1
-        lines = [_commit_info(operation), *actions]
+        # the id tells this commit from any other of its version, also to a retried request
+        lines = [CommitInfo(now_ms(), operation, {}, ENGINE, str(uuid.uuid4())), *actions]
         content = encode_commit(lines)
         # never continue a log that somebody removed or put back: versions would be missing below ours
         before = _name(version - 1) if version else None
@@ -227,10 +228,8 @@ class DeltaLog:
             raise HistoryLostError(f"version {until} of a table of the lake is gone", "raise the lake's retention")
 
     def _check_features(self) -> None:
-        self._unknown_features, self.write_blocker = (
-            find_unknown_features(self.snapshot),
-            find_write_blocker(self.snapshot, self.storage.uri()),
-        )
+        self._unknown_features = find_unknown_features(self.snapshot)
+        self.write_blocker = find_write_blocker(self.snapshot, self.storage.uri())
 
 
 def truncate_log(storage: Storage) -> None:
@@ -260,16 +259,9 @@ def _is_whole(storage: Storage, version: int) -> bool:
 
 
 def _name(version: int) -> str:
-    """The path of a commit."""
     return f"{LOG}/{version:020}.json"
 
 
-def _commit_info(operation: str) -> CommitInfo:
-    """The commit's metadata; `txnId` identifies it, also across retries."""
-    return CommitInfo(now_ms(), operation, {}, ENGINE, str(uuid.uuid4()))
-
-
-def version_of(name: str) -> int | None:
-    """The version of a commit or checkpoint by its file name; None for other files."""
-    match = _COMMIT.fullmatch(name) or CHECKPOINT.fullmatch(name)
-    return int(match[1]) if match else None
+def commit_versions(names: Iterable[str]) -> list[int]:
+    """The versions of the commits among a log's file names, ascending."""
+    return sorted(int(match[1]) for name in names if (match := _COMMIT.fullmatch(name)))

@@ -18,6 +18,7 @@ ENGINE: Final = "cdc-toolkit"
 COPY: Final = "COPY"
 """The operation of a copy's commit: it voids all earlier changes of other writers."""
 
+# the feature of a constraint may be declared and unused: `find_write_blocker` looks for its use
 KNOWN_FEATURES: Final = frozenset(
     {"appendOnly", "invariants", "changeDataFeed", "deletionVectors", "timestampNtz", "checkConstraints"}
     | {"generatedColumns", "variantType", "variantType-preview"}
@@ -98,7 +99,6 @@ def _blocking_reason(key: str, value: str) -> str | None:
 
 
 def _column_constraints(snapshot: Snapshot) -> Iterator[str]:
-    """The constraints of the table's columns."""
     for column in json.loads(snapshot.schema_string or "{}").get("fields", ()):
         if not column.get("nullable", True):
             yield f"NOT NULL on column {column['name']}"

@@ -16,7 +16,7 @@ from sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, o
 from sinks.lake.delta.checkpoint_reader import LOG, group_checkpoints, read_own_checkpoint
 from sinks.lake.delta.damage import describe_damage
 from sinks.lake.delta.data_files import CHANGE_FOLDER
-from sinks.lake.delta.log import DeltaLog, LogDamagedError, version_of
+from sinks.lake.delta.log import DeltaLog, LogDamagedError, commit_versions
 from sinks.lake.delta.snapshot import Snapshot, now_ms
 from sinks.lake.storage.base import READS_AT_ONCE, map_concurrently
 
@@ -59,8 +59,7 @@ class LogHistory:
     def of(cls, log: DeltaLog) -> "LogHistory":
         """List a log; unreadable checkpoints do not count."""
         names = [name for name in log.storage.list_names(LOG) if name not in log.damaged]
-        commits = (_version(name) for name in names if name.endswith(".json"))
-        return cls(min((version for version in commits if version >= 0), default=0), group_checkpoints(names))
+        return cls(min(commit_versions(names), default=0), group_checkpoints(names))
 
     def next_checkpoint(self) -> int | None:
         """The oldest checkpoint with commits before it."""
@@ -171,11 +170,6 @@ def live_paths(snapshot: Snapshot) -> set[str]:
     """The paths of a snapshot's data files and vector files."""
     files = snapshot.files.values()
     return {file.path for file in files} | {file.vector.path for file in files if file.vector and file.vector.in_file}
-
-
-def _version(name: str) -> int:
-    version = version_of(name)
-    return -1 if version is None else version
 
 
 def _read_ahead(log: DeltaLog, versions: Sequence[int]) -> Iterator[list[Action]]:

@@ -55,6 +55,7 @@ def live_rows(
     """
     file = pq.ParquetFile(storage.open(share.file.path), pre_buffer=True)
     groups = share.groups(file.num_row_groups)
+    # shares go by bytes: a file may have fewer row groups than shares
     if not groups:
         return
     names, whole = list(table.column_names if columns is None else columns), arrow_schema(table)
@@ -87,7 +88,7 @@ def _without(rows: pa.Table, gone: Integers, start: int) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class LakeCopy:
-    """A `Copy` of a table's files, read by Spark's tasks directly.
+    """A `TableCopy` of a table's files, read by Spark's tasks directly.
 
     Spark's own Delta reader would pass rows from the JVM to Python, and its first rows come seconds later.
     """
@@ -105,7 +106,6 @@ class LakeCopy:
 
     @property
     def row_count(self) -> int:
-        """The number of live rows."""
         return sum(file.live_rows for file in self.files)
 
 

@@ -42,7 +42,6 @@ def create_actions(
 
 
 def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str], id: str | None = None) -> Metadata:
-    """The `metaData` action of a table."""
     return Metadata(
         id=id or str(uuid.uuid4()),
         name=name,

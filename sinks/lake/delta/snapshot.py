@@ -37,6 +37,7 @@ class DataFile:
 
     def add_action(self, *, data_change: bool = True) -> Add:
         """The `add` action of this file with its vector."""
+        # `{}`: the protocol demands partition values, and no table here has partitions
         return Add(self.path, self.size, {}, self.modified_ms, data_change, self.stats, self.vector)
 
     def remove_action(self, now_ms: int, *, data_change: bool = True) -> Remove:
@@ -80,27 +81,22 @@ class Snapshot:
 
     @property
     def name(self) -> str | None:
-        """The table's name in its metadata."""
         return self.metadata.name if self.metadata else None
 
     @property
     def schema_string(self) -> str | None:
-        """The schema's JSON in its metadata."""
         return self.metadata.schema_string if self.metadata else None
 
     @property
     def reader_features(self) -> Sequence[str]:
-        """Table features that readers need."""
         return (self.protocol and self.protocol.reader_features) or ()
 
     @property
     def writer_features(self) -> Sequence[str]:
-        """Table features that writers need."""
         return (self.protocol and self.protocol.writer_features) or ()
 
     @property
     def live_rows(self) -> int:
-        """The number of live rows."""
         return sum(file.live_rows for file in self.files.values())
 
     def with_commit(self, version: int, actions: Sequence[Action]) -> "Snapshot":
@@ -140,12 +136,10 @@ class TxnUpdate:
 
     @property
     def action(self) -> Txn:
-        """The `txn` action for the commit."""
         return txn_action(self.app_id, self.to)
 
 
 def txn_action(app_id: str, version: int) -> Txn:
-    """The `txn` action of this version."""
     return Txn(app_id, version, now_ms())
 
 

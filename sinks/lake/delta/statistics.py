@@ -48,7 +48,6 @@ def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def to_json(stats: Mapping[str, Any]) -> str:
-    """The statistics as the log's JSON."""
     return json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -105,17 +104,12 @@ def _plain(value: Any) -> Any:
         case date():
             return value.isoformat()
         case Decimal():
-            return _exact(value)
+            # readers parse a double, whose shortest exact form is its repr: no bound where that is another number
+            return float(value) if Decimal(repr(float(value))) == value else None
         case float():
             return value if math.isfinite(value) else None
         case _:
             return value
-
-
-def _exact(value: Decimal) -> float | None:
-    """The decimal as a JSON number, if a double is exact: readers parse one."""
-    # repr of a double is its shortest exact form
-    return float(value) if Decimal(repr(float(value))) == value else None
 
 
 def _moment(value: datetime) -> str:

@@ -28,7 +28,6 @@ class Tombstones:
         self._recent: dict[_File, Remove] = {}
 
     def restore(self, tombstones: Iterable[Remove]) -> None:
-        """Load a checkpoint's `remove` actions."""
         self._long_lived |= {_file(remove): remove for remove in tombstones}
 
     def add_commit(self, actions: Sequence[Action]) -> None:
@@ -46,7 +45,11 @@ class Tombstones:
             # somebody's RESTORE brought it back
             self._long_lived.pop(file, None)
             self._recent.pop(file, None)
-        self._recent |= {(change.path, None): _to_remove(change, now) for change in _pure_change_data(actions)}
+        added = {add.path for add in of_type(actions, Add)}
+        for cdc in of_type(actions, Cdc):
+            # change data in no data file goes with its commit
+            if cdc.path not in added:
+                self._recent[cdc.path, None] = Remove(cdc.path, now, data_change=False, size=cdc.size)
 
     def __contains__(self, path: object) -> bool:
         """Whether a file of this path may have been removed earlier. True for any path of our pattern."""
@@ -68,16 +71,6 @@ class Tombstones:
         """
         recent, self._recent = self._recent, {}
         return list((self._long_lived | recent).values())
-
-
-def _pure_change_data(actions: Sequence[Action]) -> list[Cdc]:
-    """Change data in no data file: it goes with its commit."""
-    added = {add.path for add in of_type(actions, Add)}
-    return [cdc for cdc in of_type(actions, Cdc) if cdc.path not in added]
-
-
-def _to_remove(change: Cdc, now: int) -> Remove:
-    return Remove(change.path, deletion_timestamp=now, data_change=False, size=change.size)
 
 
 def _file(action: Add | Remove) -> _File:

@@ -58,15 +58,13 @@ class RateMeter:
         self._commits.append(_Commit(commit_time_ms(actions), 1 + len(files), sum(files.values())))
 
     def rate(self) -> WriteRate:
-        """The rate from the oldest remembered commit until now: it falls while a table is idle."""
+        """The rate from the oldest remembered commit until now."""
         if not self._commits:
             return WriteRate()
         # until now, not until the last commit: an idle table's rate must fall
         hours = max(now_ms() - self._commits[0].at_ms, MIN_SPAN_MS) / HOUR_MS
-        commits = self._commits
-        return WriteRate(
-            len(commits) / hours, sum(c.files for c in commits) / hours, sum(c.bytes for c in commits) / hours
-        )
+        files, size = sum(commit.files for commit in self._commits), sum(commit.bytes for commit in self._commits)
+        return WriteRate(len(self._commits) / hours, files / hours, size / hours)
 
 
 def _files(actions: Sequence[Action]) -> dict[str, int]:

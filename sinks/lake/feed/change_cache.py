@@ -40,6 +40,7 @@ class ChangeCache:
                 self._drop(next(iter(self._entries)))
 
     def _drop(self, key: tuple[str, int]) -> None:
+        # perhaps gone already: a full cache drops the oldest version of any table
         dropped = self._entries.pop(key, None)
         if dropped is not None:
             self._bytes -= dropped.nbytes + ENTRY_BYTES
@@ -50,7 +51,6 @@ class ChangeCache:
             return self._entries.get((table_id, version))
 
     def announce_cut(self) -> None:
-        """Signal a new cut."""
         with self._bell:
             self._cuts += 1
             self._bell.notify_all()

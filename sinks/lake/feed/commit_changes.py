@@ -56,6 +56,7 @@ class CommitChanges:
     def parts(self) -> Iterator[FeedRows]:
         """Yield the changes in parts."""
         if self.cached is not None:
+            # a version before a new column lacks it
             yield FeedRows(self._shape(self.cached.rows), self.cached.gone)
         # with one `cdc` action, the files' rows are no changes beyond it ("Add CDC File")
         elif change_data := [*of_type(self.actions, Cdc)]:

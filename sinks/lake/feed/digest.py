@@ -38,7 +38,7 @@ def _file_bytes(delta: DeltaTable) -> int:
 
 def _read_rows(delta: DeltaTable, table: Table) -> Iterator[pa.Table]:
     reader = pa.RecordBatchReader.from_stream(QueryBuilder().register("found", delta).execute("SELECT * FROM found"))
-    # `shaped` would fill it with nulls, as for rows older than the column
+    # `conform` would fill it with nulls, as for rows older than the column
     for name in table.column_names:
         if name not in reader.schema.names:
             raise PreconditionError(

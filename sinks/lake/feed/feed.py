@@ -39,6 +39,7 @@ class LakeFeed:
         self._lake = lake
         self._cache = recent or ChangeCache()
         self._cuts = Cuts(lake)
+        # kept open: the next look reads only the commits since
         self._logs: dict[str, DeltaLog] = {}
 
     def last_cut(self) -> Cut:
@@ -56,7 +57,6 @@ class LakeFeed:
         return cut
 
     def _no_cut_error(self, position: Position) -> HistoryLostError:
-        """The error of a position without a cut."""
         last = self.last_cut().position.end_offset
         ahead = f", its newest is at {last}" if position.end_offset > last else " any more"
         return HistoryLostError(
@@ -72,8 +72,7 @@ class LakeFeed:
         if cut is None or cut.position.lsn != position.lsn:
             return None
         # older versions of the toolkit gave cuts no ids
-        same = None in (cut.position.cut, position.cut) or cut.position.cut == position.cut
-        return cut if same else None
+        return cut if None in (cut.position.cut, position.cut) or cut.position.cut == position.cut else None
 
     def cuts_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after this one, in order; raises HistoryLostError when it is no longer in this lake."""
@@ -217,5 +216,6 @@ class LakeFeed:
 
     def _read_commit(self, table: Table, log: DeltaLog, version: int) -> CommitChanges:
         known = self._cache.get(log.snapshot.table_id, version)
+        # cached changes need no request to the log
         actions = [] if known else log.actions(version)
         return CommitChanges(table, self._lake.table_storage(table.name), actions, version, known)

@@ -65,7 +65,9 @@ class KeyIndex:
                 return index
             if not is_past(VersionId(**manifest["past"])):
                 return cls(folder, table_id, "is of another past of the table")
-            index._load(manifest)
+            index._runs = [open_run(folder, run["name"], run["entries"]) for run in manifest["runs"]]
+            index._numbers = dict(manifest["files"])
+            index._next_number = manifest["next_number"]
         except (DamagedRunError, OSError, ValueError, KeyError, TypeError, AttributeError):
             return cls(folder, table_id, "was damaged")
         return index
@@ -94,11 +96,8 @@ class KeyIndex:
         return IndexHits(order[queries], np.concatenate([hits.places for hits in parts]))
 
     def add(self, files: Mapping[str, KeyBits], live: IsLive) -> None:
-        """Add the keys of data files, in row order; `live` lets merges drop deleted rows.
-
-        The files must be in the table by now: `live` would call their rows deleted, and a merge would drop them for
-        good.
-        """
+        """Add the keys of data files of the table, in row order; `live` lets merges drop deleted rows."""
+        # only files that the table has by now: of others `live` calls all rows deleted, and a merge drops them for good
         self.add_many([files], live)
 
     def add_many(self, groups: Iterable[Mapping[str, KeyBits]], live: IsLive) -> None:
@@ -175,11 +174,6 @@ class KeyIndex:
         in_memory = [np.unique(run.places >> ROW_BITS) for run in self._runs if isinstance(run, MemoryRun)]
         lost = set(np.concatenate(in_memory).tolist()) if in_memory else set()
         return {path: number for path, number in self._numbers.items() if number not in lost}
-
-    def _load(self, manifest: Mapping[str, Any]) -> None:
-        self._runs = [open_run(self._folder, run["name"], run["entries"]) for run in manifest["runs"]]
-        self._numbers = dict(manifest["files"])
-        self._next_number = manifest["next_number"]
 
 
 def _read_manifest(folder: Path) -> Mapping[str, Any] | None:

@@ -95,13 +95,10 @@ class FileRun:
         step = max(every // BLOCK, 1)
         return self.fences[step::step]
 
-    @property
-    def _padding(self) -> int:
-        return len(self.fences) * BLOCK - self.entries
-
     def _entries(self, start: int, stop: int) -> tuple[Words, Words, Words]:
         rows = self._copy_checked(np.arange(start, stop))
-        entries = len(rows) * BLOCK - (self._padding if stop == len(self.fences) else 0)
+        # only the last block of the file is padded
+        entries = min(len(rows) * BLOCK, self.entries - start * BLOCK)
         high, low, places = (rows[:, part].reshape(-1)[:entries] for part in (_HIGH, _LOW, _PLACES))
         return high, low, places
 

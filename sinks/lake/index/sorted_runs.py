@@ -29,18 +29,13 @@ class IndexHits:
 
     @property
     def files(self) -> Integers:
-        """The hits' file numbers."""
-        numbers: Integers = (self.places >> ROW_BITS).astype(np.int64)
-        return numbers
+        return (self.places >> ROW_BITS).astype(np.int64)
 
     @property
     def rows(self) -> Integers:
-        """The hits' row numbers in their files."""
-        numbers: Integers = (self.places & _ROW_MASK).astype(np.int64)
-        return numbers
+        return (self.places & _ROW_MASK).astype(np.int64)
 
     def take(self, at: npt.NDArray[Any]) -> "IndexHits":
-        """The hits at these positions."""
         return IndexHits(self.queries[at], self.places[at])
 
 
@@ -117,7 +112,6 @@ class MemoryRun:
 
 
 def concat_hits(parts: Sequence[tuple[Integers, Places]]) -> IndexHits:
-    """Join the hits of several lookups."""
     return IndexHits(np.concatenate([a for a, _ in parts]), np.concatenate([p for _, p in parts])) if parts else NO_HITS
 
 
@@ -130,6 +124,5 @@ def expand_ranges(queries: Integers, first: Integers, behind: Integers) -> tuple
 
 
 def sort_run(keys: KeyBits, places: Places) -> MemoryRun:
-    """Sort entries into a run in memory."""
     order = keys.order()
     return MemoryRun(keys.take(order), places[order])

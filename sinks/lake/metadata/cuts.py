@@ -24,29 +24,18 @@ FOLDER = "cuts"
 _TXN_SHIFT = 1
 """The first cut is before offset 0, and `txn` versions are not negative."""
 SCHEMA = pa.schema(
-    [
-        pa.field("end_offset", pa.int64()),
-        pa.field("lsn", pa.int64()),
-        pa.field("committed_at", pa.timestamp("us", "UTC")),
-        pa.field("position", pa.string()),
-        pa.field("versions", pa.string()),
-        pa.field("ids", pa.string()),
-        pa.field("commits", pa.string()),
-        pa.field("behind", pa.string()),
-    ]
+    {
+        "end_offset": pa.int64(),  # offset of the last END in the cut
+        "lsn": pa.int64(),  # LSN of that END
+        "committed_at": pa.timestamp("us", "UTC"),  # commit time of the last transaction
+        "position": pa.string(),  # `Position` as JSON
+        "versions": pa.string(),  # JSON map: Delta version
+        "ids": pa.string(),  # JSON map: Delta table id
+        "commits": pa.string(),  # JSON map: commit id of the version
+        "behind": pa.string(),  # id of the previous cut
+    }
 )
-"""One row per cut. The JSON maps have table names as keys, `schema.table`.
-
-    column        type           key  meaning
-    end_offset    int64          yes  offset of the last END in the cut
-    lsn           int64               LSN of that END
-    committed_at  timestamp UTC       commit time of the last transaction
-    position      string              `Position` as JSON
-    versions      string              JSON map: Delta version
-    ids           string              JSON map: Delta table id
-    commits       string              JSON map: commit id of the version
-    behind        string              id of the previous cut
-"""
+"""One row per cut; its key: end_offset. The JSON maps have table names as keys, `schema.table`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +69,6 @@ class Cut:
         return replace(self, versions={name: at for name, at in self.versions.items() if name not in gone})
 
     def as_record(self) -> dict[str, object]:
-        """The cut as a row of the table."""
         return {
             "end_offset": self.position.end_offset,
             "lsn": self.position.lsn,
@@ -94,7 +82,6 @@ class Cut:
 
 
 def cut_from_record(record: Mapping[str, object]) -> Cut:
-    """Read a row of the table."""
     committed = record["committed_at"]
     assert isinstance(committed, datetime)
     position = Position.from_json(json.loads(str(record["position"])))
@@ -183,6 +170,7 @@ class Cuts:
 
     def _capture_number(self) -> int:
         snapshot = self._table.snapshot()
+        # the first capture is number 1, and has no `txn`
         return snapshot.transactions.get(self._capture_id, 1) if snapshot else 1
 
     @property
@@ -190,11 +178,9 @@ class Cuts:
         return f"{self._lake.app_id}/capture"
 
     def invalidate(self) -> None:
-        """Make the next call look for other writers' cuts."""
         self._table.invalidate()
 
     def write_rate(self) -> WriteRate:
-        """The cuts' commits, files and bytes per hour."""
         return self._table.write_rate()
 
     def maintain(self, hours: float, needed: int | None) -> None:

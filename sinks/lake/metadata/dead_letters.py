@@ -7,7 +7,7 @@ them. A new copy of the table voids its letters, since the copy has their effect
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,43 +23,27 @@ FOLDER: Final = "dead_letters"
 MAX_MESSAGES: Final = 10_000
 """Messages per batch and table that can be set aside; beyond that, the table is stopped."""
 SCHEMA = pa.schema(
-    [
-        pa.field("table_id", pa.string()),
-        pa.field("schema", pa.string()),
-        pa.field("table", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("reason", pa.string()),
-        pa.field("waits", pa.bool_()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("old_key", pa.binary()),
-        pa.field("moves_on", pa.bool_()),
-        pa.field("tx_id", pa.int64()),
-        pa.field("total_order", pa.int64()),
-        pa.field("rank", pa.int64()),
-    ]
+    {
+        "table_id": pa.string(),  # id of the Delta table
+        "schema": pa.string(),
+        "table": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "reason": pa.string(),  # why it cannot be read
+        "waits": pa.bool_(),  # readable, but behind an unreadable message of its key
+        "key": pa.binary(),  # the message's key; null without one
+        "value": pa.binary(),
+        "old_key": pa.binary(),  # the row's former key, when it changed
+        "moves_on": pa.bool_(),  # the row goes on under another key
+        "tx_id": pa.int64(),  # null when the message does not say
+        "total_order": pa.int64(),  # position within the transaction
+        "rank": pa.int64(),  # offset of the transaction's END; -1 if unknown
+    }
 )
-"""One row per message.
-
-    column       type    key  meaning
-    table_id     string  yes  id of the Delta table
-    schema       string
-    table        string
-    topic        string  yes
-    partition    int32   yes
-    offset       int64   yes
-    reason       string       why it cannot be read
-    waits        bool         readable, but behind an unreadable message of its key
-    key          binary       the message's key; null without one
-    value        binary
-    old_key      binary       the row's former key, when it changed
-    moves_on     bool         the row goes on under another key
-    tx_id        int64        null when the message does not say
-    total_order  int64        position within the transaction
-    rank         int64        offset of the transaction's END; -1 if unknown
-"""
+"""One row per message; its key: table_id, topic, partition, offset."""
+_OF_REFUSAL = ("topic", "partition", "offset", "reason", "waits")
+_OF_MESSAGE = ("key", "value", "old_key", "moves_on", "tx_id", "total_order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +62,24 @@ class DeadLetter:
         return f"{at.topic}[{at.partition}]@{at.offset}"
 
     def as_row(self) -> dict[str, Any]:
-        """The letter as a row of the table."""
-        message, at = self.message, self.message.refusal
-        place = {"topic": at.topic, "partition": at.partition, "offset": at.offset}
-        reason = {"reason": at.reason, "waits": at.waits, "tx_id": message.tx_id, "total_order": message.total_order}
-        content = {"key": message.key, "value": message.value, "old_key": message.old_key, "moves_on": message.moves_on}
-        reason["rank"] = self.rank
+        refusal = {name: getattr(self.message.refusal, name) for name in _OF_REFUSAL}
+        content = {name: getattr(self.message, name) for name in _OF_MESSAGE}
         table = {"table_id": self.table_id, "schema": self.table.schema, "table": self.table.table}
-        return {**table, **place, **reason, **content}
+        return {**table, **refusal, **content, "rank": self.rank}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Read a row of the table."""
-        refusal = Refusal(row["topic"], row["partition"], row["offset"], row["reason"], row["waits"])
-        fields = ("key", "value", "old_key", "moves_on", "tx_id", "total_order")
-        message = RefusedMessage(refusal, *(row[field] for field in fields))
+        refusal = Refusal(*(row[name] for name in _OF_REFUSAL))
+        message = RefusedMessage(refusal, *(row[name] for name in _OF_MESSAGE))
         return cls(row["table_id"], TableName(row["schema"], row["table"]), message, row["rank"])
 
 
-class _LetterKey(NamedTuple):
-    """The part of a letter that stays in memory: its key, and its offset in the key's partition."""
+_LetterKey = tuple[bytes | None, int]
+"""The part of a letter that stays in memory: its key, and its offset in the key's partition."""
 
-    key: bytes | None
-    offset: int
 
-    @classmethod
-    def of(cls, letter: DeadLetter) -> Self:
-        return cls(letter.message.key, letter.message.refusal.offset)
+def _key_of(letter: DeadLetter) -> _LetterKey:
+    return letter.message.key, letter.message.refusal.offset
 
 
 class DeadLetters:
@@ -124,7 +99,7 @@ class DeadLetters:
             if fresh:
                 self._table.append([letter.as_row() for letter in fresh])
             for letter in fresh:
-                known.setdefault(letter.table_id, {})[letter.location] = _LetterKey.of(letter)
+                known.setdefault(letter.table_id, {})[letter.location] = _key_of(letter)
 
     def blocked_keys(self, table_id: str) -> BlockedKeys:
         """The blocked keys of a Delta table, each with the offset of its first letter."""
@@ -168,5 +143,5 @@ class DeadLetters:
         if self._letters is None:
             self._letters = {}
             for letter in self.all():
-                self._letters.setdefault(letter.table_id, {})[letter.location] = _LetterKey.of(letter)
+                self._letters.setdefault(letter.table_id, {})[letter.location] = _key_of(letter)
         return self._letters

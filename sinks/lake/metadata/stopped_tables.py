@@ -6,40 +6,29 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from cdc.core.position import format_lsn
+from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
+from cdc.core.table_state import Stopped
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.table import MetadataTable
 
 FOLDER = "stopped"
 SCHEMA = pa.schema(
-    [
-        pa.field("table_id", pa.string()),
-        pa.field("schema", pa.string()),
-        pa.field("table", pa.string()),
-        pa.field("lsn", pa.int64()),
-        pa.field("reason", pa.string()),
-        pa.field("copy", pa.bool_()),
-    ]
+    {
+        "table_id": pa.string(),  # id of the Delta table; a new copy may have another one
+        "schema": pa.string(),
+        "table": pa.string(),
+        "lsn": pa.int64(),  # changes after this LSN are not applied
+        "reason": pa.string(),
+        "copy": pa.bool_(),  # `cdc follow` copies the table again by itself
+    }
 )
-"""One row per stop; the newest row of a table wins.
-
-    column    type    key  meaning
-    table_id  string  yes  id of the Delta table; a new copy may have another one
-    schema    string
-    table     string
-    lsn       int64        changes after this LSN are not applied
-    reason    string
-    copy      bool         `cdc follow` copies the table again by itself
-"""
+"""One row per stop; its key: table_id. The newest row of a table wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoppedTable:
-    """A Delta table, by its id, to which nothing after this LSN is applied.
-
-    `copy`: `cdc follow` copies it again by itself.
-    """
+    """A Delta table that gets no more changes: a row of SCHEMA."""
 
     table_id: str
     schema: str
@@ -50,12 +39,13 @@ class StoppedTable:
 
     @property
     def name(self) -> TableName:
-        """The source table's name."""
         return TableName(self.schema, self.table)
+
+    def as_state(self) -> Stopped:
+        return Stopped(Lsn(self.lsn), self.reason, self.copy)
 
     @property
     def remedy(self) -> str:
-        """The remedy for an error line."""
         return "`cdc follow` copies it as it is now" if self.copy else recopy_remedy(self.name)
 
     def __str__(self) -> str:
@@ -78,13 +68,11 @@ class StoppedTables:
     def add(self, stops: Sequence[StoppedTable]) -> None:
         """Store new stops, and those that now ask for a copy."""
         with self._lock:
-            self._add(stops)
-
-    def _add(self, stops: Sequence[StoppedTable]) -> None:
-        known = self.by_id()
-        if fresh := [s for s in stops if s.table_id not in known or (s.copy and not known[s.table_id].copy)]:
-            self._table.append([asdict(stop) for stop in fresh])
-            self._cached = {**known, **{stop.table_id: stop for stop in fresh}}
+            known = self.by_id()
+            if fresh := [s for s in stops if s.table_id not in known or (s.copy and not known[s.table_id].copy)]:
+                self._table.append([asdict(stop) for stop in fresh])
+                # another dict: threads may read the old one
+                self._cached = {**known, **{stop.table_id: stop for stop in fresh}}
 
     def by_id(self) -> Mapping[str, StoppedTable]:
         """All stops by the Delta table's id; read once, as only the lake's writer adds stops."""

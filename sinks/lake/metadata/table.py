@@ -37,7 +37,7 @@ class MetadataTable:
     """Rows of one Arrow schema in a folder of the lake; thread-safe.
 
     Other processes may write it, too. After their commit ours is retried, or refused when it carries a `TxnUpdate` that
-    is no longer current. Their commits are read every `refresh_seconds`, by default on every call.
+    is no longer current. Their commits are read every `look_seconds`, by default on every call.
     """
 
     def __init__(self, storage: Storage, name: str, schema: pa.Schema, look_seconds: float = 0.0) -> None:
@@ -93,7 +93,6 @@ class MetadataTable:
             raise _lost_error(error.what) from error
 
     def write_rate(self) -> WriteRate:
-        """The table's commits, files and bytes per hour."""
         with self._lock:
             self.snapshot()
             return self._log.rate_meter.rate() if self._log else WriteRate()
@@ -107,21 +106,10 @@ class MetadataTable:
                 raise self._conflict_error()
             packed = self._to_arrow(rows)
             added = data_files.write(self._storage, packed, self._schema.names)
-            actions: list[Action] = [added.add_action()]
-            if move:
-                actions.append(move.action)
-            # retry the same actions: appended rows do not depend on other writers' commits
-            for _ in range(MAX_TRIES):
-                try:
-                    self._commit(self._log, actions, "WRITE")
-                    if packed.nbytes <= CACHED_BYTES:
-                        self._cached_rows[added.path] = packed
-                    return
-                except ConflictError:
-                    self._log.refresh()
-                if move and not move.is_current(self._log.snapshot):
-                    break
-            raise self._conflict_error()
+            actions: list[Action] = [added.add_action(), *([move.action] if move else [])]
+            self._commit_retried(self._log, actions, "WRITE", move)
+            if packed.nbytes <= CACHED_BYTES:
+                self._cached_rows[added.path] = packed
 
     def commit(self, actions: Sequence[Action], operation: str) -> None:
         """Commit actions that do not depend on the table's content; raises RefusedError when other writers keep
@@ -129,13 +117,20 @@ class MetadataTable:
         with self._lock:
             self.prepare()
             assert self._log is not None
-            for _ in range(MAX_TRIES):
-                try:
-                    self._commit(self._log, actions, operation)
-                    return
-                except ConflictError:
-                    self._log.refresh()
-            raise self._conflict_error()
+            self._commit_retried(self._log, actions, operation)
+
+    def _commit_retried(
+        self, log: DeltaLog, actions: Sequence[Action], operation: str, move: TxnUpdate | None = None
+    ) -> None:
+        # the same actions each time: appended rows do not depend on other writers' commits
+        for _ in range(MAX_TRIES):
+            try:
+                return self._commit(log, actions, operation)
+            except ConflictError:
+                log.refresh()
+            if move and not move.is_current(log.snapshot):
+                break
+        raise self._conflict_error()
 
     def _commit(self, log: DeltaLog, actions: Sequence[Action], operation: str) -> None:
         """Raises ConflictError, and HistoryLostError when the table is gone or was put back to an older state."""
@@ -177,6 +172,7 @@ class MetadataTable:
             try:
                 self._commit(self._log, [*removed, one.add_action(data_change=False)], "OPTIMIZE")
             except ConflictError:
+                # no retry: there are as many files in the next round
                 self._storage.delete([one.path])
 
     def replace(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -204,6 +200,7 @@ class MetadataTable:
             if snapshot is not None and len(snapshot.files) >= COMPACT_AT_FILES:
                 self.compact(keep)
             if self._log is not None:
+                # the toolkit reads its tables as they are now: the hours alone keep older versions
                 retention = Retention(past_hours, self._log.snapshot.version)
                 if due := take_due_checkpoint(self._log, retention.horizon_ms):
                     write_checkpoint(self._log, due)
@@ -230,6 +227,7 @@ class MetadataTable:
         try:
             log.commit(actions, operation)
         except ConflictError:
+            # another process did the same at this moment: its commit serves as well
             log.refresh()
         self._log = log
 

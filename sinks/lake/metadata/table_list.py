@@ -12,13 +12,8 @@ from sinks.lake.layout import Lake
 from sinks.lake.metadata.table import MetadataTable
 
 FOLDER = "tables"
-SCHEMA = pa.schema([pa.field("schema", pa.string()), pa.field("table", pa.string())])
-"""One row per table.
-
-    column  type    key
-    schema  string  yes
-    table   string  yes
-"""
+SCHEMA = pa.schema({"schema": pa.string(), "table": pa.string()})
+"""One row per table; its key: both columns."""
 
 
 class TableList:
@@ -36,12 +31,10 @@ class TableList:
             self._table.append(rows)
 
     def remove(self, names: Collection[TableName]) -> None:
-        """Remove tables from the list."""
         gone = [(pc.field("schema") == name.schema) & (pc.field("table") == name.table) for name in names]
         self._table.compact(~reduce(or_, gone))
 
     def invalidate(self) -> None:
-        """Make the next call look for other writers' changes."""
         self._table.invalidate()
 
     def names(self) -> list[TableName]:

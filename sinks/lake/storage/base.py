@@ -175,7 +175,6 @@ def _not_found(path: Path) -> FileNotFoundError:
 
 
 def _hidden_sibling(target: Path) -> Path:
-    """A unique hidden path in the target's folder."""
     return target.with_name(f".{target.name}.{uuid.uuid4().hex}")
 
 

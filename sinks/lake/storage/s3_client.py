@@ -27,6 +27,7 @@ _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _METADATA: Final = re.compile(r"/latest/(api|meta-data)/")
 """Amazon's instance metadata service: the last place where a client looks for credentials."""
 _REFUSING: Final = (401, 403)
+# 409 and 412 come when two conditional writes meet: like the others, they ask for a retry
 _BUSY: Final = (408, 409, 412, 429)
 _NOT_IMPLEMENTED: Final = 501
 
@@ -45,6 +46,7 @@ def connect(bucket: str, access: S3Settings) -> S3Store:
     config: S3Config = {
         "region": access.region or "",
         "virtual_hosted_style_request": not access.path_style,
+        # put-if-absent as `If-None-Match: *`
         "conditional_put": "etag",
         "skip_signature": False,
     }
@@ -89,6 +91,7 @@ def translate_errors(root: str, access: S3Settings, path: str = "") -> Iterator[
         # already translated: these contexts nest
         if getattr(error, "filename", None):
             raise
+        # below an empty line, obstore shows Rust's values of the error
         raise _to_cdc_error(str(error).partition("\n\n")[0], error, f"{root}/{path}".rstrip("/"), access) from None
 
 
@@ -119,11 +122,11 @@ def _status_error(status: int | None, answer: str, text: str, place: str, access
     # no status: the request never got a response
     if status is None or status in _BUSY or (status >= 500 and status != _NOT_IMPLEMENTED):
         why = answer or text.rpartition(" - ")[2]
-        return UnreachableError(f"the object store at {_server(access)} does not answer for {place} ({why})", _WAIT)
+        return UnreachableError(
+            f"the object store at {_server(access)} does not answer for {place} ({why})",
+            "is it running, and s3.endpoint its address?",
+        )
     return PreconditionError(f"{_server(access)} does not do what {place} needs ({answer})", "use another object store")
-
-
-_WAIT: Final = "is it running, and s3.endpoint its address?"
 
 
 def _server(access: S3Settings) -> str:

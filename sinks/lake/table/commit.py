@@ -13,7 +13,6 @@ from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
-from cdc.core.table import Table
 from sinks.lake.delta import data_files
 from sinks.lake.delta.actions import Action, Cdc
 from sinks.lake.delta.deletion_vectors import VectorFile
@@ -106,7 +105,8 @@ def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int
     marks = {} if effect.is_truncated else _grow_vectors(writer, effect)
     # all vectors of a commit share one file
     now, vectors = now_ms(), VectorFile(writer.storage.vectors_in_log_bytes)
-    removals = [_delete_rows(writer.snapshot.files[path], rows, vectors, now) for path, rows in marks.items()]
+    files = {path: data_files.with_row_count(writer.storage, writer.snapshot.files[path]) for path in marks}
+    removals = [_delete_rows(files[path], rows, vectors, now) for path, rows in marks.items()]
     if effect.is_truncated:
         removals.append([file.remove_action(now) for file in writer.snapshot.files.values()])
     if vectors.content:
@@ -114,7 +114,7 @@ def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int
     writer.vector_bytes = len(vectors.content)
     actions = [
         *(action for actions_of_file in removals for action in actions_of_file),
-        *(_data_file(file, now).add_action() for file in effect.files),
+        *(DataFile(file.path, file.size, file.rows, file.statistics, now).add_action() for file in effect.files),
         *_cdc_actions(effect),
         move.action,
     ]
@@ -158,10 +158,6 @@ def _write_rows(writer: TableWriter, rows: pa.Table, net: NetChanges) -> Written
     return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys, net.existed)
 
 
-def _data_file(written: WrittenRows, now: int) -> DataFile:
-    return DataFile(written.path, written.size, written.rows, written.statistics, now)
-
-
 def _write_deletes(writer: TableWriter, keys: pa.Table) -> tuple[str, int]:
     """Write deletes as change data: the keys, with nulls in other columns."""
     schema = arrow_schema(writer.table)
@@ -181,7 +177,10 @@ def _fill_unsent(writer: TableWriter, net: NetChanges) -> pa.Table:
         return net.rows
     old = writer.read_rows(net.base.take(lacking), list(net.unsent)) if net.has_base[lacking].all() else None
     if old is None:
-        raise _missing_row_error(writer.table)
+        raise DivergenceError(
+            f"{writer.table.name}: an update left out values, and the lake has no previous row to take them from",
+            "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
+        )
     rows = net.rows
     for name, mask in net.unsent.items():
         at = rows.schema.get_field_index(name)
@@ -192,10 +191,3 @@ def _fill_unsent(writer: TableWriter, net: NetChanges) -> pa.Table:
         both = pa.chunked_array([*rows[name].chunks, *old[name].chunks], rows.schema.field(at).type)
         rows = rows.set_column(at, rows.schema.field(at), both.take(pa.array(places)))
     return rows
-
-
-def _missing_row_error(table: Table) -> DivergenceError:
-    return DivergenceError(
-        f"{table.name}: an update left out values, and the lake has no previous row to take them from",
-        "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
-    )

@@ -28,7 +28,8 @@ def compact_files(writer: TableWriter, paths: Collection[str]) -> bool:
     Reads and writes without the lock. Rows deleted meanwhile are deleted from the new file, too.
     """
     with writer.lock:
-        table, files = writer.table, [writer.snapshot.files[path] for path in paths if path in writer.snapshot.files]
+        table, present = writer.table, [writer.snapshot.files[path] for path in paths if path in writer.snapshot.files]
+        files = [data_files.with_row_count(writer.storage, file) for file in present]
         vectors = [writer.rows.vector(file.path) for file in files]
         row_numbers = [_live_row_numbers(file.rows, vector) for file, vector in zip(files, vectors, strict=True)]
     # without the lock, so batches need not wait; `_find_new_deletes` catches up on them

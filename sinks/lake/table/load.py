@@ -58,6 +58,7 @@ def prepare_folder(lake: Lake, name: TableName) -> Storage:
     """
     storage = lake.table_storage(name)
     storage.make_root()
+    # a damaged log is no obstacle: the copy's commit cuts it back
     with suppress(TableLostError):
         _check_writable(layout.open_owned_log(lake, name))
     if not storage.list_names(LOG):
@@ -78,8 +79,10 @@ def load_copy(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *
     if log is not None:
         # the previous content, if any: one commit replaces it
         actions += [file.remove_action(now) for file in log.snapshot.files.values()]
-    actions += [_data_file(file, now).add_action() for file in copy]
-    # keep the last applied END: the table has the larger of both (`FollowedTable.last_applied`)
+    for file in copy:
+        stats = file.statistics or json.dumps({"numRecords": file.rows})
+        actions.append(DataFile(file.path, file.bytes, file.rows, stats, now).add_action())
+    # keep the last applied END: the table has the larger of both (`LakeTable.last_applied`)
     actions.append(txn_action(lake.bookmark_id, bookmark.lsn))
     _commit(log or DeltaLog(storage, Snapshot()), actions, "COPY", table.name)
 
@@ -138,7 +141,3 @@ def _describe_table(table: Table, bookmark: Bookmark, log: DeltaLog | None, *, a
     # perhaps with other columns. Drop the schema LSN: the old table may have had a change beyond the new copy
     properties.pop(SCHEMA_PROPERTY, None)
     return create_actions(name, schema, properties, [*FEATURES, *log.snapshot.writer_features])
-
-
-def _data_file(file: CopiedFile, now: int) -> DataFile:
-    return DataFile(file.path, file.bytes, file.rows, file.statistics or json.dumps({"numRecords": file.rows}), now)

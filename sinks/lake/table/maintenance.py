@@ -44,6 +44,7 @@ def maintain(writer: TableWriter, retention: Retention) -> None:
     vacuum(writer.log, retention)
     with writer.lock:
         writer.save_index(everything=False)
+    # once a day: it lists the folder, and may read every commit
     if time.monotonic() - writer.orphans_deleted_at > SWEEP_SECONDS:
         writer.orphans_deleted_at = time.monotonic()
         delete_orphans(writer.log, retention)
@@ -53,7 +54,7 @@ def plan_compaction(files: Iterable[DataFile]) -> list[list[str]]:
     """Groups of files to compact into one each: files with many dead rows, and the smallest of too many small ones."""
     dead, small = list[DataFile](), list[DataFile]()
     for file in files:
-        if file.size > TINY_BYTES and file.rows - file.live_rows > MAX_DEAD_SHARE * file.rows:
+        if file.size > TINY_BYTES and file.rows >= 0 and file.rows - file.live_rows > MAX_DEAD_SHARE * file.rows:
             dead.append(file)
         elif file.size < LARGEST_BYTES:
             small.append(file)

@@ -175,7 +175,6 @@ class TableWriter:
         return row_bits(rows if self.table.key else conform(rows, arrow_schema(self.table)), self.table)
 
     def _is_past(self, past: VersionId) -> bool:
-        """Whether this version is in the table's history."""
         return past.version <= self.snapshot.version and self.log.commit_id(past.version) == past.commit
 
 

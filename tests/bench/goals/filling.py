@@ -15,7 +15,7 @@ from tests.bench.world.contents import Contents, differences, in_documents, in_p
 from tests.bench.world.jobs import cdc_command, started, telling_line
 from tests.bench.world.pipeline import LAKE, Pipeline
 from tests.bench.world.source import Source
-from tests.waiting import until
+from tests.support.waiting import until
 
 TABLE = "orders"
 RAW = "raw _bulk"

@@ -18,7 +18,7 @@ from tests.bench.world.pipeline import LAKE, Pipeline
 from tests.bench.world.source import Source
 from tests.bench.world.stock import Stock, stock_of
 from tests.bench.world.visible import CutSight, PlaceSight, cuts_seen
-from tests.waiting import until
+from tests.support.waiting import until
 
 FOLLOWERS = (LAKE, "search")
 BEYOND = Measure("beyond_lake", "p99 above the lake's p99", "s")

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from tests.bench.world.pipeline import Pipeline
-from tests.waiting import until
+from tests.support.waiting import until
 
 SECONDS = 60.0
 

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from tests.bench.meter.meter import Meter
 from tests.bench.world.jobs import Finished, Job, cdc_command, run, started
 from tests.bench.world.parts import Parts
-from tests.waiting import until
+from tests.support.waiting import until
 
 LAKE = "lake"
 Settings = Mapping[str, Any]

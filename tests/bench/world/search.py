@@ -10,7 +10,7 @@ import httpx
 from tests.bench.world.jobs import Job
 from tests.bench.world.visible import Places, PlaceSight
 from tests.bench.world.watching import repeated
-from tests.waiting import until
+from tests.support.waiting import until
 
 LOOK_SECONDS = 0.02
 PAGE = 5_000

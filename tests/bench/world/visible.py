@@ -17,7 +17,7 @@ from tests.bench.world import versions
 from tests.bench.world.jobs import Job
 from tests.bench.world.ledger import Commit
 from tests.bench.world.watching import Watching
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 class Sight(Protocol):

@@ -16,8 +16,8 @@ ROWS: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in 
 MARK = bookmark(5)
 
 
-def at(offset: int, generation: int = 1) -> Position:
-    return Position(generation, offset, Lsn(10 * offset), 500 + offset, {"topic": {0: offset}})
+def at(offset: int) -> Position:
+    return Position(offset, Lsn(10 * offset), 500 + offset, {"topic": {0: offset}})
 
 
 def row(number: int, text: str) -> Row:

@@ -10,8 +10,8 @@ from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
 from sinks.latest.follower import LatestFollower
 from tests.contract.fed import keyed
-from tests.core.histories import THINGS
 from tests.servers.latest.play import ROWS, at, loaded, one, records, row
+from tests.support.histories import THINGS
 
 COMPACTED_WITHIN_SECONDS = 240.0
 
@@ -35,6 +35,8 @@ def test_after_compaction_the_topic_is_the_table(spark: SparkSession, kafka_boot
         states[(offset % 10,)] = None
         follower.apply(one(THINGS, states), at(offset))
         written += len(states)
+        # the cleaner wants a new segment now and then, not as many as can be
+        time.sleep(0.5)
         model = {key: found for key, found in {**model, **states}.items() if found is not None}
     newest = {record.key: record.value for record in records(log, topic)}
     assert len([value for value in newest.values() if value is not None]) == len(model)

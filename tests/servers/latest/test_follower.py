@@ -24,9 +24,9 @@ from sinks.latest.follower import LatestFollower
 from sinks.latest.state_writer import StateWriter
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
-from tests.core.histories import THINGS
-from tests.servers.every_kind import EVERY_KIND, every_kind_rows
 from tests.servers.latest.play import MARK, ROWS, at, loaded, one, records, row
+from tests.support.every_kind import EVERY_KIND, every_kind_rows
+from tests.support.histories import THINGS
 
 Start = Callable[[], LatestFollower]
 
@@ -235,15 +235,6 @@ def test_a_topic_that_is_gone_wants_a_new_copy(spark: SparkSession, start: Start
     next_one = start()
     next_one.prepare([THINGS, OTHERS])
     assert next_one.bookmarks() == {OTHERS.name: MARK}
-
-
-def test_a_later_generation_has_taken_over(spark: SparkSession, start: Start) -> None:
-    follower = start()
-    follower.prepare([THINGS])
-    follower.apply(FeedBatch({}), at(0, generation=2))
-    with pytest.raises(RefusedError, match="generation 2"):
-        follower.apply(FeedBatch({}), at(7))
-    assert follower.position() == at(0, generation=2)
 
 
 TOO_LARGE = "→ raise log.latest.max_record_bytes"

@@ -1,5 +1,7 @@
 """Fetching from the real registry: once, checked, and again what is damaged."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from cdc.core.errors import UnreachableError
 from cdc.local.fetch.artifacts import artifacts_for
 from cdc.local.fetch.jars import fetch
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
-from cdc.local.progress import Silent
+from cdc.progress import FIRST_ROWS, ROWS, Advance, Silent, Unit
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -20,10 +22,14 @@ class Counting(Silent):
         self.announced = 0
         self.came = 0
 
-    def start_download(self, what: str, size: int) -> None:
-        self.announced += size
+    @contextmanager
+    def bar(
+        self, name: str, total: int | None = None, *, unit: Unit = ROWS, waiting_for: str = FIRST_ROWS
+    ) -> Iterator[Advance]:
+        self.announced += total or 0
+        yield self._advance
 
-    def advance(self, count: int) -> None:
+    def _advance(self, count: int) -> None:
         self.came += count
 
 

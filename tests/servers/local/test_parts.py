@@ -18,6 +18,7 @@ from cdc.core.errors import PreconditionError, RefusedError
 from cdc.local.fetch.registry import REGISTRY_VARIABLE
 from cdc.local.services import Endpoints, Home, Service, ServiceStatus, down, endpoints, status, up, wipe
 from cdc.local.state import ports
+from tests.support.servers_fixture import Servers
 
 POSTGRES = {Service.POSTGRES}
 UP = "import sys, pathlib; from cdc.local.services import *; up(Home(pathlib.Path(sys.argv[1])), {Service.POSTGRES})"
@@ -29,7 +30,12 @@ def _removed(home: Home) -> None:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """Where all parts run: those of the run's other tests, if they are local processes."""
+    found = request.getfixturevalue("servers")
+    if isinstance(found, Servers) and found.home:
+        yield found.home
+        return
     home = Home(tmp_path_factory.mktemp("all") / ".cdc")
     try:
         up(home)

@@ -1,0 +1,108 @@
+"""The parts that a capture needs before its first copy: checked first, then made where they are missing."""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import closing
+
+from psycopg import Connection
+
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import PreconditionError
+from cdc.core.table import Table, TableName
+from cdc.log.clients.topics import Admin
+from cdc.run.pipeline import fed_followers
+from cdc.run.tables.preflight import accept_tables
+from connect.capture import debezium_properties, topics
+from connect.capture.connect_client import ConnectClient
+from connect.fixed_properties import CONNECTOR_CLASS
+from connect.settings import SourceSettings
+from connect.source import preflight, publication, registration, schema_history, slot
+from connect.source.heartbeat import heartbeat_table
+from connect.source.registration import Registration
+
+
+def run_preflight(
+    settings: PipelineSettings,
+    connection: Connection,
+    client: ConnectClient,
+    names: Sequence[TableName],
+    optional: Set[TableName],
+) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
+    """Check source, Kafka Connect, followers and tables, before anything is made.
+
+    Returns the tables that can be followed, and the reasons against the other `optional` ones. Raises CdcError with
+    every reason against the rest.
+    """
+    preflight.check(connection, settings.source)
+    if CONNECTOR_CLASS not in client.plugins():
+        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+    # does every follower answer? Asked now, not when it is filled: a copy may take hours before that
+    for follower in fed_followers(None, settings).values():
+        with closing(follower):
+            follower.position()
+    return accept_tables(connection, settings, names, client.extensions(), optional)
+
+
+def prepare_capture(
+    settings: PipelineSettings,
+    connection: Connection,
+    tables: Sequence[Table],
+    say: Callable[[str], None],
+    *,
+    is_ours: bool = False,
+) -> Registration:
+    """Register the pipeline in the source, and make its publication, event triggers and topics where they are missing.
+
+    `is_ours`: things with these names belong to this pipeline, even if its registration is gone. Raises
+    PreconditionError for a slot, publication or topic that belongs to somebody else.
+    """
+    src, name = settings.source, settings.pipeline.name
+    names = [table.name for table in tables]
+    beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
+    registered = registration.read_registration(connection, src, name)
+    with Admin(settings.log) as admin:
+        messages = debezium_properties.sends_messages(settings.connect)
+        required = topics.required_topics(settings.log, names, beats, history, messages=messages)
+        is_ours = is_ours or registered is not None
+        if more := topics.check(admin, required, ours=is_ours):
+            say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
+        # unregistered things with these names are somebody else's: the connector would drain or alter them
+        if not is_ours:
+            _check_names_free(settings, connection)
+        registration.prepare_schema(connection, src)
+        ours = Registration(name, src.slot, src.publication, settings.log.prefix)
+        # before anything else is made: after a kill, the next run knows its own things by this row
+        registered = registration.register(connection, src, ours)
+        # before the slot: Postgres decodes a change with the catalog of its moment, which needs the publication
+        publication.publish(connection, src.publication, [*names, beats, history])
+        _install_triggers(connection, src, say)
+        # before the connector writes: a topic created by the broker has its default number of partitions
+        if altered := topics.ensure(admin, required):
+            say(f"configured anew as the log block says: {', '.join(altered)}")
+    return registered
+
+
+def _install_triggers(connection: Connection, source: SourceSettings, say: Callable[[str], None]) -> None:
+    """Install the triggers and the function that report schema changes; say how changes are noticed without them."""
+    why_none = schema_history.install_triggers(connection, source)
+    can_be_told = schema_history.install_function(connection, source)
+    if not why_none:
+        return
+    call = f"; end a migration with SELECT {source.heartbeat_schema}.shapes_now() to report its changes"
+    say(
+        f"no event triggers ({why_none}): polling the catalog instead; schema changes undone between two polls are"
+        f" missed{call if can_be_told else ''}"
+    )
+
+
+def _check_names_free(settings: PipelineSettings, connection: Connection) -> None:
+    src = settings.source
+    if slot.read_state(connection, src.slot):
+        raise PreconditionError(
+            f"slot {src.slot} is there already and is not this pipeline's", "choose another source.slot, or drop it"
+        )
+    if publication.read_publication(connection, src.publication) is not None:
+        raise PreconditionError(
+            f"publication {src.publication} is there already and is not this pipeline's",
+            "choose another source.publication, or drop it",
+        )
+    preflight.check_free_slot(connection)

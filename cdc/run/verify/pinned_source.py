@@ -1,0 +1,178 @@
+"""The source at one LSN: its rows and digests, and the comparison of followers with them."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+from psycopg import Connection
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.rows import digest as digests
+from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
+from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
+from cdc.config.settings import PipelineSettings
+from cdc.core.errors import CdcError, PreconditionError, TableStoppedError
+from cdc.core.position import LogStart, Lsn, Position, format_lsn
+from cdc.core.table import Table, TableName
+from cdc.log.clients.reader import Reader
+from cdc.log.names import transaction_topic
+from cdc.log.transactions import EndsAbove
+from cdc.run.spark.errors import translate_errors
+from cdc.run.verify.report import Verdict
+from connect.source import connection as source
+from connect.source import heartbeat, slot
+from snapshots.copy import SnapshotSource
+from snapshots.read import SourceRows, parts
+from snapshots.shared_snapshot import PAGE_BYTES, SharedSnapshot, files, hold_snapshot
+
+TABLES_AT_ONCE = 4
+"""Tables compared at the same time: Spark spends most of a small table's time on the start of its jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerReader:
+    """Reads a follower: its position, a table's rows, the digest of these rows, and its stopped tables."""
+
+    position: Callable[[], Position | None]
+    rows: Callable[[Table], DataFrame]
+    digest: Callable[[Table], Digest]
+    stops: Callable[[], Mapping[TableName, TableStoppedError]] = dict
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedSource:
+    """The source at one LSN, and the transactions committed above it; compares followers with it."""
+
+    spark: SparkSession
+    snapshot_source: SnapshotSource
+    keeper: SharedSnapshot
+    lsn: Lsn
+    since: EndsAbove
+    max_keys: int
+    held: ExitStack
+    reading: Lock = field(default_factory=Lock)
+    digests: dict[TableName, Digest] = field(default_factory=dict)
+    sides: dict[TableName, Side] = field(default_factory=dict)
+    incomparable: dict[TableName, CdcError] = field(default_factory=dict)
+    """Why some tables have no verdict; `_verdict_or_none` adds to it."""
+
+    def verdicts(
+        self, follower: FollowerReader, position: Position, tables: Sequence[Table]
+    ) -> dict[TableName, Verdict]:
+        stops = {name: PreconditionError(stop.what, stop.remedy) for name, stop in follower.stops().items()}
+        comparable = [table for table in tables if table.name not in self.incomparable and table.name not in stops]
+        with ThreadPoolExecutor(TABLES_AT_ONCE) as threads:
+            verdicts = threads.map(lambda table: self._verdict_or_none(follower, position, table), comparable)
+            by_table = {table.name: verdict for table, verdict in zip(comparable, verdicts, strict=True)}
+        stopped = {table.name: Verdict(None, stopped=stops[table.name]) for table in tables if table.name in stops}
+        return {**{name: verdict for name, verdict in by_table.items() if verdict}, **stopped}
+
+    def _verdict_or_none(self, follower: FollowerReader, position: Position, table: Table) -> Verdict | None:
+        """None when the source has a value that no follower can hold; other tables are compared all the same."""
+        try:
+            return self._verdict(follower, position, table)
+        except _UnsupportedValueError as refusal:
+            self.incomparable[table.name] = PreconditionError(refusal.what, refusal.remedy)
+            return None
+
+    def _verdict(self, follower: FollowerReader, position: Position, table: Table) -> Verdict:
+        # the follower is read after the LSN was reached, so it may already have later changes: `_count_moved`
+        ours, theirs = self._digest(table), follower.digest(table)
+        moved = self._count_moved(follower, position, table)
+        if moved or ours == theirs:
+            return Verdict(None if moved else Comparison(ours.rows, theirs.rows), moved)
+        comparison = self._compare_rows(follower, table)
+        moved = self._count_moved(follower, position, table)
+        return Verdict(None if moved else comparison, moved)
+
+    def _count_moved(self, follower: FollowerReader, position: Position, table: Table) -> int:
+        """Count the changes of the table above the LSN that the follower may hold.
+
+        Called after its rows were read: changes applied meanwhile may be among them.
+        """
+        latest = follower.position() or position
+        if latest.lsn <= self.lsn:
+            return 0
+        # one reader for all threads: its consumer is not thread-safe
+        with self.reading:
+            return self.since.up_to(latest.end_offset).counts([str(table.name)]).get(str(table.name), 0)
+
+    def _compare_rows(self, follower: FollowerReader, table: Table) -> Comparison:
+        theirs = hash_side(follower.rows(table), table)
+        try:
+            return compare(self._side(table), theirs, table, self.max_keys)
+        finally:
+            theirs.release()
+
+    def _source(self, table: Table) -> SourceRows:
+        return SourceRows.at(self.spark, self.snapshot_source, table, self.keeper.pages[table.name])
+
+    def _digest(self, table: Table) -> Digest:
+        """The source's digest, computed once for all followers."""
+        if table.name not in self.digests:
+            with _translate_read_errors(table):
+                self.digests[table.name] = self._compute_digest(table)
+        return self.digests[table.name]
+
+    def _compute_digest(self, table: Table) -> Digest:
+        pages = self.keeper.pages[table.name]
+        # a Spark job takes a twelfth of a second before its first row; a small table is read in less than that
+        if sum(pages.values()) * PAGE_BYTES <= digests.SMALL_BYTES:
+            return digest_of_rows(parts(self.snapshot_source, table, pages), table)
+        return digest_of_copy(self._source(table), table)
+
+    def _side(self, table: Table) -> Side:
+        """The source's side of a comparison, read once for all followers that differ."""
+        if table.name not in self.sides:
+            with _translate_read_errors(table):
+                self.sides[table.name] = hash_side(self._source(table).frame(), table)
+            self.held.callback(self.sides[table.name].release)
+        return self.sides[table.name]
+
+
+@contextmanager
+def pin_source(
+    settings: PipelineSettings,
+    connection: Connection,
+    spark: SparkSession,
+    tables: Sequence[TableName],
+    log_start: LogStart,
+    max_keys: int,
+) -> Iterator[PinnedSource]:
+    """Hold these tables as they are now, on the snapshot of a temporary slot.
+
+    `log_start`: of the lake's position. `max_keys`: most differing keys that a comparison names.
+    """
+    src = settings.source
+    # at most 63 bytes, as any name in Postgres: 47, 8, and 8 digits
+    temporary = f"{src.slot[:47]}_verify_{time.time_ns() % 10**8}"
+    before = files(connection, tables)
+    with (
+        slot.open_slot_snapshot(src, temporary, temporary=True) as snapshot,
+        source.open_connection(src, autocommit=False) as keeping,
+        hold_snapshot(keeping, snapshot.name, tables, before) as keeper,
+        ExitStack() as held,
+    ):
+        lsn = snapshot.bookmark.lsn
+        # an END above the LSN shows that everything up to it has come; on an idle source this makes one
+        heartbeat.write_heartbeat(connection, src, settings.pipeline.name, f"verify {format_lsn(lsn)}")
+        snapshot_source = SnapshotSource(source.conninfo(src, connection.info.server_version), keeper.snapshot)
+        log = held.enter_context(Reader(settings.log))
+        since = EndsAbove(log, transaction_topic(settings.log.prefix), lsn, log_start)
+        yield PinnedSource(spark, snapshot_source, keeper, lsn, since, max_keys, held)
+
+
+class _UnsupportedValueError(PreconditionError):
+    """The source has a value that no follower can hold."""
+
+
+@contextmanager
+def _translate_read_errors(table: Table) -> Iterator[None]:
+    try:
+        with translate_errors(f"the comparison of {table.name}"):
+            yield
+    except PreconditionError as refusal:
+        raise _UnsupportedValueError(refusal.what, refusal.remedy) from refusal

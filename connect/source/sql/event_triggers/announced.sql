@@ -1,0 +1,1 @@
+SELECT schema, "table", told FROM {files} JOIN {history} USING (relation) WHERE told <> ''

@@ -1,0 +1,114 @@
+"""The verbs in this process, on the run's one Spark session."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.cli.output import say
+from cdc.core.errors import IncompleteError
+from cdc.core.table import TableName
+from cdc.progress import LineProgress
+from cdc.run.copy.bootstrap import BootstrapResult
+from cdc.run.copy.bootstrap import bootstrap as run_bootstrap
+from cdc.run.copy.recapture import RecaptureResult, recapture
+from cdc.run.follow.follow import follow
+from cdc.run.pipeline import fed_followers
+from cdc.run.status.collector import StatusCollector
+from cdc.run.verify.report import Report
+from cdc.run.verify.verify import verify as run_verify
+from tests.support.cdc_subprocess import LIMIT_SECONDS
+from tests.support.pipelines import Pipeline
+from tests.support.waiting import until
+
+
+def bootstrap(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:
+    names = [TableName.parse(name) for name in again]
+    return run_bootstrap(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0), names)
+
+
+def recapture_all(pipeline: Pipeline, spark: SparkSession) -> RecaptureResult:
+    """Start the capture anew, and copy all tables again."""
+    return recapture(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0))
+
+
+def catch_up(pipeline: Pipeline, spark: SparkSession) -> None:
+    settings = pipeline.settings
+    follow(settings, lambda: spark, tuple(settings.followers), say, until_caught_up=True)
+
+
+def catch_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
+    """The followers catch up, but for tables that are stopped or keys that are held, which is told; all of that."""
+    with pytest.raises(IncompleteError, match=told) as left:
+        catch_up(pipeline, spark)
+    return str(left.value)
+
+
+def problems(pipeline: Pipeline) -> list[str]:
+    """What `status` finds wrong."""
+    settings = pipeline.settings
+    found = StatusCollector(settings, lambda: fed_followers(None, settings)).collect()
+    return [str(problem) for problem in found.problems]
+
+
+def verify(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Report:
+    settings = pipeline.settings
+    return run_verify(settings, lambda: spark, tuple(settings.followers), LIMIT_SECONDS, 10, tables)
+
+
+class Following:
+    """`follow` in a thread of this process, and what it has said."""
+
+    def __init__(
+        self, pipeline: Pipeline, spark: SparkSession, names: Sequence[str], *, until_caught_up: bool = False
+    ) -> None:
+        self.stopping = threading.Event()
+        self.said: list[str] = []
+        self._heard = 0
+        self.failure: BaseException | None = None
+        asked = partial(follow, pipeline.settings, lambda: spark, names, self.said.append)
+        self._run = partial(asked, until_caught_up=until_caught_up, stopping=self.stopping)
+        self._thread = threading.Thread(target=self._guarded)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self.stopping.set()
+        self._thread.join()
+
+    def join(self) -> None:
+        """Return when it ends by itself."""
+        until(lambda: not self._thread.is_alive(), "it ends by itself", LIMIT_SECONDS)
+
+    def wait_for(self, text: str) -> None:
+        """Return when it has said so since what was waited for last; fail when it ends before."""
+        until(lambda: self._next(text) > 0 or not self._thread.is_alive(), f"it says {text!r}", LIMIT_SECONDS)
+        found = self._next(text)
+        assert found, (text, self.said, self.failure)
+        self._heard = found
+
+    def _next(self, text: str) -> int:
+        """How many lines have been said up to the next with this text; 0 where there is none yet."""
+        return next((n for n, line in enumerate(self.said, 1) if n > self._heard and text in line), 0)
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001
+            self.failure = error
+
+
+@contextmanager
+def following(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Following]:
+    """These followers, or all of them, are kept in sync meanwhile."""
+    running = Following(pipeline, spark, names or tuple(pipeline.settings.followers))
+    running.start()
+    try:
+        yield running
+    finally:
+        running.end()
+    assert running.failure is None

@@ -1,0 +1,65 @@
+"""A Spark cluster for tests: a standalone one, started from the same pyspark."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pyspark
+import pytest
+
+from cdc.local.servers.java import find_java
+from tests.support.ports import free_ports
+from tests.support.waiting import until
+
+HOME = Path(pyspark.__file__).parent
+MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """A master and a worker of two cores; its address."""
+    find_java()
+    here = ("--host", "127.0.0.1")
+    port, web = free_ports(2)
+    master = f"spark://127.0.0.1:{port}"
+    page = f"http://127.0.0.1:{web}/json/"
+    processes = [_spark(tmp_path, MASTER, *here, "--port", str(port), "--webui-port", str(web))]
+    try:
+        until(lambda: _answers(page), "the master answers")
+        small = ("--cores", "2", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / "work"))
+        processes.append(_spark(tmp_path, WORKER, *here, *small, master))
+        until(lambda: httpx.get(page).json()["aliveworkers"] == 1, "its worker is there")
+        yield master
+    finally:
+        for process in reversed(processes):
+            _end(process)
+
+
+def _spark(folder: Path, *arguments: str) -> psutil.Popen:
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with (folder / f"{arguments[0].rsplit('.', 1)[-1]}.log").open("a") as log:
+        return psutil.Popen(
+            [str(HOME / "bin" / "spark-class"), *arguments], env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+
+
+def _answers(page: str) -> bool:
+    try:
+        return httpx.get(page).is_success
+    except httpx.TransportError:
+        return False
+
+
+def _end(process: psutil.Popen) -> None:
+    for each in (*process.children(recursive=True), process):
+        each.terminate()
+    process.wait(60)

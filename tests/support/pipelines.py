@@ -1,0 +1,135 @@
+"""Pipelines for tests, each on a database of its own, taken away afterwards."""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from cdc.config.file import load
+from cdc.config.init import template
+from cdc.config.settings import PipelineSettings
+from connect.capture.connect_client import ConnectClient
+from tests.support.servers_fixture import Servers
+from tests.support.waiting import until
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline of a test: its configuration file, and a session on its database."""
+
+    config: Path
+    servers: Servers
+    connection: "psycopg.Connection[Any]"
+    environ: dict[str, str]
+
+    @property
+    def settings(self) -> PipelineSettings:
+        return load(self.config, {**os.environ, **self.environ})
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            self.connection.execute(statement.encode())
+
+    def configure(self, old: str, new: str) -> None:
+        """Change the configuration file's text."""
+        text = self.config.read_text()
+        assert old in text
+        self.config.write_text(text.replace(old, new))
+
+
+MakePipeline = Callable[..., Pipeline]
+
+QUICKER = {
+    "cdc.run.copy.resync_queue.RETRY_SECONDS": 2.0,
+    "cdc.run.copy.resync_queue.BACKOFF_FACTOR": 1,
+    "cdc.run.copy.fill.RETRY_SECONDS": 1.0,
+    "cdc.run.copy.fill.LOOK_SECONDS": 1.0,
+    "cdc.run.capture.progress_check.LOOK_SECONDS": 1.0,
+    "cdc.run.follow.follow.LOOK_SECONDS": 1.0,
+}
+"""Seconds between two looks or tries in a test, where a user's are 3 to 30."""
+
+
+@pytest.fixture
+def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be copied is tried again sooner than at a user's, since there are no large tables that a try may have
+    read, and looks at capture and indexes follow each other faster."""
+    for name, value in QUICKER.items():
+        monkeypatch.setattr(name, value)
+
+
+@pytest.fixture
+def make_pipeline(servers: Servers, tmp_path: Path, quicker: None) -> Iterator[MakePipeline]:
+    """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.
+
+    `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
+    follows the lake, which saves half of the time where only the capture matters.
+    """
+    with pipelines(servers, tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_shared_pipeline(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakePipeline]:
+    """Makes pipelines for several tests of a module, which ask for `quicker` as well."""
+    with pipelines(servers, tmp_path_factory.mktemp("shared")) as make:
+        yield make
+
+
+@contextmanager
+def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
+    """Makes pipelines below the folder, and takes them away at the end."""
+    made: list[Pipeline] = []
+
+    def make(
+        *statements: str, tables: tuple[str, ...], dbname: str = "", made_with: str = "", lake_only: bool = False
+    ) -> Pipeline:
+        name = f"t{secrets.token_hex(5)}"
+        database = f"{name}{dbname}"
+        with servers.connect() as admin:
+            admin.execute(sql.SQL("CREATE DATABASE {} ").format(sql.Identifier(database)) + sql.SQL(made_with))
+        (folder / name).mkdir()
+        config = folder / name / "cdc.yaml"
+        text = template(replace(servers.values, name=name, dbname=database, tables=tables))
+        config.write_text(without_followers(text, "search", "latest") if lake_only else text)
+        environ = {"CDC_TEST_PASSWORD": servers.password}
+        pipeline = Pipeline(config, servers, servers.connect(database), environ)
+        made.append(pipeline)
+        pipeline.run(*statements)
+        return pipeline
+
+    try:
+        yield make
+    finally:
+        for pipeline in made:
+            _remove(pipeline)
+
+
+def without_followers(text: str, *names: str) -> str:
+    """A configuration file's text without the blocks of these followers."""
+    for name in names:
+        text, count = re.subn(rf"^  {name}:.*\n(?:    .*\n|\s*\n)*", "", text, flags=re.MULTILINE)
+        assert count == 1
+    return text
+
+
+def _remove(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    with ConnectClient(settings.connect.url) as client:
+        client.delete(settings.connect.connector)
+    pipeline.connection.close()
+    database = settings.source.dbname
+    with pipeline.servers.connect() as admin:
+        busy = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
+        until(lambda: admin.execute(busy, (database,)).fetchone() == (0,), "nobody reads from the slot")
+        drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s"
+        admin.execute(drop, (database,))
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database)))

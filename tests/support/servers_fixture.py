@@ -1,0 +1,171 @@
+"""The real parts for tests: testcontainers with docker/compose.yaml where Docker answers, else local processes."""
+
+import os
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from cdc.config.init import TemplateValues
+from cdc.local.endpoints import Service
+from cdc.local.services import down, up, wipe
+from cdc.local.state_dir import Home
+from tests.support.ports import free_ports
+
+DOCKER = Path(__file__).parents[2] / "docker"
+PORTS = ("CDC_SOURCE_PORT", "CDC_LOG_PORT", "CDC_CONNECT_PORT", "CDC_SEARCH_PORT")
+SERVICES = {
+    Service.POSTGRES: "postgres",
+    Service.KAFKA: "kafka",
+    Service.CONNECT: "connect",
+    Service.SEARCH: "opensearch",
+}
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Where the parts answer, as a configuration names them."""
+
+    values: TemplateValues
+    password: str
+    stop: Callable[[Service], object]
+    start: Callable[[Service], object]
+    home: Home | None = None
+    """Where they run as local processes."""
+
+    @contextmanager
+    def without(self, part: Service) -> Iterator[None]:
+        """A part is down for as long as the context lasts, with its data kept."""
+        self.stop(part)
+        try:
+            yield
+        finally:
+            self.start(part)
+
+    def connect(self, dbname: str = "postgres") -> "psycopg.Connection[Any]":
+        v = self.values
+        return psycopg.connect(
+            host=v.host,
+            port=v.port,
+            dbname=dbname,
+            user=v.user,
+            password=self.password,
+            autocommit=True,
+            client_encoding="UTF8",
+        )
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """All parts, started once a run."""
+    if docker_answers() and os.environ.get("CDC_TEST_SERVERS") != "local":
+        yield from containers(tmp_path_factory.mktemp("compose"))
+    else:
+        yield from processes(tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where a broker listens: the one that CDC_TEST_KAFKA names, or that of `servers`."""
+    return os.environ.get("CDC_TEST_KAFKA") or _servers(request).values.bootstrap
+
+
+@pytest.fixture(scope="session")
+def search_url(request: pytest.FixtureRequest) -> str:
+    """Where an OpenSearch node answers: the one that CDC_TEST_SEARCH names, or that of `servers`."""
+    return os.environ.get("CDC_TEST_SEARCH") or _servers(request).values.search_url
+
+
+def _servers(request: pytest.FixtureRequest) -> Servers:
+    found = request.getfixturevalue("servers")
+    assert isinstance(found, Servers)
+    return found
+
+
+def docker_answers() -> bool:
+    """Is there a Docker engine?"""
+    from testcontainers.core.docker_client import DockerClient
+
+    try:
+        DockerClient().client.ping()
+    except Exception:  # noqa: BLE001 - whatever keeps the engine from answering, there is none
+        return False
+    return True
+
+
+def processes(folder: Path) -> Iterator[Servers]:
+    home = Home(folder / ".cdc")
+    found = up(home)
+    values = TemplateValues(
+        host=found.postgres_host,
+        port=found.postgres_port,
+        user=found.postgres_user,
+        password="${env:CDC_TEST_PASSWORD}",
+        bootstrap=found.kafka_bootstrap,
+        connect_url=found.connect_url,
+        password_reference=found.postgres_password.reference,
+        search_url=found.search_url,
+    )
+    values, password = _of_named(values, found.postgres_password.read())
+    yield Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}), home)
+    down(home)
+    wipe(home)
+
+
+def _of_named(values: TemplateValues, password: str) -> tuple[TemplateValues, str]:
+    """The same with the Postgres that CDC_TEST_POSTGRES names, if it does, as the source."""
+    if not (named := os.environ.get("CDC_TEST_POSTGRES")):
+        return values, password
+    own = {key: str(value) for key, value in conninfo_to_dict(named).items()}
+    port = int(own.get("port", 5432))
+    named_values = replace(values, host=own["host"], port=port, user=own["user"], password_reference=None)
+    return named_values, own["password"]
+
+
+def containers(folder: Path) -> Iterator[Servers]:
+    from testcontainers.compose import DockerCompose
+
+    password = secrets.token_urlsafe(16)
+    made = {"postgres.password": password, "postgres.properties": f"password={password}\n"}
+    kept = DOCKER / "secrets"
+    kept.mkdir(mode=0o700, exist_ok=True)
+    for name, text in made.items():
+        if not (kept / name).exists():
+            (kept / name).write_text(text)
+    os.environ.update(own_stack("tests"))
+    with DockerCompose(str(DOCKER), compose_file_name="compose.yaml", wait=True) as compose:
+        values = TemplateValues(
+            host="127.0.0.1",
+            port=int(compose.get_service_port("postgres", 5432) or 0),
+            user="postgres",
+            password="${env:CDC_TEST_PASSWORD}",
+            bootstrap=f"127.0.0.1:{os.environ['CDC_LOG_PORT']}",
+            connect_url=f"http://127.0.0.1:{compose.get_service_port('connect', 8083)}",
+            password_reference="${file:/run/secrets/postgres.properties:password}",
+            source_host="postgres",
+            source_port=5432,
+            search_url=f"http://127.0.0.1:{compose.get_service_port('opensearch', 9200)}",
+        )
+        yield Servers(
+            values,
+            (kept / "postgres.password").read_text().strip(),
+            lambda part: composed("stop", SERVICES[part]),
+            lambda part: composed("up", "--detach", "--wait", SERVICES[part]),
+        )
+
+
+def own_stack(name: str) -> dict[str, str]:
+    """What Compose is told of a stack that only this process has: others would stop its parts."""
+    ports = zip(PORTS, map(str, free_ports(len(PORTS))), strict=True)
+    return {"COMPOSE_PROJECT_NAME": f"cdc-{name}-{os.getpid()}", **dict(ports)}
+
+
+def composed(*arguments: str) -> None:
+    subprocess.run(["docker", "compose", "--file", str(DOCKER / "compose.yaml"), *arguments], check=True)

@@ -1,0 +1,211 @@
+"""What a person reads when a configuration file is wrong: every message, with its line."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cdc.config.errors import InvalidSettingsError
+from cdc.config.file import load, read, render, schema
+from cdc.core.errors import ConfigurationError
+from sinks.lake.settings import S3Settings
+from tests.unit.config.problems import PROBLEMS
+
+GOOD = """\
+version: 1
+pipeline:
+  name: shop
+source:
+  host: db
+  port: 5432
+  dbname: shop
+  user: cdc
+  password: ${env:PW}
+  tables:
+    - public.orders
+    - public.lines
+log:
+  bootstrap: kafka:9092
+connect:
+  url: http://connect:8083
+followers:
+  lake:
+    kind: delta
+    path: lake
+  search:
+    kind: search
+    url: http://search:9200
+"""
+ENVIRON = {"PW": "canary-hunter2"}
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("cdc.yaml")
+
+
+def problems(file: Path, old: str, new: str) -> list[str]:
+    """The lines that are printed for the good file with one piece replaced."""
+    assert old in GOOD
+    file.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(InvalidSettingsError) as refused:
+        load(file, ENVIRON)
+    assert "canary" not in str(refused.value)
+    return str(refused.value).splitlines()
+
+
+def test_valid_file_is_read(file: Path) -> None:
+    file.write_text(GOOD)
+    settings = load(file, ENVIRON)
+    assert settings.source.password.get_secret_value() == "canary-hunter2"
+    assert settings.pipeline.state == str(Path.cwd() / ".cdc")
+
+
+def brief(old: str, new: str) -> str:
+    """The last line that is there instead, or what is not there any more."""
+    return new.strip().splitlines()[-1].strip() if new.strip() else f"without {old.strip().splitlines()[0]}"
+
+
+@pytest.mark.parametrize(("old", "new", "message"), PROBLEMS, ids=[brief(old, new) for old, new, _ in PROBLEMS])
+def test_problem_is_reported_with_its_line(file: Path, old: str, new: str, message: str) -> None:
+    (line,) = problems(file, old, new)
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("host: db", "host: db: x", "cdc.yaml:5: column 11: mapping values are not allowed here"),
+        ("port: 5432", "password: canary", "cdc.yaml:9: column 3: key 'password' is there twice"),
+        ("host: db", "host: !x db", "cdc.yaml:5: column 9: could not determine a constructor for the tag '!x'"),
+        ("host: db", 'host: "\x01"', "cdc.yaml:1: not YAML: unacceptable character"),
+        ("version: 1", "a: &a [*a]\nversion: 1", "cdc.yaml:1: an alias refers to itself"),
+    ],
+)
+def test_invalid_yaml_is_reported_with_its_line(file: Path, old: str, new: str, message: str) -> None:
+    (line,) = problems(file, old, new)
+    assert line.startswith(message)
+
+
+def test_all_problems_are_reported_in_the_order_of_lines(file: Path) -> None:
+    file.write_text(
+        GOOD.replace("port: 5432", "portt: 1")
+        .replace("${env:PW}", "${env:NOPE}")
+        .replace("public.lines", "orders")
+        .replace("http://search", "search")
+    )
+    with pytest.raises(InvalidSettingsError) as refused:
+        load(file, {})
+    assert [problem.line for problem in refused.value.problems] == [6, 9, 12, 23]
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cdc.yaml does not exist → run `cdc init`, or name another file with --config"),
+        (b"", "cdc.yaml is empty → run `cdc init --force` for one to start from"),
+        (b"\xff", "cdc.yaml is not UTF-8 text"),
+        (b"- a\n", "cdc.yaml:1: not a block of keys"),
+    ],
+)
+def test_missing_file_is_reported(file: Path, text: bytes | None, message: str) -> None:
+    if text is not None:
+        file.write_bytes(text)
+    with pytest.raises(ConfigurationError) as refused:
+        load(file, ENVIRON)
+    assert str(refused.value) == message
+
+
+def test_folder_is_no_configuration(file: Path) -> None:
+    file.mkdir()
+    with pytest.raises(ConfigurationError, match="cannot be read: is a directory"):
+        load(file, ENVIRON)
+
+
+def test_references_are_resolved(file: Path) -> None:
+    Path("secret").write_text("from file \n")
+    Path("secret").chmod(0o600)
+    file.write_text(
+        GOOD.replace("${env:PW}", "${file:secret}")
+        .replace("port: 5432", "port: ${env:PORT:-6543}")
+        .replace("dbname: shop", "dbname: ${env:HOST:-}x$${env:PW}")
+        .replace("8083\n", "8083\n  password_reference: ${file:/run/pg:password}\n")
+    )
+    loaded = read(file, {"HOST": "a-"})
+    source = loaded.settings.source
+    assert (source.port, source.dbname) == (6543, "a-x${env:PW}")
+    assert source.password.get_secret_value().startswith("from file")
+    left_alone = loaded.settings.connect.password_reference
+    assert left_alone == "${file:/run/pg:password}"
+    assert loaded.warnings == ()
+
+
+def test_secret_that_others_can_read_warns(file: Path) -> None:
+    Path("secret").write_text("x")
+    Path("secret").chmod(0o640)
+    file.write_text(GOOD.replace("${env:PW}", "${file:secret}"))
+    assert read(file, {}).warnings == ("secret can be read by others than its owner → chmod 600 secret",)
+
+
+@pytest.mark.parametrize(("content", "why"), [(b"\n", "is empty"), (b"\xff", "is not UTF-8 text")])
+def test_secret_file_without_a_secret_is_refused(file: Path, content: bytes, why: str) -> None:
+    Path("secret").write_bytes(content)
+    assert problems(file, "${env:PW}", "${file:secret}") == [f"cdc.yaml:9: source.password: file secret {why}"]
+
+
+def test_secret_path_starts_at_the_configuration(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "secret").write_text("beside")
+    (tmp_path / "conf" / "cdc.yaml").write_text(GOOD.replace("${env:PW}", "${file:secret}"))
+    assert load(Path("conf/cdc.yaml"), {}).source.password.get_secret_value() == "beside"
+
+
+def test_merged_keys_have_the_line_of_their_block(file: Path) -> None:
+    file.write_text(GOOD.replace("log:\n", "log:\n  <<: {partitions: x}\n"))
+    with pytest.raises(InvalidSettingsError, match=r"cdc\.yaml:13: log\.partitions"):
+        load(file, ENVIRON)
+
+
+def test_render_shows_no_secret(file: Path) -> None:
+    extra = "8083\n  overrides:\n    database.password: canary\n    some.url: http://me:canary@host/x\n"
+    file.write_text(GOOD.replace("8083\n", extra))
+    text = render(load(file, ENVIRON))
+    assert "canary" not in text
+    assert "http://**********@host/x" in text
+    assert "slot: cdc_shop" in text
+
+
+def test_object_store_settings_are_read(file: Path) -> None:
+    block = (
+        "path: s3://bucket/lake\n    s3:\n      endpoint: https://store:9000/\n      access_key_id: ${env:PW}\n"
+        "      secret_access_key: ${env:PW}\n      session_token: ${env:NONE:-}"
+    )
+    file.write_text(GOOD.replace("path: lake", block))
+    lake = load(file, ENVIRON).delta[1]
+    access = lake.access
+    assert access is not None
+    assert (access.endpoint, access.region, access.session_token) == ("https://store:9000", "us-east-1", None)
+    assert "canary" not in repr(lake) + repr(access) + render(load(file, ENVIRON))
+
+
+def test_missing_object_store_settings_come_from_the_environment() -> None:
+    environ = {"AWS_ENDPOINT_URL": "https://a", "AWS_ENDPOINT_URL_S3": "https://b/", "AWS_DEFAULT_REGION": "r"}
+    complete = S3Settings().complete(environ)
+    assert (complete.endpoint, complete.region) == ("https://b", "r")
+    assert S3Settings(endpoint="https://c", region="q").complete(environ).endpoint == "https://c"
+    with pytest.raises(ConfigurationError, match=r"AWS_ENDPOINT_URL http://a is not encrypted: .*allow_http"):
+        S3Settings().complete({"AWS_ENDPOINT_URL": "http://a"})
+
+
+def test_schema_leaves_room_for_references() -> None:
+    port = schema()["$defs"]["SourceSettings"]["properties"]["port"]
+    assert port["default"] == 5432
+    assert [option["type"] for option in port["anyOf"]] == ["integer", "string"]
+
+
+def test_environment_is_read_with_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "PW", "x")
+    file.write_text(GOOD)
+    assert load(file).source.password.get_secret_value() == "x"

@@ -1,0 +1,31 @@
+"""The SQL of the source: every part of a function or statement is filled in."""
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from connect.settings import SourceSettings
+from connect.source.event_triggers import make_function_body, make_trigger_body
+from connect.source.heartbeat import heartbeat_query
+from connect.source.queries import read_sql
+
+SOURCE = SourceSettings(host="db", dbname="shop", user="cdc", password="p", tables=["public.orders"])
+STATEMENTS = [
+    make_trigger_body("note_shapes", SOURCE),
+    make_trigger_body("note_rewrite", SOURCE),
+    make_function_body("shapes_now", SOURCE),
+    heartbeat_query(SOURCE, "shop", slot="slot").as_string(),
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=["note_shapes", "note_rewrite", "shapes_now", "heartbeat"])
+def test_no_part_of_a_statement_is_left_open(statement: str) -> None:
+    assert re.findall(r"\{\w+\}", statement) == []
+
+
+def test_a_file_is_read_without_the_comment_at_its_head() -> None:
+    folder = files("connect.source") / "sql"
+    texts = [read_sql(file.name.removesuffix(".sql")).as_string() for file in folder.iterdir() if file.is_file()]
+    assert texts
+    assert not [text for text in texts if text.startswith(("--", "\n")) or not text]

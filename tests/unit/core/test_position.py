@@ -1,0 +1,39 @@
+"""Positions on disk: what this version writes, and what earlier ones wrote."""
+
+import json
+
+from cdc.core.position import BEFORE_LOG, LogStart, Lsn, Position
+from sinks.lake.layout import Lake
+from sinks.search import layout
+
+POSITION = Position(7, Lsn(70), 507, {"topic": {0: 8}}, LogStart(3, 9, 2, Lsn(5)), "digest", "cut")
+
+
+def test_a_position_is_read_as_it_was_written() -> None:
+    written = json.loads(json.dumps(POSITION.as_json()))
+    assert Position.from_json(written) == POSITION
+    assert Position.from_json(written).cut == "cut"
+
+
+def test_positions_of_earlier_versions_are_read() -> None:
+    written = json.loads(json.dumps(POSITION.as_json()))
+    assert Position.from_json({"generation": 1, **written}) == POSITION
+    oldest = {"generation": 1, "end_offset": 7, "lsn": 70, "tx_id": 507, "next_offsets": {}}
+    assert Position.from_json(oldest) == Position(7, Lsn(70), 507)
+
+
+def test_a_position_covers_those_up_to_its_end() -> None:
+    earlier, same, later = (Position(end_offset, Lsn(1), 1) for end_offset in (6, 7, 8))
+    assert [POSITION.covers(other) for other in (earlier, same, later)] == [True, True, False]
+
+
+def test_ids_and_versions_on_disk_stay() -> None:
+    assert Lake("lake", "shop").app_id == "cdc/shop/1"
+    assert layout.version_at(Position(BEFORE_LOG, Lsn(1), 0)) == layout.COPY_VERSION == 1 << 48
+    assert layout.version_at(Position(0, Lsn(1), 1)) == (1 << 48) + 1
+    assert [layout.is_own_version(version) for version in (7, (1 << 48) - 1, (1 << 48) + 5, 2 << 48)] == [
+        False,
+        False,
+        True,
+        False,
+    ]

@@ -1,0 +1,96 @@
+"""The order of commits: ENDs read, redeliveries dropped, runs of whole transactions cut."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.columns.netting.transactions import (
+    Ends,
+    UnreadableEventError,
+    concat_ends,
+    cut_runs,
+    drop_applied,
+    read_ends,
+    to_columns,
+)
+from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
+from cdc.core.transaction import TransactionEnd
+
+
+def message(**changes: object) -> bytes:
+    counts = [{"data_collection": "public.a", "event_count": 2}]
+    end = {"status": "END", "id": "7:1001", "event_count": 2, "data_collections": counts, "ts_ms": 5}
+    return json.dumps({**end, **changes}).encode()
+
+
+def test_reads_an_end_and_passes_a_begin() -> None:
+    ends = read_ends("t", [2, 3], [b'{"status":"BEGIN","id":"7:1000"}', message()])
+    assert list(ends.values()) == [TransactionEnd(3, 7, Lsn(1001), 5, {"public.a": 2})]
+
+
+def test_an_end_whose_counts_do_not_add_up_is_refused() -> None:
+    with pytest.raises(UnreadableEventError, match=r"t\[0\]@3: .*3 events, but the tables have 2"):
+        read_ends("t", [3], [message(event_count=3)])
+
+
+@given(
+    st.binary() | st.none() | st.recursive(st.integers() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())
+)
+def test_any_other_bytes_are_refused(value: bytes | None) -> None:
+    with pytest.raises(UnreadableEventError):
+        read_ends("t", [0], [value])
+
+
+sizes = st.lists(st.integers(0, 9), max_size=30)
+
+
+def ends_of(counts: list[int]) -> list[TransactionEnd]:
+    return [TransactionEnd(3 * n, n, Lsn(100 + n), 0, {"public.a": c} if c else {}) for n, c in enumerate(counts)]
+
+
+@given(sizes, st.integers(1, 20), st.integers(-1, 90))
+def test_runs_tile_the_ends_within_the_budget(counts: list[int], budget: int, until: int) -> None:
+    ends = ends_of(counts)
+    runs = [list(run.values()) for run in cut_runs(to_columns(ends), budget, until)]
+    assert [end for run in runs for end in run] == ends
+    for number, run in enumerate(runs):
+        size = sum(end.changes for end in run)
+        assert size <= budget or len(run) == 1 or (number == 0 and run[-2].offset < until)
+    if ends and runs:
+        assert runs[0][-1].offset >= min(until, ends[-1].offset)
+    for run, more in itertools.pairwise(runs[1:]):
+        assert sum(end.changes for end in [*run, more[0]]) > budget
+
+
+@given(sizes, st.integers(0, 29), st.integers(0, 29))
+def test_redelivered_transactions_are_dropped_whole(counts: list[int], applied: int, back: int) -> None:
+    first = ends_of(counts)
+    again = [TransactionEnd(1000 + e.offset, e.tx_id, e.lsn, 0, e.counts) for e in first[back:]]
+    more = TransactionEnd(5000, 999, Lsn(9999), 0, {})
+    last = first[applied] if applied < len(first) else None
+    position = Position(last.offset, last.lsn, last.tx_id) if last else None
+    expected = [*first[applied + 1 :], more] if last else [*first, more]
+    assert list(drop_applied(to_columns([*first, *again, more]), position).values()) == expected
+
+
+tables = st.dictionaries(st.sampled_from(["public.a", "public.b", "s.c"]), st.integers(1, 9))
+
+
+@given(st.lists(tables, max_size=9), st.integers(0, 9), st.sets(st.integers(0, 8)))
+def test_columns_hold_what_values_do(counts: list[dict[str, int]], cut: int, wanted: set[int]) -> None:
+    ends = [TransactionEnd(2 * n, n, Lsn(n), n, own) for n, own in enumerate(counts)]
+    assert list(concat_ends([to_columns(ends[:cut]), to_columns(ends[cut:])]).values()) == ends
+    whole: Ends = to_columns(ends)
+    assert list(whole.slice(cut, len(ends)).values()) == ends[cut:]
+    mask = np.array([n in wanted for n in range(len(ends))], np.bool_)
+    assert list(whole.where(mask).values()) == [end for n, end in enumerate(ends) if n in wanted]
+    assert whole.counts(["s.c"]).get("s.c", 0) == sum(own.get("s.c", 0) for own in counts)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_lsn_text_round_trips(lsn: int) -> None:
+    assert parse_lsn(format_lsn(lsn)) == lsn

@@ -1,0 +1,123 @@
+"""The requests of a lake on an object store: each takes time and costs money."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+
+from cdc.columns.netting.batch import DecodedBatch, TableChanges
+from cdc.columns.netting.transactions import to_columns
+from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table_state import ACTIVE, Followed, Joining
+from cdc.core.transaction import TransactionEnd
+from sinks.lake.delta import checkpoint
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.metadata import table as metadata_table
+from sinks.lake.metadata.table import MetadataTable
+from sinks.lake.metadata.table_list import SCHEMA
+from sinks.lake.settings import DeltaSettings
+from tests.support.histories import THINGS
+from tests.support.lake.places import PlacedLake, on_server
+from tests.support.lake.tables import row, update, write_copy
+from tests.support.model_changes import as_columns
+from tests.support.object_store_fixture import S3Server
+
+BATCHES = 30
+
+
+@pytest.fixture
+def lake(s3_server: S3Server, tmp_path: Path) -> PlacedLake:
+    return on_server(s3_server, tmp_path)
+
+
+def follower_of(lake: PlacedLake) -> DeltaFollower:
+    return DeltaFollower(DeltaSettings(kind="delta", path=lake.path, s3=lake.access), lake, lake.indexes / "index")
+
+
+def batch(rank: int) -> DecodedBatch:
+    changes = update(rank, row(rank % 300, f"x {rank}"), row(1 + rank % 300, "y"))
+    end = TransactionEnd(rank, rank, Lsn(rank * 10), 0, {str(THINGS.name): 2})
+    return DecodedBatch(to_columns([end]), {THINGS.name: TableChanges(as_columns(THINGS, changes), np.full(2, rank))})
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts requests by kind."""
+    counts = Counter[str]()
+
+    def counted(name: str) -> None:
+        ask = getattr(obstore, name)
+
+        def request(*arguments: Any, **options: Any) -> Any:
+            counts[name] += 1
+            return ask(*arguments, **options)
+
+        monkeypatch.setattr(obstore, name, request)
+
+    for name in ("get", "get_range", "head", "put", "delete", "list_with_delimiter", "open_writer"):
+        counted(name)
+    return counts
+
+
+def test_a_batch_takes_six_requests_plus_maintenance(lake: PlacedLake, asked: Counter[str]) -> None:
+    """Rows, commit and a check of the log; the same for the cut. A large vector is one more."""
+    follower = follower_of(lake)
+    follower.prepare([THINGS])
+    follower.load(THINGS, [write_copy(lake, THINGS, [row(n, "old") for n in range(400)])], Bookmark(Lsn(1), 4711, 1))
+    follower.first_cut(0)
+    follower.tables.adopt(follower.tables.select(Joining))
+
+    def go_on(ranks: range) -> None:
+        for rank in ranks:
+            # as the stream does for each run
+            follower.tables.select(Joining)
+            follower.tables.select(Followed)
+            follower.apply(batch(rank), Position(rank, Lsn(rank * 10), 0))
+
+    go_on(range(10, 12))
+    asked.clear()
+    go_on(range(12, 12 + BATCHES))
+    # the small vectors stand in the log
+    assert asked == {"put": 4 * BATCHES, "get": 2 * BATCHES}
+    asked.clear()
+    for rank in range(100, 100 + BATCHES):
+        go_on(range(rank, rank + 1))
+        follower.maintenance.run([])
+    assert asked.total() <= 10 * BATCHES, asked
+
+
+def test_another_writers_table_is_seen_after_the_refresh_interval(
+    lake: PlacedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = follower_of(lake)
+    follower.prepare([])
+    assert not follower.tables.select(*ACTIVE)
+    other = follower_of(lake)
+    other.prepare([THINGS])
+    other.load(THINGS, [write_copy(lake, THINGS, [row(1, "old")])], Bookmark(Lsn(1), 4711, 1))
+    # who is told of it looks at once
+    follower.tables.forget([THINGS.name])
+    assert [*follower.tables.select(*ACTIVE)] == [THINGS.name]
+    late = follower_of(lake)
+    late.prepare([])
+    monkeypatch.setattr(metadata_table, "REFRESH_SECONDS", 0.0)
+    assert [*late.tables.select(*ACTIVE)] == [THINGS.name]
+
+
+def test_a_log_whose_next_commit_was_vacuumed_is_reopened(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a machine slept: the next version would never be found."""
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 5)
+    slept, other = (MetadataTable(lake.metadata_storage("tables"), "tables", SCHEMA) for _ in range(2))
+    slept.append([{"schema": "public", "table": "first"}])
+    for number in range(12):
+        other.append([{"schema": "public", "table": f"t{number}"}])
+        other.maintain(0)
+    last = other.snapshot()
+    assert last is not None
+    monkeypatch.setattr(metadata_table, "CHECK_SECONDS", 0.0)
+    snapshot = slept.snapshot()
+    assert snapshot is not None
+    assert (snapshot.version, snapshot.files) == (last.version, last.files)

@@ -1,0 +1,77 @@
+"""Rows by the values of columns, and their changes from version to version, against the model."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdc.core.change import Key, Row
+from sinks.lake import layout
+from sinks.lake.table.compact import compact_files
+from sinks.lake.table.lookup import ROW, TableLookup
+from sinks.lake.table.writer import TableWriter
+from tests.support.histories import THINGS, Sent, histories
+from tests.support.lake.places import PlacedLake, in_folder
+from tests.support.lake.tables import apply, copy_rows, open_writer
+
+BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n % 3, "big": None if n == 2 else "x" * (n % 2)} for n in range(4)}
+COLUMNS = ("id", "small", "big")
+
+
+def open_lookup(lake: PlacedLake, version: int) -> TableLookup:
+    log = layout.open_owned_log(lake, THINGS.name, version)
+    assert log is not None
+    return TableLookup(THINGS, lake.table_storage(THINGS.name), log, lake.indexes / "lookup")
+
+
+def rows_of(found: pa.Table) -> list[Row]:
+    found = found.drop_columns([ROW]) if ROW in found.column_names else found
+    return sorted(found.to_pylist(), key=lambda values: int(values["id"]))
+
+
+def of_key(rows: Mapping[Key, Row], keys: Sequence[Key]) -> list[Row]:
+    return [dict(rows[key]) for key in sorted(keys)]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_changes_and_rows_are_the_models(data: st.DataObject) -> None:
+    history = data.draw(histories(BEFORE))
+    with TemporaryDirectory() as place:
+        lake = in_folder(Path(place))
+        copy_rows(lake, THINGS, list(BEFORE.values()), files=2)
+        writer = open_writer(lake)
+        lookup, seen = open_lookup(lake, writer.snapshot.version), dict(BEFORE)
+        for rank, sent in enumerate(history, 1):
+            apply(writer, sent.changes, rank)
+            if data.draw(st.integers(0, 4)) == 0:
+                compact(writer)
+            if data.draw(st.booleans()):
+                continue
+            check(lookup, writer.snapshot.version, seen, sent)
+            seen = sent.rows
+            if data.draw(st.booleans()):
+                lookup.save()
+                lookup = open_lookup(lake, writer.snapshot.version)
+
+
+def check(lookup: TableLookup, version: int, seen: Mapping[Key, Row], sent: Sent) -> None:
+    changes = lookup.advance(version, COLUMNS)
+    old, new = rows_of(changes.old), rows_of(changes.new)
+    # a row that was written again unchanged may be on both sides
+    differing = [key for key in seen.keys() | sent.rows.keys() if seen.get(key) != sent.rows.get(key)]
+    assert [row for row in old if row not in new] == of_key(seen, [key for key in differing if key in seen])
+    assert [row for row in new if row not in old] == of_key(sent.rows, [key for key in differing if key in sent.rows])
+    for small in {row["small"] for row in (*seen.values(), *sent.rows.values())}:
+        found = lookup.find(["small"], [pa.array([small, 1000], pa.int64())], COLUMNS)
+        assert rows_of(found) == of_key(sent.rows, [key for key, row in sent.rows.items() if row["small"] == small])
+    both = lookup.find(["small", "big"], [pa.array([1, 2], pa.int32()), pa.array(["x", None])], ["id"])
+    wanted = [{"id": key[0]} for key, row in sorted(sent.rows.items()) if (row["small"], row["big"]) == (1, "x")]
+    assert rows_of(both) == wanted
+
+
+def compact(writer: TableWriter) -> None:
+    compact_files(writer, list(writer.snapshot.files))

@@ -1,0 +1,53 @@
+"""A run is read as far as its ENDs count, whatever else comes meanwhile."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
+from typing import cast
+
+import pytest
+
+from cdc.columns.netting.changes import Messages
+from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.core.errors import HistoryLostError
+from cdc.core.position import Lsn
+from cdc.core.transaction import TransactionEnd
+from cdc.log.clients.standing_consumer import StandingConsumer
+from cdc.log.whole_transactions import RunReader
+from tests.support.debezium import PLACEHOLDER
+from tests.unit.log.log_in_memory import LogInMemory, inserts, table
+
+THINGS = table("things")
+TOPIC = "p.public.things"
+READS = 10_000
+"""So often is enough for whoever is to come to an end."""
+
+
+def run_of(transactions: Sequence[int]) -> Ends:
+    return to_columns([TransactionEnd(n, n, Lsn(n), 0, {str(THINGS.name): 1}) for n in transactions])
+
+
+def limit_reads(news: Iterator[Mapping[str, Messages]]) -> Iterator[Mapping[str, Messages]]:
+    for _, each in zip(range(READS), news, strict=False):
+        yield each
+    raise AssertionError("it reads without an end")
+
+
+def test_one_that_becomes_whole_behind_the_deadline_is_read() -> None:
+    # the first is of an older transaction: as many wait as the run counts, and it is looked at too soon
+    *sent, last = inserts(THINGS, range(6))
+    log = LogInMemory({TOPIC: sent}, limit_reads(chain([{TOPIC: last}], repeat({}))))
+    reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
+    changes = reader.read(run_of(range(1, 6)), [THINGS], {}).batch.changes[THINGS.name].changes
+    assert changes.tx_id.tolist() == [*range(1, 6)]
+
+
+def trickling() -> Iterator[Mapping[str, Messages]]:
+    for message in inserts(table("other"), range(READS)):
+        yield {"p.public.other": message}
+
+
+def test_one_that_is_lost_is_told_though_other_tables_go_on() -> None:
+    log = LogInMemory({TOPIC: inserts(THINGS, range(3))}, limit_reads(trickling()))
+    reader = RunReader(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
+    with pytest.raises(HistoryLostError, match="holds 3 of 5 changes"):
+        reader.read(run_of(range(5)), [THINGS], {})
