@@ -33,7 +33,7 @@ class ConnectorStatus(msgspec.Struct, frozen=True):
     tasks: tuple[PartStatus, ...]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PropertyVerdict(msgspec.Struct, frozen=True):
     """The errors of one property."""
 
     name: str
@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True):
 class CheckedProperty(msgspec.Struct, frozen=True):
     """An entry of a validation."""
 
-    value: Verdict
+    value: PropertyVerdict
 
 
 class Validation(msgspec.Struct, frozen=True):

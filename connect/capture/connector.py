@@ -69,9 +69,14 @@ def start_anew(client: ConnectClient, name: str, config: dict[str, str]) -> None
     client.resume(name)
 
 
-def _check_config(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
+def check_debezium(client: ConnectClient) -> None:
+    """Raise PreconditionError when Connect has no Debezium."""
     if CONNECTOR_CLASS not in client.plugins():
         raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+
+
+def _check_config(client: ConnectClient, name: str, config: Mapping[str, str]) -> None:
+    check_debezium(client)
     problems = client.problems({**config, "name": name})
     if problems:
         raise PreconditionError("Kafka Connect refuses the connector: " + "; ".join(problems), "correct cdc.yaml")

@@ -23,7 +23,7 @@ from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
 CHANGES = int(os.environ.get("CDC_TEST_CHANGES", "600"))
-KILLS = int(os.environ.get("CDC_TEST_KILLS", "2"))
+KILLS = int(os.environ.get("CDC_TEST_KILLS", "3"))
 pytestmark = pytest.mark.timeout(1800 + 200 * KILLS)
 
 _log = logging.getLogger(__name__)

@@ -46,7 +46,6 @@ from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import check_history
-from cdc.run.tables.preflight import describe_missing_plugins, describe_skipped
 from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
 from connect.capture.connect_client import ConnectClient
@@ -94,10 +93,10 @@ def bootstrap(
             say(f"{name} is copied again: {why}")
         again = [*dict.fromkeys([*again, *rechosen])]
         optional = _find_optional(settings, names) - set(again)
-        tables, skipped = run_preflight(settings, connection, client, names, optional)
+        tables, skipped, notices = run_preflight(settings, connection, client, names, optional)
         for refusal in chain.from_iterable(skipped.values()):
             say(f"not followed: {refusal}")
-        for notice in chain(describe_missing_plugins(client.extensions()), describe_skipped(settings, tables)):
+        for notice in notices:
             say(str(notice))
         _check_history(settings, connection)
         # before the lease: every step makes only missing parts, and two processes make the same ones

@@ -10,10 +10,9 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.run.pipeline import fed_followers
-from cdc.run.tables.preflight import accept_tables
-from connect.capture import debezium_properties, topics
+from cdc.run.tables.preflight import accept_tables, describe_missing_plugins, describe_skipped
+from connect.capture import connector, debezium_properties, topics
 from connect.capture.connect_client import ConnectClient
-from connect.fixed_properties import CONNECTOR_CLASS
 from connect.settings import SourceSettings
 from connect.source import preflight, publication, registration, schema_history, slot
 from connect.source.heartbeat import heartbeat_table
@@ -26,20 +25,21 @@ def run_preflight(
     client: ConnectClient,
     names: Sequence[TableName],
     optional: Set[TableName],
-) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]]]:
+) -> tuple[list[Table], Mapping[TableName, Sequence[PreconditionError]], Sequence[PreconditionError]]:
     """Check source, Kafka Connect, followers and tables, before anything is made.
 
-    Returns the tables that can be followed, and the reasons against the other `optional` ones. Raises CdcError with
-    every reason against the rest.
+    Returns the tables that can be followed, the reasons against the other `optional` ones, and notices of checks and
+    followers that go without. Raises CdcError with every reason against the rest.
     """
     preflight.check(connection, settings.source)
-    if CONNECTOR_CLASS not in client.plugins():
-        raise PreconditionError("Kafka Connect has no Debezium connector for Postgres", "put it on plugin.path")
+    connector.check_debezium(client)
     # does every follower answer? Asked now, not when it is filled: a copy may take hours before that
     for follower in fed_followers(None, settings).values():
         with closing(follower):
             follower.position()
-    return accept_tables(connection, settings, names, client.extensions(), optional)
+    plugins = client.extensions()
+    tables, skipped = accept_tables(connection, settings, names, plugins, optional)
+    return tables, skipped, [*describe_missing_plugins(plugins), *describe_skipped(settings, tables)]
 
 
 def prepare_capture(

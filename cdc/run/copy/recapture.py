@@ -121,7 +121,7 @@ def _accept_tables(
 ) -> tuple[list[Table], Sequence[PreconditionError]]:
     """The tables that can be captured, and the reasons against others. Raises TablesRefusedError when none can."""
     names = find_selected(connection, settings)
-    tables, refused = run_preflight(settings, connection, client, names, optional=set(names))
+    tables, refused, _ = run_preflight(settings, connection, client, names, optional=set(names))
     refusals = [merge_refusals(reasons) for reasons in refused.values()]
     if not tables:
         raise TablesRefusedError(refusals)
