@@ -2,15 +2,16 @@
 
 A view's row is computed anew when a row that it was made of changes. Two questions decide which rows those are:
 
-- Touched keys: which rows of the view can a changed row have reached? From the changed row, along equalities of the
+- Touched keys: which rows of the view can a changed row have reached? From the changed row, along links of the
   statement, to a table that gives the view's key.
-- Needed rows: which rows of every table make these rows of the view? From the view's key, along the same equalities,
-  to every table.
+- Needed rows: which rows of every table make these rows of the view? From the view's key, along the same links, to
+  every table.
 
-Equalities are the edges of a graph whose nodes are the statement's uses of tables.
+A combination is the rows of all uses that meet in one result: one row of each joined table, or none where an outer
+join found none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.core.table import TableName
@@ -26,15 +27,24 @@ class TableUse:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Rows of two uses belong together where these columns are equal, in order."""
+    """From a row of `left` to the rows of `right` whose columns are equal, in order."""
 
     left: str
     left_columns: tuple[str, ...]
     right: str
     right_columns: tuple[str, ...]
 
-    def reversed(self) -> "Edge":
-        return Edge(self.right, self.right_columns, self.left, self.left_columns)
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A row of `use` is in a combination only together with a row at the end of one of these edges.
+
+    Several edges for the branches of a UNION ALL or the sides of a FULL JOIN: where rows of more of them are in a
+    combination, each is equal. In `a LEFT JOIN b ON b.a_id = a.id`, `b` is linked to `a`, and `a` is not to `b`.
+    """
+
+    use: str
+    edges: tuple[Edge, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +60,9 @@ class Anchor:
 class AnchorGroup:
     """The uses from which the rows of some keys are found: from each, since each gives some rows of the view.
 
-    One anchor, or several for the branches of a UNION ALL or the sides of a FULL JOIN. A key of two columns that two
-    tables give has two groups: rows of the view are restricted by either column.
+    A combination has a row of at least one of them, and each that it has gives the same key. One anchor, or several for
+    the branches of a UNION ALL or the sides of a FULL JOIN. A key of two columns that two tables give has two groups:
+    rows of the view are restricted by either column.
     """
 
     anchors: tuple[Anchor, ...]
@@ -74,20 +85,13 @@ class Route:
 class ViewPlan:
     """How a view is kept up.
 
-    `columns`: per table, those that the statement reads. `routes`: per use, from its changed rows to keys. `whole`: per use without a route, why its changes touch every row
-    of the view.
+    `columns`: per table, those that the statement reads. `routes`: per use, from its changed rows to keys, all to be
+    followed. `ways`: per group, the links from its anchors to all other uses, in order. `whole`: per use without a
+    route, why its changes touch every row of the view.
     """
 
     uses: Mapping[str, TableUse]
     columns: Mapping[TableName, Sequence[str]]
-    edges: Sequence[Edge]
-    routes: Mapping[str, Route]
+    routes: Mapping[str, Sequence[Route]]
+    ways: Mapping[AnchorGroup, Sequence[Link]]
     whole: Mapping[str, str]
-
-    def edges_from(self, alias: str) -> Iterator[Edge]:
-        """The edges of a use, each with the use on its left."""
-        for edge in self.edges:
-            if edge.left == alias:
-                yield edge
-            elif edge.right == alias:
-                yield edge.reversed()

@@ -1,6 +1,7 @@
 """A view's statement over a small set of rows, by an embedded engine."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -8,6 +9,7 @@ from sqlglot import exp
 
 from cdc.core.table import TableName
 
+DIALECT: Final = "duckdb"
 NEW, OLD = "#new", "#old"
 """Names that no column has: DuckDB takes a table's name for its whole row."""
 
@@ -35,21 +37,28 @@ class Evaluator:
 def translate(tree: exp.Query, names: Mapping[TableName, str]) -> str:
     """The statement in DuckDB's dialect, over tables of these names."""
 
-    def rename(node: exp.Expression) -> exp.Expression:
+    def rename(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Table):
             name = names[TableName(node.db, node.name)]
             return exp.alias_(exp.to_table(name), node.alias_or_name, table=True)
         return node
 
-    return tree.copy().transform(rename).sql(dialect="duckdb", identify=True)
+    return tree.copy().transform(rename).sql(dialect=DIALECT, identify=True)
 
 
 def compare_rows(evaluator: Evaluator, old: pa.Table, new: pa.Table, key: Sequence[str]) -> tuple[pa.Table, pa.Table]:
     """The rows of `new` that differ from their keys' in `old` or are not there, and the keys that only `old` has."""
-    same_key = " AND ".join(f'"{NEW}"."{name}" = "{OLD}"."{name}"' for name in key)
     tables = {NEW: new, OLD: old}
-    differs = f'"{OLD}" IS NULL OR "{NEW}" IS DISTINCT FROM "{OLD}"'
-    rows = f'SELECT "{NEW}".* FROM "{NEW}" LEFT JOIN "{OLD}" ON {same_key} WHERE {differs}'
-    columns = ", ".join(f'"{OLD}"."{name}"' for name in key)
-    gone = f'SELECT {columns} FROM "{OLD}" ANTI JOIN "{NEW}" ON {same_key}'
-    return evaluator.evaluate(rows, tables), evaluator.evaluate(gone, tables)
+    same_key = exp.and_(*(exp.NullSafeEQ(this=_of(NEW, name), expression=_of(OLD, name)) for name in key))
+    mine, theirs = exp.column(NEW, quoted=True), exp.column(OLD, quoted=True)
+    differs = exp.or_(exp.Is(this=theirs, expression=exp.null()), exp.NullSafeNEQ(this=mine, expression=theirs))
+    rows = exp.select(*(_of(NEW, name) for name in new.column_names)).from_(exp.to_table(NEW))
+    rows = rows.join(exp.to_table(OLD), on=same_key, join_type="left").where(differs)
+    gone = exp.select(*(_of(OLD, name) for name in key)).from_(exp.to_table(OLD))
+    gone = gone.join(exp.to_table(NEW), on=same_key.copy(), join_type="anti")
+    written, deleted = (query.sql(dialect=DIALECT, identify=True) for query in (rows, gone))
+    return evaluator.evaluate(written, tables), evaluator.evaluate(deleted, tables)
+
+
+def _of(table: str, name: str) -> exp.Column:
+    return exp.column(name, table, quoted=True)

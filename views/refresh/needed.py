@@ -1,13 +1,13 @@
 """The rows of every table that some rows of a view are made of."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from cdc.core.table import TableName
-from views.plan import Anchor, ViewPlan
+from views.plan import Anchor, Link, ViewPlan
 from views.refresh.rows import ROW, Tables, distinct_values
 from views.refresh.touched import TouchedKeys
 
@@ -20,30 +20,32 @@ def find_needed_rows(plan: ViewPlan, touched: Sequence[TouchedKeys], tables: Tab
     """
     parts: dict[TableName, list[pa.Table]] = defaultdict(list)
     for keys in touched:
-        for anchor in keys.group.anchors:
-            for alias, rows in _gather(plan, anchor, keys, tables).items():
-                parts[plan.uses[alias].table].append(rows)
-    return {name: _without_duplicates(pa.concat_tables(rows)) for name, rows in parts.items()}
+        for alias, rows in _gather(plan, keys, tables).items():
+            parts[plan.uses[alias].table].append(rows)
+    return {name: _without_duplicates(pa.concat_tables(rows)).drop_columns([ROW]) for name, rows in parts.items()}
 
 
-def _gather(plan: ViewPlan, anchor: Anchor, keys: TouchedKeys, tables: Tables) -> Mapping[str, pa.Table]:
-    """The rows of each use, found from one anchor along the edges."""
-    # an anchor of another branch may give fewer of the key's columns: more rows are found by these
-    columns = [(column, keys.values[keys.key.index(name)]) for column, name in _shared(anchor, keys)]
-    rows = {anchor.alias: _find(plan, anchor.alias, [c for c, _ in columns], [v for _, v in columns], tables)}
-    waiting = deque([anchor.alias])
-    while waiting:
-        here = waiting.popleft()
-        for edge in plan.edges_from(here):
-            if edge.right not in rows:
-                values = distinct_values(rows[here], edge.left_columns)
-                rows[edge.right] = _find(plan, edge.right, edge.right_columns, values, tables)
-                waiting.append(edge.right)
+def _gather(plan: ViewPlan, keys: TouchedKeys, tables: Tables) -> Mapping[str, pa.Table]:
+    """The rows of each use, from the anchors along the links: those before a link are there when it is followed."""
+    rows = {anchor.alias: _find_anchored(plan, anchor, keys, tables) for anchor in keys.group.anchors}
+    for link in plan.ways[keys.group]:
+        rows[link.use] = _follow(plan, link, rows, tables)
     return rows
 
 
-def _shared(anchor: Anchor, keys: TouchedKeys) -> list[tuple[str, str]]:
-    return [(column, name) for column, name in zip(anchor.columns, anchor.key, strict=True) if name in keys.key]
+def _find_anchored(plan: ViewPlan, anchor: Anchor, keys: TouchedKeys, tables: Tables) -> pa.Table:
+    # an anchor of another branch may give fewer of the key's columns: more rows are found by these
+    shared = [(column, name) for column, name in zip(anchor.columns, anchor.key, strict=True) if name in keys.key]
+    values = [keys.values[keys.key.index(name)] for _, name in shared]
+    return _find(plan, anchor.alias, [column for column, _ in shared], values, tables)
+
+
+def _follow(plan: ViewPlan, link: Link, rows: Mapping[str, pa.Table], tables: Tables) -> pa.Table:
+    found = list[pa.Table]()
+    for edge in link.edges:
+        values = distinct_values(rows[edge.right], edge.right_columns, nulls=False)
+        found.append(_find(plan, link.use, edge.left_columns, values, tables))
+    return _without_duplicates(pa.concat_tables(found))
 
 
 def _find(plan: ViewPlan, alias: str, columns: Sequence[str], values: Sequence[pa.Array], tables: Tables) -> pa.Table:
@@ -53,4 +55,4 @@ def _find(plan: ViewPlan, alias: str, columns: Sequence[str], values: Sequence[p
 
 def _without_duplicates(rows: pa.Table) -> pa.Table:
     _, first = np.unique(np.asarray(rows[ROW]), return_index=True)
-    return rows.take(pa.array(first)).drop_columns([ROW])
+    return rows.take(pa.array(first))

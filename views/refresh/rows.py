@@ -1,4 +1,4 @@
-"""The tables that a view is made of, as its refresh reads them: rows at one cut by values, and what changed before it."""
+"""The tables that a view is made of, as its refresh reads them: rows at one cut by values, and the changes before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ class RowFinder(Protocol):
     """The rows of one table at one cut."""
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
-        """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`."""
+        """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`.
+
+        Other rows may be among them. Where a combination has a null, all rows with a null in these columns are found.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +33,20 @@ class Tables:
 
 
 def matching(rows: pa.Table, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
-    """The rows whose columns have one of these combinations of values; null equals nothing."""
+    """The rows whose columns have one of these combinations of values. Rows with a null match all others with one."""
     if not rows.num_rows:
         return rows
-    mine = [rows[name] for name in columns]
-    found = are_among(join_bits(mine), join_bits(values)) & ~has_null(mine)
-    return rows.filter(pa.array(found))
+    return rows.filter(pa.array(are_among(join_bits([rows[name] for name in columns]), join_bits(values))))
 
 
-def distinct_values(rows: pa.Table, columns: Sequence[str]) -> list[pa.Array]:
-    """The distinct combinations of values in these columns, without nulls, as a list of columns."""
+def distinct_values(rows: pa.Table, columns: Sequence[str], *, nulls: bool = True) -> list[pa.Array]:
+    """The distinct combinations of values in these columns, as a list of columns; `nulls`: with nulls among them.
+
+    A join is followed without them, since null equals nothing.
+    """
     mine = [rows[name].combine_chunks() for name in columns]
     keys = join_bits(mine)
     order = keys.order()
     first = order[keys.take(order).begins()]
-    chosen = first[~has_null(mine)[first]]
+    chosen = first if nulls else first[~has_null(mine)[first]]
     return [array.take(pa.array(chosen)) for array in mine]

@@ -27,29 +27,33 @@ class TouchedKeys:
 def find_touched_keys(plan: ViewPlan, tables: Tables) -> list[TouchedKeys]:
     """Find the keys that the changes have reached, in the state before them or after them.
 
-    A row joined others before or after the changes. Each of these was not changed, and is found at the cut, or was
-    itself, and is among the old rows. So the rows at the cut and the old rows together hold both states.
+    A row met others before or after the changes. Each of these was not changed, and is found at the cut, or was itself,
+    and is among the old rows. So the rows at the cut and the old rows together hold both states.
     """
     found: dict[tuple[AnchorGroup, tuple[str, ...]], list[pa.Table]] = {}
-    for alias, route in plan.routes.items():
+    for alias, routes in plan.routes.items():
         changes = tables.changes.get(plan.uses[alias].table)
         if changes is None:
             continue
-        rows = pa.concat_tables([changes.old, changes.new])
-        for edge in route.edges:
-            rows = _follow(plan, edge, rows, tables)
-        values = distinct_values(rows, route.anchor.columns)
-        if len(values[0]):
-            key = (route.group, route.anchor.key)
-            found.setdefault(key, []).append(pa.Table.from_arrays(values, list(route.anchor.key)))
+        for route in routes:
+            rows = pa.concat_tables([changes.old, changes.new])
+            for edge in route.edges:
+                rows = _follow(plan, edge, rows, tables)
+            # a null is a key like others: a group of rows, for instance
+            values = distinct_values(rows, route.anchor.columns)
+            if len(values[0]):
+                parts = found.setdefault((route.group, route.anchor.key), [])
+                parts.append(pa.Table.from_arrays(values, list(route.anchor.key)))
     return [
-        TouchedKeys(group, key, distinct_values(pa.concat_tables(parts), key)) for (group, key), parts in found.items()
+        # branches may give a key as integers of two widths
+        TouchedKeys(group, key, distinct_values(pa.concat_tables(parts, promote_options="permissive"), key))
+        for (group, key), parts in found.items()
     ]
 
 
 def _follow(plan: ViewPlan, edge: Edge, rows: pa.Table, tables: Tables) -> pa.Table:
     """The rows beyond an edge, at the cut or before the changes."""
-    values = distinct_values(rows, edge.left_columns)
+    values = distinct_values(rows, edge.left_columns, nulls=False)
     name = plan.uses[edge.right].table
     columns = plan.columns[name]
     found = tables.finders[name].find(edge.right_columns, values, columns).select(columns)

@@ -12,7 +12,7 @@ from cdc.columns.values.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
 from views.plan import TableUse
-from views.statement.analysis import Statement
+from views.statement.statement import Statement
 
 DIALECT = "spark"
 
@@ -20,10 +20,12 @@ DIALECT = "spark"
 def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> Statement:
     """Parse a view's SQL over these tables; raises ConfigurationError with the place in the statement."""
     tree = _parse(view, sql)
-    schema = {}
+    schema: dict[str, object] = {}
     for table in tables.values():
         columns = {column.name: spark_type(column).simpleString() for column in table.columns}
-        schema.setdefault(table.name.schema, {})[table.name.table] = columns
+        tables_of = schema.setdefault(table.name.schema, {})
+        assert isinstance(tables_of, dict)
+        tables_of[table.name.table] = columns
     try:
         tree = qualify(tree, schema=schema, dialect=DIALECT, db="public", quote_identifiers=False)
     except OptimizeError as error:

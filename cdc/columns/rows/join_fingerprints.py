@@ -1,6 +1,6 @@
 """Values of join columns as 128 bits: columns of different types that may be equal have equal bits where they are.
 
-As in SQL, null equals nothing: a row with a null has bits that no value has, but for a collision.
+All rows with a null have the same bits, which no value has, but for a collision.
 """
 
 from collections.abc import Callable, Sequence

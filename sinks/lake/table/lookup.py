@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers
-from cdc.columns.rows.join_fingerprints import has_null, join_bits
+from cdc.columns.rows.join_fingerprints import join_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from sinks.lake import layout
@@ -59,15 +59,12 @@ class TableLookup:
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
         """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`.
 
-        Rows may come that have other values, of equal fingerprints; null equals nothing.
+        Rows may come that have other values, of equal fingerprints: all rows with a null have the same.
         """
         index = self._index(tuple(columns))
         index.index_new_files()
         schema = pa.schema([field for field in arrow_schema(self.table) if field.name in names])
-        keys = join_bits(values)
-        # rows with a null are in the index under bits of their own
-        keys = keys.take(np.flatnonzero(~has_null(values)))
-        hits = sort_by_file(index.find_live(keys))
+        hits = sort_by_file(index.find_live(join_bits(values)))
         return index.read(hits, schema).append_column(ROW, pa.array(self._row_numbers(index, hits)))
 
     def _row_numbers(self, index: IndexedRows, hits: IndexHits) -> Integers:

@@ -3,7 +3,6 @@
 import itertools
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +16,7 @@ from cdc.core.change import Key, Row
 from sinks.lake.index import key_index
 from sinks.lake.index.key_index import KeyIndex
 from sinks.lake.index.run_files import BLOCK, DamagedRunError
+from sinks.lake.table.indexed_rows import IndexedRows
 from tests.support.examples import examples
 from tests.support.histories import THINGS
 from tests.support.lake.damage import Damage, back_up, damages
@@ -179,6 +179,6 @@ def test_an_intact_index_is_not_rebuilt(lake: PlacedLake, monkeypatch: pytest.Mo
     apply(writer, update(1, row(1, "x")), 1)
     writer.save_index(everything=True)
     again = open_writer(lake)
-    monkeypatch.setattr(again, "_read_keys", partial(pytest.fail, "keys are read again"))
+    monkeypatch.setattr(IndexedRows, "_read_fingerprints", lambda *_: pytest.fail("keys are read again"))
     apply(again, update(2, row(1, "y")), 2)
-    assert again.notes == []
+    assert again.rows.notes == []
