@@ -29,6 +29,7 @@ class Kind(StrEnum):
     INTERVAL = "interval"
     GEOMETRIC = "shape"  # on disk: the first lakes stored their tables with this word
     LITERAL = "literal"
+    STRUCT = "struct"  # of views only
 
 
 NUMERIC = "numeric"
@@ -68,7 +69,7 @@ class Column:
     `number`: `attnum` of pg_attribute, which tells a column from an earlier one of the same name; 0 if unknown.
     `separator`: between the elements of an array's text (pg_type, `typdelim`: `;` for boxes, `:` for PostGIS).
     `added`: it was added while the table was followed, and is null in older rows and messages. `chosen`: the type that
-    the user chose in `source.column_types`; empty if the column is followed as its own type.
+    the user chose in `source.column_types`; empty if the column is followed as its own type. `fields`: of a STRUCT.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Column:
     added: bool = field(default=False, compare=False)
     separator: str = ","
     chosen: str = ""
+    fields: "tuple[Column, ...]" = ()
 
     @property
     def element(self) -> "Column":
@@ -93,11 +95,14 @@ class Column:
         """The column as JSON values; defaults are left out."""
         fields = {"name": self.name, "kind": self.kind.value, "precision": self.precision, "scale": self.scale}
         defaults = {"array": False, "type": "", "number": 0, "added": False, "separator": ",", "chosen": ""}
-        return fields | {name: value for name in defaults if (value := getattr(self, name)) != defaults[name]}
+        values = {name: value for name in defaults if (value := getattr(self, name)) != defaults[name]}
+        nested = {"fields": [each.as_json() for each in self.fields]} if self.fields else {}
+        return fields | values | nested
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        return cls(**{**value, "kind": Kind(value["kind"])})
+        nested = tuple(map(cls.from_json, value.get("fields", ())))
+        return cls(**{**value, "kind": Kind(value["kind"]), "fields": nested})
 
 
 def may_be_text(column: Column) -> bool:

@@ -178,7 +178,13 @@ def table_mapping(note: IndexNote) -> dict[str, Any]:
 
 
 def field_mapping(column: Column) -> dict[str, Any]:
-    """The mapping of a column; kinds of short texts are keywords."""
+    """The mapping of a column; kinds of short texts are keywords.
+
+    A list of structs is `nested`, so that a search asks of one element at a time.
+    """
+    if column.fields:
+        fields = {each.name: field_mapping(each) for each in column.fields}
+        return {"type": "nested" if column.array else "object", "properties": fields}
     return dict(_MAPPINGS.get(column.kind, _KEYWORD))
 
 

@@ -112,9 +112,23 @@ def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
     # empty, as the elements of empty lists: for no values pc.all and pc.any return null
     if not len(array):
         return pa.array([], pa.string())
-    text = _lists(array, column) if column.array else _WRITERS.get(column.kind, _to_json_strings)(array)
+    text = _nested(array, column) if column.array or column.fields else _write_values(array, column)
     # only here: quoting leaves a null null, and the word null has no quotes
     return pc.fill_null(text, "null") if array.null_count else text
+
+
+def _write_values(array: pa.Array, column: Column) -> pa.Array:
+    return _WRITERS.get(column.kind, _to_json_strings)(array)
+
+
+def _nested(array: pa.Array, column: Column) -> pa.Array:
+    return _lists(array, column) if column.array else _structs(array, column)
+
+
+def _structs(array: pa.StructArray, column: Column) -> pa.Array:
+    # flatten() makes the fields of a null struct null
+    fields = pa.Table.from_arrays(array.flatten(), [each.name for each in column.fields])
+    return pc.if_else(array.is_valid(), _objects(fields, column.fields), None)
 
 
 def _lists(array: pa.ListArray, column: Column) -> pa.Array:

@@ -44,6 +44,8 @@ def arrow_type(column: Column) -> pa.DataType:
     if column.array:
         # Parquet's name of a list's element, which all readers of Delta expect
         return pa.list_(pa.field("element", arrow_type(column.element)))
+    if column.kind is Kind.STRUCT:
+        return pa.struct([pa.field(each.name, arrow_type(each)) for each in column.fields])
     if column.kind is Kind.DECIMAL:
         return pa.decimal128(column.precision, column.scale)
     return _TYPES.get(column.kind, pa.string())

@@ -23,6 +23,8 @@ def spark_type(column: Column) -> T.DataType:
     """The column's Spark type in a follower's table; kinds without one of their own are strings."""
     if column.array:
         return T.ArrayType(spark_type(column.element))
+    if column.kind is Kind.STRUCT:
+        return T.StructType([T.StructField(each.name, spark_type(each)) for each in column.fields])
     if column.kind is Kind.DECIMAL:
         return T.DecimalType(column.precision, column.scale)
     return _SPARK_TYPES.get(column.kind, T.StringType())

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ def create_actions(
     name: str, schema: pa.Schema, properties: Mapping[str, str], features: Iterable[str] = (), id: str | None = None
 ) -> list[Action]:
     """The actions that create a table. It declares only the features that it needs, so that all readers accept it."""
-    ntz = [_NTZ] if any(_value_type(kind) == pa.timestamp("us") for kind in schema.types) else []
+    ntz = [_NTZ] if any(kind == pa.timestamp("us") for kind in _value_types(schema.types)) else []
     wanted = list(dict.fromkeys([*ntz, *features]))
     # reader features go into both lists ("Supported Features"); change data concerns writers only
     both = [feature for feature in wanted if feature in (_NTZ, "deletionVectors")]
@@ -55,22 +55,34 @@ def metadata_action(name: str, schema: pa.Schema, properties: Mapping[str, str],
 
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:
     """The schema as the log spells it (Delta protocol, "Schema Serialization Format")."""
+    return _delta_struct(schema)
+
+
+def _delta_struct(fields: Iterable[pa.Field]) -> dict[str, Any]:
     # nullable in any case: change data of deletes has nulls outside the key
-    fields = [
-        {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in schema
+    spelled = [
+        {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}} for field in fields
     ]
-    return {"type": "struct", "fields": fields}
+    return {"type": "struct", "fields": spelled}
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    """The element type of a list, else the type itself."""
-    return kind.value_type if pa.types.is_list(kind) else kind
+def _value_types(kinds: Iterable[pa.DataType]) -> Iterator[pa.DataType]:
+    """The types of single values: of a list's elements, and of a struct's fields."""
+    for kind in kinds:
+        if pa.types.is_list(kind):
+            yield from _value_types([kind.value_type])
+        elif pa.types.is_struct(kind):
+            yield from _value_types(field.type for field in kind)
+        else:
+            yield kind
 
 
 def delta_type(kind: pa.DataType) -> str | dict[str, Any]:
     """An Arrow type as the log spells it."""
     if pa.types.is_list(kind):
         return {"type": "array", "elementType": delta_type(kind.value_type), "containsNull": True}
+    if pa.types.is_struct(kind):
+        return _delta_struct(kind)
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _DELTA_TYPES[kind]

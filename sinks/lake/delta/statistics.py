@@ -28,6 +28,9 @@ def of_rows(rows: pa.Table, columns: Iterable[str]) -> dict[str, Any]:
     stats: dict[str, Any] = {"numRecords": rows.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for name in columns:
         column = rows[name]
+        # a struct's counts would be those of its fields
+        if pa.types.is_struct(column.type):
+            continue
         stats["nullCount"][name] = column.null_count
         _set_bounds(stats, name, column)
     return stats
