@@ -76,7 +76,7 @@ class Shape(msgspec.Struct, frozen=True):
 
     `identity`: the replica identity; `key`: the columns of its index. `leaves`: the partitions with rows of a
     partitioned table. `within`: the ancestors of a partition. `publications`: our publications of it; None if not
-    noted.
+    noted. `moved`: those that it came to or left when this shape was noted.
     """
 
     kind: RelationKind
@@ -90,6 +90,7 @@ class Shape(msgspec.Struct, frozen=True):
     leaves: tuple[Leaf, ...] = ()
     within: tuple[TableName, ...] = ()
     publications: tuple[str, ...] | None = None
+    moved: tuple[str, ...] = ()
 
 
 def parse_shape(text: str) -> Shape:

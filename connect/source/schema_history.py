@@ -107,7 +107,11 @@ def find_announced(connection: Connection, source: SourceSettings) -> set[TableN
     noted = {TableName(schema, table): parse_shape(shape) for schema, table, shape in rows}
     now = read_shapes(connection, list(noted))
     # without publications, which `now` does not have
-    return {name for name, shape in noted.items() if name in now and replace(shape, publications=None) == now[name]}
+    return {
+        name
+        for name, shape in noted.items()
+        if name in now and replace(shape, publications=None, moved=()) == now[name]
+    }
 
 
 def install_function(connection: Connection, source: SourceSettings) -> bool:

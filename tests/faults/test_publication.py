@@ -2,6 +2,7 @@
 
 from pyspark.sql import SparkSession
 
+from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
@@ -33,6 +34,27 @@ def test_table_missing_from_the_publication_for_a_while_is_copied_again(
         catch_up(pipeline, spark)
         assert verify(pipeline, spark).is_equal, part
         assert not problems(pipeline), part
+
+
+def test_another_pipeline_of_the_source_comes_and_goes_unnoticed(
+    make_pipeline: MakePipeline, spark: SparkSession
+) -> None:
+    first = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
+    bootstrap(first, spark)
+    copied = table_ids(first)
+    second = make_pipeline(tables=("public.things", "public.parted"), lake_only=True, beside=first)
+    bootstrap(second, spark)
+    first.run("UPDATE things SET total = 1", f'DROP PUBLICATION "{second.settings.source.publication}"')
+    first.run("UPDATE parted SET name = 'both'")
+    catch_up(first, spark)
+    assert table_ids(first) == copied
+    assert verify(first, spark).is_equal
+
+
+def table_ids(pipeline: Pipeline) -> dict[str, str]:
+    cut = delta_follower(pipeline.settings).cuts.last()
+    assert cut
+    return dict(cut.ids)
 
 
 def leave_out(pipeline: Pipeline, part: str, number: int) -> None:

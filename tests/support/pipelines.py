@@ -71,7 +71,8 @@ def make_pipeline(servers: Servers, tmp_path: Path, quicker: None) -> Iterator[M
     """Makes pipelines on databases of their own; takes connector, slot and database away afterwards.
 
     `dbname`: what a database's name ends with, `made_with`: further words of its CREATE DATABASE. `lake_only`: nothing
-    follows the lake, which saves half of the time where only the capture matters.
+    follows the lake, which saves half of the time where only the capture matters. `beside`: a pipeline on whose
+    database it is.
     """
     with pipelines(servers, tmp_path) as make:
         yield make
@@ -90,12 +91,18 @@ def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
     made: list[Pipeline] = []
 
     def make(
-        *statements: str, tables: tuple[str, ...], dbname: str = "", made_with: str = "", lake_only: bool = False
+        *statements: str,
+        tables: tuple[str, ...],
+        dbname: str = "",
+        made_with: str = "",
+        lake_only: bool = False,
+        beside: Pipeline | None = None,
     ) -> Pipeline:
         name = f"t{secrets.token_hex(5)}"
-        database = f"{name}{dbname}"
-        with servers.connect() as admin:
-            admin.execute(sql.SQL("CREATE DATABASE {} ").format(sql.Identifier(database)) + sql.SQL(made_with))
+        database = beside.settings.source.dbname if beside else f"{name}{dbname}"
+        if not beside:
+            with servers.connect() as admin:
+                admin.execute(sql.SQL("CREATE DATABASE {} ").format(sql.Identifier(database)) + sql.SQL(made_with))
         (folder / name).mkdir()
         config = folder / name / "cdc.yaml"
         text = template(replace(servers.values, name=name, dbname=database, tables=tables))
@@ -109,8 +116,13 @@ def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
     try:
         yield make
     finally:
+        # all connectors before the first database is dropped
         for pipeline in made:
-            _remove(pipeline)
+            with ConnectClient(pipeline.settings.connect.url) as client:
+                client.delete(pipeline.settings.connect.connector)
+            pipeline.connection.close()
+        for database in {pipeline.settings.source.dbname for pipeline in made}:
+            _drop_database(servers, database)
 
 
 def without_followers(text: str, *names: str) -> str:
@@ -121,15 +133,10 @@ def without_followers(text: str, *names: str) -> str:
     return text
 
 
-def _remove(pipeline: Pipeline) -> None:
-    settings = pipeline.settings
-    with ConnectClient(settings.connect.url) as client:
-        client.delete(settings.connect.connector)
-    pipeline.connection.close()
-    database = settings.source.dbname
-    with pipeline.servers.connect() as admin:
+def _drop_database(servers: Servers, database: str) -> None:
+    with servers.connect() as admin:
         busy = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
-        until(lambda: admin.execute(busy, (database,)).fetchone() == (0,), "nobody reads from the slot")
+        until(lambda: admin.execute(busy, (database,)).fetchone() == (0,), "nobody reads from the slots")
         drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s"
         admin.execute(drop, (database,))
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database)))

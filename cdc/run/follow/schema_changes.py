@@ -163,10 +163,11 @@ def _classify_entry(followed: Table, entry: HistoryEntry, source: SourceSettings
     now = to_table(followed.name, entry.shape, source.choices)
     if not isinstance(now, Table):
         return Altered(now[0].what)
-    is_unpublished = entry.shape.publications is not None and source.publication not in entry.shape.publications
-    if entry.is_rewritten and is_unpublished:
+    # of other pipelines' publications on the same source it may come and go
+    is_moved = source.publication in entry.shape.moved
+    if is_moved and source.publication not in (entry.shape.publications or ()):
         return Altered(f"publication {source.publication} does not send all of its changes")
     if entry.is_rewritten and (entry.shape.leaves or entry.shape.within) and not describe_differences(followed, now):
         return Altered("a partition with rows came or went, or was emptied or rewritten")
     filled = [column.name for column in entry.shape.columns if column.fills_old_rows]
-    return diff_tables(followed, now, filled=filled, rewritten=entry.is_rewritten)
+    return diff_tables(followed, now, filled=filled, rewritten=entry.is_rewritten or is_moved)

@@ -1,12 +1,10 @@
 -- A condition: rows of `s` have become those of `now` without change events. That is so if
 -- - a partition with rows was attached or detached, or one was truncated (neither is sent);
 -- - the table became a partition, so its changes have another table's name from now on;
--- - the publication left changes out for a while;
 -- - a generated column became a plain one, and keeps its values;
 -- - a value of an enum was renamed, or the fields of a composite type changed.
 (s.relation = now.relation AND (
          s.shape::jsonb->'within' IS DISTINCT FROM now.shape->'within'
-         OR now.shape->'publications' <> s.shape::jsonb->'publications'
          OR EXISTS (
             SELECT FROM jsonb_to_recordset(s.shape::jsonb->'leaves') AS was(relation oid, file oid)
              WHERE NOT EXISTS (SELECT FROM jsonb_to_recordset(now.shape->'leaves') AS l(relation oid, file oid)
