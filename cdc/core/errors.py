@@ -3,8 +3,9 @@
 CdcError (3)
 ├── ConfigurationError (2)
 ├── PreconditionError (3)
-│   └── TableStoppedError
-│       └── CopyLostError
+│   ├── TableStoppedError
+│   │   └── CopyLostError
+│   └── ViewStoppedError
 ├── UnreachableError (4)
 ├── DivergenceError (5)
 ├── IncompleteError (6)
@@ -129,6 +130,14 @@ class TableLostError(HistoryLostError):
         super().__init__(
             f"{table}: {why}", f"stop `cdc follow`; `cdc bootstrap --again {table}` copies it as it is now"
         )
+        self.why = why
+
+
+class ViewStoppedError(PreconditionError):
+    """A view cannot be kept up; the others are."""
+
+    def __init__(self, view: object, why: str) -> None:
+        super().__init__(f"view {view}: {why}", "correct its sql or its key in cdc.yaml, or the rows")
         self.why = why
 
 

@@ -6,7 +6,7 @@ the last applied END are `txn` actions (Delta protocol, "Transaction Identifiers
 
 import json
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
@@ -30,19 +30,26 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 class Lake:
     """The folder of one pipeline's tables, and the ids of their `txn` actions.
 
-    `access`: settings of the object store when the path is `s3://bucket/prefix`; None for a local folder.
+    `access`: settings of the object store when the path is `s3://bucket/prefix`; None for a local folder. `metadata`:
+    the folder of the toolkit's own tables.
     """
 
     path: str
     pipeline: str
     access: S3Settings | None = None
+    metadata: str = METADATA
+
+    @property
+    def of_views(self) -> "Lake":
+        """The same lake for its views: their tables lie beside the others, with cuts and stops of their own."""
+        return replace(self, metadata=f"{METADATA}/views")
 
     def folder(self, name: TableName) -> str:
         """The table's folder; no name can leave the lake or collide with another."""
         return f"{self.path.rstrip('/')}/{folder_name(name)}"
 
     def metadata_folder(self, name: str) -> str:
-        return f"{self.path.rstrip('/')}/{METADATA}/{name}"
+        return f"{self.path.rstrip('/')}/{self.metadata}/{name}"
 
     def table_storage(self, name: TableName) -> Storage:
         return open_storage(self.folder(name), self.access)

@@ -7,8 +7,6 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from cdc.core.table import TableName
-
 DIALECT: Final = "duckdb"
 NEW, OLD = "#new", "#old"
 """Names that no column has: DuckDB takes a table's name for its whole row."""
@@ -34,12 +32,12 @@ class Evaluator:
                 self._connection.unregister(name)
 
 
-def translate(tree: exp.Query, names: Mapping[TableName, str]) -> str:
-    """The statement in DuckDB's dialect, over tables of these names."""
+def translate(tree: exp.Query, names: Mapping[str, str]) -> str:
+    """The statement in DuckDB's dialect. `names`: the names there of tables, by `schema.table` in lower case."""
 
     def rename(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Table):
-            name = names[TableName(node.db, node.name)]
+            name = names[f"{node.db}.{node.name}".lower()]
             return exp.alias_(exp.to_table(name), node.alias_or_name, table=True)
         return node
 

@@ -43,7 +43,8 @@ class Lineage:
             for column in scope.columns:
                 source = scope.sources.get(column.table)
                 if isinstance(source, exp.Table):
-                    read[self._statement.uses[id(source)].table].add(column.name)
+                    use = self._statement.uses[id(source)]
+                    read[use.table].add(self._statement.column(use.alias, column.name).name)
         tables = self._statement.tables
         return {name: [c for c in tables[name].column_names if c in names] for name, names in read.items()}
 
@@ -91,7 +92,7 @@ class Lineage:
                     return self.output(source, column.name)
                 use = self._statement.uses.get(id(source))
                 # LATERAL VIEW and its like make rows of their own
-                return frozenset([(use.alias, column.name)]) if use else NOWHERE
+                return frozenset([(use.alias, self._statement.column(use.alias, column.name).name)]) if use else NOWHERE
             # a correlated subquery names columns of the query around it
             here = here.parent
         return NOWHERE

@@ -2,55 +2,104 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import Final, NoReturn
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import OptimizeError, ParseError
+from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.qualify import qualify
 
 from cdc.columns.values.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
 from views.plan import TableUse
-from views.statement.statement import Statement
+from views.statement.statement import Reference, Statement
 
-DIALECT = "spark"
+DIALECT: Final = "spark"
+DEFAULT_SCHEMA: Final = "public"
 
 
 def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> Statement:
     """Parse a view's SQL over these tables; raises ConfigurationError with the place in the statement."""
-    tree = _parse(view, sql)
+    tree = parse_query(view, sql)
+    known = {str(name).lower(): name for name in tables}
+    references = _find_references(view, tree, known)
     schema: dict[str, object] = {}
-    for table in tables.values():
-        columns = {column.name: spark_type(column).simpleString() for column in table.columns}
-        tables_of = schema.setdefault(table.name.schema, {})
-        assert isinstance(tables_of, dict)
-        tables_of[table.name.table] = columns
+    for name in {place.table for place in references}:
+        columns = {column.name: spark_type(column).simpleString() for column in tables[name].columns}
+        in_schema = schema.setdefault(name.schema, {})
+        assert isinstance(in_schema, dict)
+        in_schema[name.table] = columns
     try:
-        tree = qualify(tree, schema=schema, dialect=DIALECT, db="public", quote_identifiers=False)
+        tree = qualify(tree, schema=schema, dialect=DIALECT, db=DEFAULT_SCHEMA, quote_identifiers=False)
     except OptimizeError as error:
-        raise ConfigurationError(f"views.{view}: {error}", "correct its sql") from None
+        _refuse(view, str(error))
+    assert isinstance(tree, exp.Query)
     tree = _inline(tree)
-    return Statement(tree, tables, _name_uses(tree))
+    return Statement(sql, tree, tables, _name_uses(tree, known), references)
 
 
-def _parse(view: str, sql: str) -> exp.Query:
+def parse_query(view: str, sql: str) -> exp.Query:
+    """Parse one query; raises ConfigurationError with the place of the first error."""
     try:
         trees = sqlglot.parse(sql, read=DIALECT)
     except ParseError as error:
         first = error.errors[0]
-        place = f"line {first['line']}, column {first['col']}"
-        raise ConfigurationError(f"views.{view}: {first['description']} at {place}", "correct its sql") from None
-    [tree] = trees
-    if not isinstance(tree, exp.Query):
-        raise ConfigurationError(f"views.{view} is no SELECT", "a view is one query")
-    return tree
+        _refuse(view, f"{first['description']} at line {first['line']}, column {first['col']}")
+    except TokenError as error:
+        _refuse(view, str(error))
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        _refuse(view, "it is no single SELECT")
+    return trees[0]
+
+
+def list_tables(view: str, sql: str) -> list[TableName]:
+    """The tables that a statement names, whether they exist or not."""
+    return sorted({_table_name(table) for table in _base_tables(parse_query(view, sql))})
+
+
+def _refuse(view: str, reason: str) -> NoReturn:
+    raise ConfigurationError(f"views.{view}: {reason}", "correct its sql") from None
+
+
+def _base_tables(tree: exp.Query) -> Iterator[exp.Table]:
+    """The tables of a tree that are no common table expressions."""
+    for table in tree.find_all(exp.Table):
+        if table.args.get("db") or not _is_cte(table):
+            yield table
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether a query around the table has a common table expression of its name."""
+    around: exp.Expr | None = table.parent
+    while around is not None:
+        with_ = around.args.get("with_")
+        if with_ and any(cte.alias.lower() == table.name.lower() for cte in with_.expressions):
+            return True
+        around = around.parent
+    return False
+
+
+def _table_name(table: exp.Table) -> TableName:
+    return TableName(table.db or DEFAULT_SCHEMA, table.name)
+
+
+def _find_references(view: str, tree: exp.Query, known: Mapping[str, TableName]) -> list[Reference]:
+    found = list[Reference]()
+    for table in _base_tables(tree):
+        name = known.get(str(_table_name(table)).lower())
+        first, last = table.parts[0].meta, table.parts[-1].meta
+        if name is None or table.catalog:
+            named = ".".join(part.name for part in table.parts)
+            _refuse(view, f"no table or view {named} is followed (line {first['line']})")
+        found.append(Reference(name, first["start"], last["end"] + 1, bool(table.alias)))
+    return found
 
 
 def _inline(tree: exp.Query) -> exp.Query:
     """Put a copy of each common table expression where it is named: every use of a table is then a node of its own."""
     for query in [*tree.find_all(exp.Query)]:
-        with_ = query.args.get("with_") or query.args.get("with")
+        with_ = query.args.get("with_")
         if not with_:
             continue
         known = dict[str, exp.Query]()
@@ -68,13 +117,13 @@ def _replace(query: exp.Query, known: Mapping[str, exp.Query]) -> exp.Query:
     return query
 
 
-def _name_uses(tree: exp.Query) -> dict[int, TableUse]:
+def _name_uses(tree: exp.Query, known: Mapping[str, TableName]) -> dict[int, TableUse]:
     uses, taken = dict[int, TableUse](), set[str]()
     for table in tree.find_all(exp.Table):
         names = (f"{table.alias_or_name}{suffix}" for suffix in _suffixes())
         alias = next(name for name in names if name not in taken)
         taken.add(alias)
-        uses[id(table)] = TableUse(alias, TableName(table.db, table.name))
+        uses[id(table)] = TableUse(alias, known[str(_table_name(table)).lower()])
     return uses
 
 

@@ -1,6 +1,6 @@
 """A view's statement as its analysis reads it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -10,15 +10,47 @@ from views.plan import TableUse
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """A parsed statement: common table expressions are inlined, and every use of a table has an alias of its own."""
+class Reference:
+    """A place of the statement's text that names a table: the first character, and the one behind the last."""
 
+    table: TableName
+    start: int
+    end: int
+    has_alias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A parsed statement: common table expressions are inlined, and every use of a table has an alias of its own.
+
+    `text`: as the user wrote it, with `references` to its tables. `uses`: by the id of the node in the tree.
+    """
+
+    text: str
     tree: exp.Query
     tables: Mapping[TableName, Table]
     uses: Mapping[int, TableUse]
-    """By the id of the node in the tree."""
+    references: Sequence[Reference]
 
     def column(self, alias: str, name: str) -> Column:
         """A column of the table that is used under this alias."""
         use = next(use for use in self.uses.values() if use.alias == alias)
-        return next(column for column in self.tables[use.table].columns if column.name == name)
+        return next(column for column in self.tables[use.table].columns if column.name.lower() == name.lower())
+
+    @property
+    def table_names(self) -> frozenset[TableName]:
+        """The tables that the statement reads."""
+        return frozenset(use.table for use in self.uses.values())
+
+    def rename_tables(self, names: Mapping[TableName, str]) -> str:
+        """The user's text with other names for the tables. All else stays as it was, character by character."""
+        text = self.text
+        # from the end, so that earlier places stay where they are
+        for place in sorted(self.references, key=lambda place: -place.start):
+            alias = "" if place.has_alias else f" AS {_quote(place.table.table)}"
+            text = text[: place.start] + _quote(names[place.table]) + alias + text[place.end :]
+        return text
+
+
+def _quote(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(dialect="spark")

@@ -101,13 +101,13 @@ def _objects(rows: pa.Table | pa.RecordBatch, columns: tuple[Column, ...]) -> pa
     parts: list[pa.Array | str] = []
     for column in columns:
         name = json.dumps(column.name, ensure_ascii=False)
-        parts += [f"{',' if parts else '{'}{name}:", _texts(rows[column.name], column)]
+        parts += [f"{',' if parts else '{'}{name}:", value_texts(rows[column.name], column)]
     # the last argument is the separator; a null part would make the whole document null, so none is null
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
-def _texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
-    """Write a column's values as they appear in a document."""
+def value_texts(values: pa.Array | pa.ChunkedArray, column: Column) -> pa.Array:
+    """Write a column's values as they appear in a document: equal values have equal texts."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     # empty, as the elements of empty lists: for no values pc.all and pc.any return null
     if not len(array):
@@ -132,7 +132,7 @@ def _structs(array: pa.StructArray, column: Column) -> pa.Array:
 
 
 def _lists(array: pa.ListArray, column: Column) -> pa.Array:
-    elements = pa.ListArray.from_arrays(array.offsets, _texts(array.values, column.element))
+    elements = pa.ListArray.from_arrays(array.offsets, value_texts(array.values, column.element))
     # no element is null any more: `_texts` writes the word, and one null would make the whole text null
     inner = pc.binary_join(elements, ",")
     return pc.if_else(array.is_valid(), pc.binary_join_element_wise("[", inner, "]", ""), None)

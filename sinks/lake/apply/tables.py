@@ -98,6 +98,10 @@ class LakeTables:
         """Whether the lake lists this table, with or without a copy."""
         return name in self._table_list.names()
 
+    def list_names(self) -> list[TableName]:
+        """The listed tables, with or without a copy, sorted by name."""
+        return self._table_list.names()
+
     def add(self, names: Sequence[TableName]) -> None:
         """List tables that are to be copied."""
         self._table_list.add(names)

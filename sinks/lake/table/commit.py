@@ -59,7 +59,7 @@ def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> A
             rows = _fill_unsent(writer, net)
             # durable before the commit that names them; after a kill, `delete_orphans` removes them
             files = [_write_rows(writer, rows, net)] if rows.num_rows else []
-            changes = [_write_deletes(writer, net.gone_columns)] if len(net.gone) and not net.truncated else []
+            changes = [write_deletes(writer, net.gone_columns)] if len(net.gone) and not net.truncated else []
         except FileNotFoundError as error:
             raise TableLostError(writer.table.name, f"{error.filename} is gone from the lake") from None
         version = commit(writer, CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes), move)
@@ -158,7 +158,7 @@ def _write_rows(writer: TableWriter, rows: pa.Table, net: NetChanges) -> Written
     return WrittenRows(file.path, file.size, file.rows, file.stats, net.keys, net.existed)
 
 
-def _write_deletes(writer: TableWriter, keys: pa.Table) -> tuple[str, int]:
+def write_deletes(writer: TableWriter, keys: pa.Table) -> tuple[str, int]:
     """Write deletes as change data: the keys, with nulls in other columns."""
     schema = arrow_schema(writer.table)
     columns = [

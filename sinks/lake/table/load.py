@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -26,6 +26,8 @@ from sinks.lake.storage.base import Storage
 
 PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
 FEATURES = ("deletionVectors", "changeDataFeed")
+
+NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 COPY_PREFIX: Final = "copy-"
 """Prefix of copied files' names."""
@@ -70,12 +72,20 @@ def prepare_folder(lake: Lake, name: TableName) -> Storage:
     return storage
 
 
-def load_copy(lake: Lake, table: Table, copy: CopiedFiles, bookmark: Bookmark, *, anew: bool = False) -> None:
-    """Make the copy the table's content, together with its bookmark; `anew`: under a new table id."""
+def load_copy(
+    lake: Lake,
+    table: Table,
+    copy: CopiedFiles,
+    bookmark: Bookmark,
+    *,
+    anew: bool = False,
+    properties: Mapping[str, str] = NO_PROPERTIES,
+) -> None:
+    """Make the copy the table's content, together with its bookmark and further properties; `anew`: under a new id."""
     storage = lake.table_storage(table.name)
     storage.make_root()
     log, now = _open_log(lake, table.name), now_ms()
-    actions = _describe_table(table, bookmark, log, anew=anew)
+    actions = _describe_table(table, bookmark, log, properties, anew=anew)
     if log is not None:
         # the previous content, if any: one commit replaces it
         actions += [file.remove_action(now) for file in log.snapshot.files.values()]
@@ -128,16 +138,18 @@ def _commit(log: DeltaLog, actions: Sequence[Action], operation: str, name: Tabl
         raise RefusedError(f"another writer has written to {name}", "stop it, then bootstrap again") from None
 
 
-def _describe_table(table: Table, bookmark: Bookmark, log: DeltaLog | None, *, anew: bool) -> list[Action]:
+def _describe_table(
+    table: Table, bookmark: Bookmark, log: DeltaLog | None, properties: Mapping[str, str], *, anew: bool
+) -> list[Action]:
     source = {"system_identifier": bookmark.system_identifier, "timeline": bookmark.timeline}
-    own = {TABLE_PROPERTY: json.dumps(table.as_json()), SOURCE_PROPERTY: json.dumps(source)}
+    own = {TABLE_PROPERTY: json.dumps(table.as_json()), SOURCE_PROPERTY: json.dumps(source), **properties}
     schema, name = arrow_schema(table), str(table.name)
     if log is None:
         return create_actions(name, schema, PROPERTIES | own, FEATURES)
-    properties = {**log.snapshot.configuration, **own}
+    kept = {**log.snapshot.configuration, **own}
     if SOURCE_PROPERTY in log.snapshot.configuration and not anew:
-        return [metadata_action(name, schema, properties, log.snapshot.table_id)]
+        return [metadata_action(name, schema, kept, log.snapshot.table_id)]
     # it was released or stopped, or its capture starts anew. A new id tells followers that this is another table,
     # perhaps with other columns. Drop the schema LSN: the old table may have had a change beyond the new copy
-    properties.pop(SCHEMA_PROPERTY, None)
-    return create_actions(name, schema, properties, [*FEATURES, *log.snapshot.writer_features])
+    kept.pop(SCHEMA_PROPERTY, None)
+    return create_actions(name, schema, kept, [*FEATURES, *log.snapshot.writer_features])

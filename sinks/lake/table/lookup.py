@@ -17,6 +17,7 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from sinks.lake import layout
 from sinks.lake.delta.log import DeltaLog
+from sinks.lake.delta.snapshot import Snapshot
 from sinks.lake.index.key_index import VersionId
 from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
@@ -51,10 +52,19 @@ class TableLookup:
         changes = read_row_changes(self._storage, self.table, commits, columns)
         for actions in commits:
             self.snapshot = self.snapshot.with_commit(self.snapshot.version + 1, actions)
+        self._forget_vectors()
+        return changes
+
+    def stand_at(self, snapshot: Snapshot) -> None:
+        """Read this version from now on."""
+        if snapshot.version != self.snapshot.version:
+            self.snapshot = snapshot
+            self._forget_vectors()
+
+    def _forget_vectors(self) -> None:
         for index in self._indexes.values():
             # a new vector arrives as `remove` and `add` of its file
             index.forget_vectors()
-        return changes
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
         """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`.

@@ -51,9 +51,10 @@ def place_lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
 
 def in_folder(path: Path) -> PlacedLake:
     lake = path / "lake"
-    return PlacedLake(str(lake), "p", None, lake, path)
+    return PlacedLake(str(lake), "p", files=lake, indexes=path)
 
 
 def on_server(server: S3Server, path: Path) -> PlacedLake:
     bucket = server.bucket()
-    return PlacedLake(f"{SCHEME}{bucket}/a/lake", "p", server.access, server.folder / bucket / "a/lake", path)
+    files = server.folder / bucket / "a/lake"
+    return PlacedLake(f"{SCHEME}{bucket}/a/lake", "p", server.access, files=files, indexes=path)

@@ -101,7 +101,7 @@ def test_a_commit_with_a_lost_answer_is_there_once(
 ) -> None:
     direct = on_server(s3_server, tmp_path)
     copy_rows(direct, THINGS, [row(n, "old") for n in range(10)])
-    lake = PlacedLake(direct.path, "p", access_at(way[0]), direct.files, tmp_path)
+    lake = PlacedLake(direct.path, "p", access_at(way[0]), files=direct.files, indexes=tmp_path)
     writer = open_writer(lake)
     version = writer.snapshot.version
     for rank in range(1, 6):

@@ -1,0 +1,94 @@
+"""One view, compiled against its tables as they are at a cut."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cdc.columns.rows.row_fingerprints import row_bits
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.table import Column, Table, TableName
+from sinks.lake.table.indexed_rows import sort_by_file
+from sinks.lake.table.lookup import ROW, TableLookup
+from sinks.lake.table.writer import TableWriter
+from views.definition import ViewDefinition
+from views.plan import ViewPlan
+from views.refresh.evaluate import Evaluator, translate
+from views.refresh.refresh import ViewShape
+from views.statement.analysis import plan_view
+from views.statement.lineage import Lineage, name_outputs
+from views.statement.list_order import ListPaths, find_unordered_lists
+from views.statement.parsing import parse_statement
+from views.statement.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledView:
+    """A definition with its statement read: plan, lists to be sorted, and the statement in DuckDB's dialect.
+
+    `names`: of the tables in that dialect.
+    """
+
+    definition: ViewDefinition
+    statement: Statement
+    plan: ViewPlan
+    unordered: Mapping[str, ListPaths]
+    query: str
+    names: Mapping[TableName, str]
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        return self.statement.table_names
+
+    def shape(self, table: Table) -> ViewShape:
+        return ViewShape(table, self.plan, self.unordered)
+
+    def has_columns_of(self, table: Table) -> bool:
+        """Whether the statement still gives the columns that the view was filled with: a star may give more now."""
+        outputs = [name.lower() for name in self.statement.tree.named_selects]
+        return outputs == [name.lower() for name in table.column_names]
+
+    def sources(self) -> Mapping[str, Column]:
+        """The columns of the result that are columns of a table, unchanged; by name in lower case."""
+        lineage = Lineage(self.statement)
+        found = {name: lineage.output(lineage.root, name) for name in name_outputs(lineage.root)}
+        single = {name: next(iter(sources)) for name, sources in found.items() if len(sources) == 1}
+        return {name.lower(): self.statement.column(*source) for name, source in single.items()}
+
+    def run(self, rows: Mapping[TableName, pa.Table]) -> pa.Table:
+        """Run the statement on these rows, in this process."""
+        return Evaluator().evaluate(self.query, {self.names[name]: table for name, table in rows.items()})
+
+
+def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
+    """Read a view's statement over these tables; raises ConfigurationError with the place of an error."""
+    label = str(definition.name)
+    statement = parse_statement(label, definition.sql, tables)
+    names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
+    query = translate(statement.tree, {str(name).lower(): each for name, each in names.items()})
+    key = [name.lower() for name in definition.key]
+    return CompiledView(
+        definition, statement, plan_view(statement, key), find_unordered_lists(label, statement), query, names
+    )
+
+
+@dataclass(slots=True)
+class PresentRows:
+    """The rows that a view has now, found by columns of its key."""
+
+    writer: TableWriter
+    lookup: TableLookup
+    """For a part of the key."""
+
+    def find(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
+        """The rows whose columns have one of these combinations of values, perhaps with others."""
+        table, writer = self.writer.table, self.writer
+        schema = arrow_schema(table)
+        if {*columns} != {*table.key}:
+            self.lookup.stand_at(writer.snapshot)
+            return self.lookup.find(columns, values, table.column_names).drop_columns([ROW])
+        rows = [values[columns.index(name)].cast(schema.field(name).type) for name in table.key]
+        # a null is in no key of a stored row
+        asked = pa.Table.from_arrays(rows, list(table.key)).drop_null()
+        writer.rows.index_new_files()
+        return writer.rows.read(sort_by_file(writer.rows.find_live(row_bits(asked, table))), schema)

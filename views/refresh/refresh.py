@@ -1,0 +1,97 @@
+"""Compute the touched rows of a view anew, and find which of them differ from its present ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.columns.rows.join_fingerprints import are_among, join_bits
+from cdc.columns.rows.row_fingerprints import row_bits
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.errors import ViewStoppedError
+from cdc.core.table import Table, TableName
+from sinks.lake.table.lookup import TableLookup
+from sinks.lake.table.row_changes import RowChanges
+from views.plan import ViewPlan
+from views.refresh.evaluate import Evaluator, compare_rows
+from views.refresh.needed import find_needed_rows
+from views.refresh.rows import Tables
+from views.refresh.sorted_lists import sort_lists
+from views.refresh.touched import TouchedKeys, find_touched_keys
+from views.refresh.write_rows import ViewChanges, find_key_problem
+from views.statement.list_order import ListPaths
+
+
+class RunStatement(Protocol):
+    """Runs a view's statement on some rows of its tables; returns columns in the statement's order."""
+
+    def __call__(self, rows: Mapping[TableName, pa.Table]) -> pa.Table: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ViewShape:
+    """What a refresh knows of a view: its columns and key, its plan, and the lists in it to be sorted."""
+
+    table: Table
+    plan: ViewPlan
+    unordered: Mapping[str, ListPaths]
+
+    def conform(self, result: pa.Table) -> pa.Table:
+        """A statement's result in the view's types, with its lists sorted. Columns go by place."""
+        schema = arrow_schema(self.table)
+        columns = [result.column(at).cast(field.type) for at, field in enumerate(schema)]
+        return sort_lists(pa.Table.from_arrays(columns, schema=schema), self.table, self.unordered)
+
+
+class FindRows(Protocol):
+    """Finds the view's present rows whose columns have one of these combinations of values, perhaps with others."""
+
+    def __call__(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table: ...
+
+
+def refresh(
+    shape: ViewShape,
+    lookups: Mapping[TableName, TableLookup],
+    changes: Mapping[TableName, RowChanges],
+    run: RunStatement,
+    find: FindRows,
+) -> ViewChanges | None:
+    """Compute what changes of the tables do to a view; None if they touch no row of it.
+
+    Raises ViewStoppedError when the key is not one.
+    """
+    tables = Tables(lookups, changes)
+    touched = [keys for keys in find_touched_keys(shape.plan, tables) if len(keys)]
+    if not touched:
+        return None
+    result = shape.conform(run(find_needed_rows(shape.plan, touched, tables)))
+    stored = [find(keys.key, keys.values) for keys in touched]
+    old = _drop_repeated(pa.concat_tables([arrow_schema(shape.table).empty_table(), *stored]), shape.table)
+    return compare(shape.table, _select_touched(old, touched), _select_touched(result, touched))
+
+
+def compare(table: Table, old: pa.Table, new: pa.Table) -> ViewChanges:
+    """What makes `old` rows of a view into `new` ones; raises ViewStoppedError when the key is not one."""
+    if problem := find_key_problem(new, table.key):
+        raise ViewStoppedError(table.name, problem)
+    rows, gone = compare_rows(Evaluator(), old, new, table.key)
+    schema = arrow_schema(table)
+    keys = pa.schema([schema.field(name) for name in table.key])
+    return ViewChanges(rows.cast(schema), gone.cast(keys), old.select(list(table.key)))
+
+
+def _select_touched(rows: pa.Table, touched: Sequence[TouchedKeys]) -> pa.Table:
+    """The rows whose key any of these has."""
+    if not rows.num_rows:
+        return rows
+    masks = [are_among(join_bits([rows[name] for name in keys.key]), join_bits(keys.values)) for keys in touched]
+    return rows.filter(pa.array(np.logical_or.reduce(masks)))
+
+
+def _drop_repeated(rows: pa.Table, table: Table) -> pa.Table:
+    """Each row once: two sets of keys may have found the same."""
+    keys = row_bits(rows, table)
+    order = keys.order()
+    return rows.take(pa.array(np.sort(order[keys.take(order).begins()])))

@@ -1,0 +1,67 @@
+"""Compute a whole view by Spark: its first content, and later what changes that touch every row have made of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.position import Bookmark
+from sinks.lake.delta.scan import Share, live_rows
+from sinks.lake.layout import Lake
+from sinks.lake.metadata.cuts import Cut
+from sinks.lake.table.load import load_copy
+from sinks.lake.table.writer import TableWriter
+from views.compiled import CompiledView
+from views.refresh.refresh import compare
+from views.refresh.write_rows import ViewChanges
+from views.spark.fill import write_result
+from views.spark.frames import read_table, run_statement
+from views.spark.result_types import describe_view
+
+MAX_COMPARED_ROWS: Final = 200_000
+"""Rows of a whole view that are compared in this process; the files of a larger one are replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeComputation:
+    """Computes views over a lake's tables and views at one cut."""
+
+    spark: SparkSession
+    lake: Lake
+    cut: Cut
+
+    def fill(self, view: CompiledView, bookmark: Bookmark, *, anew: bool) -> None:
+        """Compute the view, and make that its content; `anew`: as another table.
+
+        Raises ViewStoppedError when its key is none, PreconditionError when it has a type that a view cannot have.
+        """
+        with self._run(view) as result:
+            table = describe_view(view.definition, result.schema, view.sources())
+            files = write_result(result, view.shape(table), self.lake)
+        load_copy(self.lake, table, files, bookmark, anew=anew, properties=view.definition.as_properties())
+
+    def differences(self, view: CompiledView, writer: TableWriter) -> ViewChanges | None:
+        """What the result changes in the present view; None if it is too large to be compared here."""
+        if writer.snapshot.live_rows > MAX_COMPARED_ROWS:
+            return None
+        with self._run(view) as result:
+            new = result.limit(MAX_COMPARED_ROWS + 1).toArrow()
+        if new.num_rows > MAX_COMPARED_ROWS:
+            return None
+        return compare(writer.table, _read_all(writer), view.shape(writer.table).conform(new))
+
+    @contextmanager
+    def _run(self, view: CompiledView) -> Iterator[DataFrame]:
+        frames = {name: read_table(self.spark, self.lake, self.cut, name) for name in view.tables}
+        with run_statement(self.spark, view.statement, frames) as result:
+            yield result
+
+
+def _read_all(writer: TableWriter) -> pa.Table:
+    files = writer.snapshot.files.values()
+    parts = [part for file in files for part in live_rows(writer.storage, Share(file), writer.table)]
+    return pa.concat_tables([arrow_schema(writer.table).empty_table(), *parts])
