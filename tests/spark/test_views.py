@@ -1,0 +1,134 @@
+"""Views are kept up as their statements say, over tables of a lake, without servers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.change import Row
+from cdc.core.table import Column, Kind, Table, TableName
+from sinks.lake.delta.scan import Share, live_rows
+from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.metadata.cuts import Cut
+from sinks.lake.table.compact import compact_files
+from tests.support.lake.cut_lake import CutLake
+from tests.support.lake.places import in_folder
+from views.definition import ViewDefinition
+from views.keeper import KeptView, ViewKeeper
+from views.spark.frames import read_table, run_statement
+from views.statement.parsing import list_tables
+from views.store import ViewStore
+
+CUSTOMERS = Table(TableName("public", "customers"), (Column("id", Kind.INTEGER), Column("name", Kind.TEXT)), ("id",))
+ORDERS = Table(
+    TableName("public", "orders"),
+    (
+        Column("id", Kind.BIGINT),
+        Column("customer_id", Kind.INTEGER),
+        Column("total", Kind.DECIMAL, 10, 2),
+        Column("placed_at", Kind.TIMESTAMPTZ),
+    ),
+    ("id",),
+)
+CARD = ViewDefinition.of(
+    "sales.card",
+    "SELECT c.id, c.name, count(o.id) AS orders, sum(o.total) AS spent,"
+    " collect_list(struct(o.id, o.placed_at, o.total)) AS list"
+    " FROM public.customers c LEFT JOIN public.orders o ON o.customer_id = c.id GROUP BY c.id, c.name",
+    ["id"],
+)
+BIG = ViewDefinition.of("sales.big", "SELECT id, name, spent FROM sales.card WHERE spent > 5", ["id"])
+RANKING = ViewDefinition.of(
+    "sales.ranking",
+    "SELECT rank, id FROM (SELECT id, row_number() OVER (ORDER BY total DESC, id) AS rank FROM orders) WHERE rank <= 3",
+    ["rank"],
+)
+VIEWS = (CARD, BIG, RANKING)
+
+
+class Kept:
+    """A lake with views, and the process that keeps them up."""
+
+    def __init__(self, spark: SparkSession, place: Path, views: Sequence[ViewDefinition] = VIEWS) -> None:
+        self.spark, self.place, self.views = spark, place, views
+        self.said = list[str]()
+        self.source = CutLake(in_folder(place), (CUSTOMERS, ORDERS))
+        self.restart()
+
+    def restart(self) -> None:
+        """Go on as a new process: nothing is left but the lake and the folder of indexes."""
+        self.store = ViewStore(self.source.lake, self.place / "state")
+        kept = [KeptView(view, list_tables(str(view.name), view.sql), 0.0) for view in self.views]
+        self.keeper = ViewKeeper(self.spark, self.store, kept, ChangeCache(0), self.said.append)
+
+    def rows(self, view: ViewDefinition, cut: Cut) -> list[Row]:
+        table = self.store.find(view)
+        assert table is not None
+        assert cut.versions[str(view.name)] == table.writer.snapshot.version
+        parts = [
+            part
+            for file in table.writer.snapshot.files.values()
+            for part in live_rows(table.writer.storage, Share(file), table.table)
+        ]
+        rows = pa.concat_tables([arrow_schema(table.table).empty_table(), *parts])
+        return sorted(rows.to_pylist(), key=lambda row: str(row[view.key[0]]))
+
+    def rows_by_spark(self, view: ViewDefinition, cut: Cut) -> list[Row]:
+        """The view's statement, run on the whole tables at the cut."""
+        compiled = next(each.compiled for each in self.keeper._views if each.definition is view)
+        assert compiled
+        frames = {name: read_table(self.spark, self.source.lake, cut, name) for name in compiled.tables}
+        table = self.store.find(view)
+        assert table
+        with run_statement(self.spark, compiled.statement, frames) as result:
+            rows = compiled.shape(table.table).conform(result.toArrow())
+        return sorted(rows.to_pylist(), key=lambda row: str(row[view.key[0]]))
+
+
+def change(source: CutLake, random: Random) -> None:
+    for _ in range(random.randint(1, 5)):
+        match random.randrange(10):
+            case 0:
+                source.delete("customers", (random.randrange(6),))
+            case 1 | 2:
+                source.delete("orders", (random.randrange(12),))
+            case 3 | 4:
+                number = random.randrange(6)
+                source.put("customers", {"id": number, "name": random.choice(["a", "b", None])})
+            case _:
+                source.put("orders", order(random.randrange(12), random))
+    if random.random() < 0.05:
+        source.truncate(random.choice(["customers", "orders"]))
+
+
+def order(number: int, random: Random) -> Row:
+    from datetime import UTC, datetime, timedelta
+    from decimal import Decimal
+
+    placed = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=random.randrange(100))
+    customer = random.choice([None, *range(6)])
+    return {"id": number, "customer_id": customer, "total": Decimal(random.randrange(900)) / 100, "placed_at": placed}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_views_equal_their_statements_at_every_cut(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    kept, random = Kept(spark, tmp_path), Random(seed)
+    for number in range(12):
+        change(kept.source, random)
+        cut = kept.keeper.advance(kept.source.cut())
+        for view in VIEWS:
+            assert kept.rows(view, cut) == kept.rows_by_spark(view, cut), (number, view.name)
+        match random.randrange(6):
+            case 0:
+                kept.keeper.save()
+                kept.restart()
+            case 1:
+                kept.restart()
+            case 2:
+                writer = kept.source.writer("orders")
+                compact_files(writer, [*writer.snapshot.files])
+    assert not [line for line in kept.said if "further" in line]
