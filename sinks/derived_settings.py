@@ -7,8 +7,17 @@ from cdc.core.table import TableName
 
 
 class FedSettings(Settings):
+    tables: list[str] = Field(default_factory=list)
+    """The tables and views that this follower holds, as `schema.table`; without any, all tables and no view."""
     leave_out: list[str] = Field(default_factory=list)
     """Tables of the lake that this follower does not hold, as `schema.table`: those without a key, for instance."""
 
     def holds(self, table: TableName) -> bool:
-        return table not in map(TableName.parse, self.leave_out)
+        """Does this follower hold the table, by its name?"""
+        if table in map(TableName.parse, self.leave_out):
+            return False
+        return not self.tables or self.names(table)
+
+    def names(self, table: TableName) -> bool:
+        """Is the table, or view, in the follower's own list?"""
+        return table in map(TableName.parse, self.tables)

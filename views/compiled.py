@@ -82,6 +82,11 @@ class PresentRows:
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
         """The rows whose columns have one of these combinations of values, perhaps with others."""
+        # compaction, in another thread, moves rows between files
+        with self.writer.lock:
+            return self._find(columns, values)
+
+    def _find(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
         table, writer = self.writer.table, self.writer
         schema = arrow_schema(table)
         if {*columns} != {*table.key}:

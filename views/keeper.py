@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -78,7 +79,7 @@ class ViewKeeper:
         self, spark: SparkSession, store: ViewStore, views: Sequence[KeptView], recent: ChangeCache, say: Say
     ) -> None:
         self._spark = spark
-        self._store = store
+        self.store = store
         self._views = views
         self._recent = recent
         self._say = say
@@ -87,7 +88,7 @@ class ViewKeeper:
 
     def advance(self, cut: Cut) -> Cut:
         """Bring all views to a cut of the tables; returns the cut that has both. Raises what ends the stream."""
-        since = self._store.cuts.last()
+        since = self.store.cuts.last()
         if since is not None and since.position.covers(cut.position):
             return since
         step = _Step(since, cut)
@@ -99,7 +100,7 @@ class ViewKeeper:
             # the tables stand at no cut any more
             self._tables = None
             raise
-        reached = self._store.add_cut(cut, step.done)
+        reached = self.store.add_cut(cut, step.done)
         self._recent.announce_cut()
         return reached
 
@@ -107,26 +108,27 @@ class ViewKeeper:
         """Save all indexes, so that the next process need not read the files again."""
         if self._tables:
             self._tables.save()
-        for _, writer in self._store.tables.list_open():
+        for _, writer in self.store.tables.list_open():
             writer.save_index(everything=True)
 
     @property
     def _opened(self) -> TablesAtCut:
         if self._tables is None:
-            self._tables = TablesAtCut(self._store.lake, self._store.indexes)
+            self._tables = TablesAtCut(self.store.lake, self.store.indexes)
         return self._tables
 
     def _take_changes(self, step: _Step) -> None:
         """Read the changes of all tables between the cuts."""
         names = {name for view in self._views for name in view.tables}
         if self._tables is None and step.since:
-            self._opened.open(step.since, names)
+            step.lost |= self._opened.open(step.since, names)
         for view in self._views:
-            self._compile(view)
+            with suppress(ConfigurationError):
+                self._compile(view)
         for name in self._opened.lookups.keys() - {view.name for view in self._views}:
             self._take_changes_of(name, step)
         # tables that are new in this cut, or another one than before
-        self._opened.open(step.cut, names)
+        step.lost |= self._opened.open(step.cut, names)
 
     def _take_changes_of(self, name: TableName, step: _Step) -> None:
         columns = {c for view in self._views if view.compiled for c in view.compiled.plan.columns.get(name, ())}
@@ -143,6 +145,8 @@ class ViewKeeper:
         """Compile a view if its tables are there, and have other columns than before."""
         described = self._opened.describe(view.tables)
         if described is not None and described != view.described:
+            # nothing stays of it if a column that it reads is gone
+            view.compiled, view.described = None, {}
             view.compiled = compile_view(view.definition, described)
             view.described = described
 
@@ -152,7 +156,7 @@ class ViewKeeper:
         if absent:
             self._note(view, f"waits for {absent[0]}, which is in no cut now")
             return
-        if self._store.find_stop(view.definition) and not view.retry_at.is_past:
+        if self.store.find_stop(view.definition) and not view.retry_at.is_past:
             return
         try:
             self._compile(view)
@@ -167,9 +171,9 @@ class ViewKeeper:
             self._finish(view, table, step)
 
     def _bring_rows(self, view: KeptView, step: _Step) -> LakeTable:
-        table = self._store.find_in(step.since, view.definition)
-        compiled = view.compiled
-        assert compiled is not None
+        table, compiled = self.store.find_in(step.since, view.definition), view.compiled
+        if compiled is None:
+            raise PreconditionError(f"views.{view.name}: a table that it reads cannot be opened")
         if table is None or step.lost & {*view.tables} or not compiled.has_columns_of(table.table):
             return self._fill(view, compiled, step)
         changed = {name: step.changes[name] for name in view.tables if name in step.changes}
@@ -180,7 +184,7 @@ class ViewKeeper:
             self._write(table, changes, step)
         elif view.whole_at.is_past:
             self._compute_whole(view, compiled, table, step)
-        found = self._store.find(view.definition)
+        found = self.store.find(view.definition)
         assert found is not None
         return found
 
@@ -188,19 +192,19 @@ class ViewKeeper:
         self, view: KeptView, compiled: CompiledView, table: LakeTable, changed: Mapping[TableName, RowChanges]
     ) -> ViewChanges | None:
         if view.present is None or view.present.writer is not table.writer:
-            folder = self._store.indexes / PARTS_OF_KEYS / layout.folder_name(view.name)
+            folder = self.store.indexes / PARTS_OF_KEYS / layout.folder_name(view.name)
             lookup = TableLookup(table.table, table.writer.storage, table.writer.log, folder)
             view.present = PresentRows(table.writer, lookup)
         return refresh(compiled.shape(table.table), self._opened.lookups, changed, compiled.run, view.present.find)
 
     def _write(self, table: LakeTable, changes: ViewChanges | None, step: _Step) -> None:
         if changes:
-            app_id, to = self._store.lake.app_id, step.cut.position.end_offset
+            app_id, to = self.store.lake.app_id, step.cut.position.end_offset
             version, feed = write_changes(table.writer, changes, app_id, to)
             self._recent.put(table.id, version, feed)
 
     def _compute_whole(self, view: KeptView, compiled: CompiledView, table: LakeTable, step: _Step) -> None:
-        whole = WholeComputation(self._spark, self._store.lake, step.cut)
+        whole = WholeComputation(self._spark, self.store.lake, step.cut)
         changes = whole.differences(compiled, table.writer)
         if changes is None:
             self._load(view, compiled, step, anew=False)
@@ -211,7 +215,7 @@ class ViewKeeper:
     def _fill(self, view: KeptView, compiled: CompiledView, step: _Step) -> LakeTable:
         began = time.monotonic()
         self._load(view, compiled, step, anew=True)
-        table = self._store.find(view.definition)
+        table = self.store.find(view.definition)
         assert table is not None
         seconds = time.monotonic() - began
         self._say(f"view {view.name}: {table.writer.snapshot.live_rows:,} rows computed in {seconds:.1f} s")
@@ -221,9 +225,9 @@ class ViewKeeper:
 
     def _load(self, view: KeptView, compiled: CompiledView, step: _Step, *, anew: bool) -> None:
         of_source = self._opened.lookups[view.tables[0]].snapshot.configuration
-        whole = WholeComputation(self._spark, self._store.lake, step.cut)
+        whole = WholeComputation(self._spark, self.store.lake, step.cut)
         whole.fill(compiled, bookmark_at(step.cut, of_source), anew=anew)
-        self._store.tables.forget([view.name])
+        self.store.tables.forget([view.name])
 
     def _finish(self, view: KeptView, table: LakeTable, step: _Step) -> None:
         """Add a view to the step's cut, where views over it read it."""
@@ -241,7 +245,7 @@ class ViewKeeper:
 
     def _stop(self, view: KeptView, step: _Step, reason: str) -> None:
         reason = reason.removeprefix(f"view {view.name}: ").removeprefix(f"views.{view.name}: ")
-        self._store.stop(view.definition, step.cut.position, reason)
+        self.store.stop(view.definition, step.cut.position, reason)
         view.retry_at = Deadline(max(view.retry_at.seconds_left, RETRY_SECONDS))
         self._note(view, f"is kept up no further: {reason}")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
@@ -16,8 +16,12 @@ from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
 from sinks.registry import FollowerSettings, refusal
 from sinks.search.settings import SearchSettings
+from views.definition import ViewDefinition
+from views.settings import ViewSettings
 
 PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
+VIEWS = "views"
+"""The name under which `cdc follow` keeps the views up; no follower has it."""
 FOLLOWER_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
 IDENTIFIER_BYTES = 63
 """The longest name in Postgres (manual, "Identifiers and Key Words")."""
@@ -58,6 +62,8 @@ class PipelineSettings(Settings):
     connect: CaptureSettings
     followers: dict[Annotated[str, Field(pattern=FOLLOWER_NAME)], FollowerSettings] = Field(min_length=1)
     """The copies to keep, by names of your choice; exactly one is of kind delta."""
+    views: dict[str, ViewSettings] = Field(default_factory=dict)
+    """What is derived from the tables and kept up in the lake, by names as tables have them: `schema.view`."""
     spark: SparkSettings = SparkSettings()
     follow: FollowSettings = FollowSettings()
 
@@ -72,18 +78,33 @@ class PipelineSettings(Settings):
         # validated: there is exactly one
         return next((name, f) for name, f in self.followers.items() if isinstance(f, DeltaSettings))
 
+    @property
+    def view_definitions(self) -> list[ViewDefinition]:
+        """The views as they are written, in the file's order."""
+        return [ViewDefinition.of(name, view.sql, view.key) for name, view in self.views.items()]
+
+    def is_view(self, name: TableName) -> bool:
+        return name in map(TableName.parse, self.views)
+
     def holds(self, follower: str, table: TableName) -> bool:
-        """Does the follower hold this table, by its name?"""
+        """Does the follower hold this table or view, by its name?"""
         settings = self.followers[follower]
-        # the lake holds every table, since the others are fed from it
+        # the lake holds every table, since the others are fed from it; a view is only where it is named
+        if self.is_view(table):
+            return not isinstance(settings, DeltaSettings) and settings.names(table)
         return isinstance(settings, DeltaSettings) or settings.holds(table)
+
+    def holds_views(self, follower: str) -> bool:
+        """Does the follower hold a view?"""
+        return any(self.holds(follower, TableName.parse(name)) for name in self.views)
 
     def holds_table(self, follower: str, table: Table) -> bool:
         """Does the follower hold this table?
 
         A table that only a pattern names counts as left out if this kind of follower cannot hold it.
         """
-        fits = table.name in self.selection.names or refusal(self.followers[follower], table) is None
+        is_named = table.name in self.selection.names or self.is_view(table.name)
+        fits = is_named or refusal(self.followers[follower], table) is None
         return self.holds(follower, table.name) and fits
 
     def leave_out_of(self, follower: str) -> Sequence[str]:
@@ -133,6 +154,29 @@ class PipelineSettings(Settings):
         source = info.data.get("source")
         unnamed = _leave_out_findings(complete, source.selection) if isinstance(source, SourceSettings) else []
         _refuse([*_follower_findings(complete), *unnamed])
+        return complete
+
+    @model_validator(mode="after")
+    def _check_held(self) -> Self:
+        _refuse(
+            [
+                (("followers", name, "tables"), f"{text} is none of source.tables and no view")
+                for name, follower in self.followers.items()
+                for text in ([] if isinstance(follower, DeltaSettings) else follower.tables)
+                if not self.is_view(TableName.parse(text)) and TableName.parse(text) not in self.selection
+            ]
+        )
+        return self
+
+    @field_validator("views", mode="after")
+    @classmethod
+    def _complete_views(cls, views: dict[str, ViewSettings], info: ValidationInfo) -> dict[str, ViewSettings]:
+        complete = {str(TableName.parse(name)): view for name, view in views.items()}
+        source, followers = info.data.get("source"), info.data.get("followers")
+        if complete and isinstance(source, SourceSettings) and followers is not None:
+            from cdc.config.view_findings import find_wrong_views
+
+            _refuse(find_wrong_views(complete, source))
         return complete
 
 
@@ -205,6 +249,7 @@ def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:
     if not delta:
         findings.append(((), "one of kind delta is needed: search and latest are fed from it"))
     findings += [((name,), f"a second one of kind delta, besides '{delta[0]}'") for name in delta[1:]]
+    findings += [((VIEWS,), "is the name of the views' own stream") for name in followers if name == VIEWS]
     return findings + [((name,), f"writes where '{other}' writes") for name, other in _clashes(followers)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
-from cdc.config.settings import PipelineSettings
+from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.progress import SILENT, Progress
@@ -22,6 +22,7 @@ from sinks.lake.settings import DeltaSettings
 from sinks.lake.storage import spark_s3a as s3a
 from sinks.owner import Owner
 from sinks.registry import fed_follower
+from views.store import ViewStore
 
 SUBMITTED = "CDC_SUBMITTED"
 """An environment variable that `cdc submit` sets for the driver: its master and class path are given."""
@@ -75,9 +76,12 @@ def lake_of(settings: PipelineSettings) -> Lake:
 
 def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None) -> DeltaFollower:
     """The lake's follower; it adds its changes to `recent`."""
+    return DeltaFollower(settings.delta[1], lake_of(settings), _indexes(settings), recent)
+
+
+def _indexes(settings: PipelineSettings) -> Path:
     # a cache: an index of keys that is lost is read again from the lake
-    indexes = Path(settings.pipeline.state) / "index" / settings.pipeline.name
-    return DeltaFollower(settings.delta[1], lake_of(settings), indexes, recent)
+    return Path(settings.pipeline.state) / "index" / settings.pipeline.name
 
 
 def fed_followers(spark: SparkSession | None, settings: PipelineSettings) -> dict[str, FedFollower]:
@@ -94,13 +98,21 @@ def feed_of(
 ) -> LakeFeed:
     """The lake's changes for a follower behind it; without Spark, only metadata can be read."""
     holds, fits = partial(settings.holds, follower), partial(settings.holds_table, follower)
-    return LakeFeed(spark, lake_of(settings), recent, holds, fits)
+    return LakeFeed(spark, lake_of(settings), recent, holds, fits, with_views=settings.holds_views(follower))
+
+
+def view_store(settings: PipelineSettings) -> ViewStore:
+    """The views of the lake."""
+    return ViewStore(lake_of(settings), _indexes(settings))
 
 
 def select_followers(settings: PipelineSettings, names: Sequence[str]) -> list[str]:
-    """The followers of these names, or all if there are none. Raises ConfigurationError for an unknown name."""
+    """The followers of these names, or all if there are none; the views count as one.
+
+    Raises ConfigurationError for an unknown name.
+    """
+    there = [*settings.followers, *([VIEWS] if settings.views else [])]
     for name in names:
-        if name not in settings.followers:
-            known = ", ".join(settings.followers)
-            raise ConfigurationError(f"there is no follower {name}", f"cdc.yaml has {known}")
-    return list(dict.fromkeys(names or settings.followers))
+        if name not in there:
+            raise ConfigurationError(f"there is no follower {name}", f"cdc.yaml has {', '.join(there)}")
+    return list(dict.fromkeys(names or there))

@@ -19,9 +19,9 @@ IDLE_SECONDS: Final = 300.0
 
 
 class LakeMaintenance:
-    """Compacts and vacuums captured tables, cuts and dead letters; keeps `hours` of their past."""
+    """Compacts and vacuums tables, cuts and dead letters; keeps `hours` of their past. Views have no dead letters."""
 
-    def __init__(self, tables: LakeTables, cuts: Cuts, letters: TableDeadLetters, hours: float) -> None:
+    def __init__(self, tables: LakeTables, cuts: Cuts, letters: TableDeadLetters | None, hours: float) -> None:
         self._tables = tables
         self._cuts = cuts
         self._letters = letters
@@ -52,7 +52,8 @@ class LakeMaintenance:
                 # maintain the others; the next batch that meets the error stops the table
                 failed.append(lost)
         self._cuts.maintain(self._hours, min((cut.position.end_offset for cut in cuts), default=None))
-        self._letters.maintain(self._hours)
+        if self._letters is not None:
+            self._letters.maintain(self._hours)
         if failed:
             raise failed[0]
 

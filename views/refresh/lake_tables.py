@@ -24,14 +24,19 @@ class TablesAtCut:
         self._indexes = indexes / INDEXES
         self.lookups: dict[TableName, TableLookup] = {}
 
-    def open(self, cut: Cut, names: Iterable[TableName]) -> None:
+    def open(self, cut: Cut, names: Iterable[TableName]) -> set[TableName]:
         """Open those of these tables that the cut has and that are not open yet, at the cut.
 
-        Raises HistoryLostError when one has no such version any more.
+        Returns those whose version of the cut is gone.
         """
+        lost = set[TableName]()
         for name in names:
             if name not in self.lookups and str(name) in cut.versions:
-                self.lookups[name] = self._open(name, cut)
+                try:
+                    self.lookups[name] = self._open(name, cut)
+                except HistoryLostError:
+                    lost.add(name)
+        return lost
 
     def describe(self, names: Iterable[TableName]) -> Mapping[TableName, Table] | None:
         """These tables as they are now; None if one is not open."""

@@ -62,6 +62,7 @@ class WholeComputation:
 
 
 def _read_all(writer: TableWriter) -> pa.Table:
+    # compaction, in another thread, deletes no file that this snapshot has
     files = writer.snapshot.files.values()
     parts = [part for file in files for part in live_rows(writer.storage, Share(file), writer.table)]
     return pa.concat_tables([arrow_schema(writer.table).empty_table(), *parts])

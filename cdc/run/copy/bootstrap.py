@@ -8,7 +8,7 @@ The order, each step committed before the next:
 4. a session that holds the snapshot and makes it readable for others
 5. the connector, so that somebody reads the slot during the copy
 6. the parallel copy into the lake
-7. the followers behind the lake
+7. the views, and the followers behind the lake
 
 A table that joins later gets a temporary slot, once a row has come through the log that was written after the connector
 knew the table.
@@ -25,7 +25,8 @@ from psycopg import Connection
 from pyspark.sql import SparkSession
 
 from cdc.columns.feed import FedFollower
-from cdc.config.settings import PipelineSettings
+from cdc.columns.spark_tasks import require_spark
+from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
@@ -41,6 +42,7 @@ from cdc.run.copy.snapshot_copy import (
     copy_with_restarts,
     start_capture,
 )
+from cdc.run.kept_views import find_unfilled_views, open_keeper
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.spark.job_progress import track_count
@@ -52,6 +54,7 @@ from connect.capture.connect_client import ConnectClient
 from connect.source import connection as source
 from connect.source import publication, slot
 from connect.source.catalog import TablesRefusedError
+from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.follower import DeltaFollower
 
 
@@ -144,7 +147,11 @@ def _has_all_copies(settings: PipelineSettings, names: Sequence[TableName]) -> b
     if lake.position() is None:
         return False
     in_lake = set(names) <= set(lake.bookmarks())
-    return in_lake and not any(find_missing_tables(follower, feed_of(settings, name, None)) for name, follower in fed)
+    return (
+        in_lake
+        and not find_unfilled_views(settings)
+        and not any(find_missing_tables(follower, feed_of(settings, name, None)) for name, follower in fed)
+    )
 
 
 def _copy_and_fill(
@@ -167,6 +174,7 @@ def _copy_and_fill(
         raise TablesRefusedError(refusals or copied.refused.values())
     # after the copies, before the other followers: those are filled from a cut
     follower.first_cut(int(time.time() * 1000))
+    _fill_views(context)
     loaded = _fill_followers(context)
     fed = fed_followers(None, context.settings)
     refusals += chain.from_iterable(
@@ -190,6 +198,19 @@ def _copy_missing(context: CopyContext, follower: DeltaFollower, again: Sequence
     # when the connector knows the table
     start_capture(context)
     return copy_with_restarts(context, copy_on_temporary_slot, follower, missing) if missing else NOTHING_COPIED
+
+
+def _fill_views(context: CopyContext) -> None:
+    """Fill the views that were never filled, at the newest cut."""
+    settings, cut = context.settings, delta_follower(context.settings).cuts.last()
+    if cut is None or not find_unfilled_views(settings):
+        return
+    with hold_lease(settings, VIEWS):
+        keeper = open_keeper(settings, require_spark(context.spark), ChangeCache(0), context.say)
+        keeper.advance(cut)
+        keeper.save()
+    for name in find_unfilled_views(settings):
+        context.say(f"view {name} is filled by `cdc follow`, at the next cut")
 
 
 def _fill_followers(context: CopyContext) -> dict[str, list[TableName]]:

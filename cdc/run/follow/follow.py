@@ -9,13 +9,14 @@ from itertools import chain
 
 from pyspark.sql import SparkSession
 
-from cdc.config.settings import PipelineSettings
+from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
 from cdc.run.follow.capture_monitor import CaptureMonitor
 from cdc.run.follow.process_streams import ENDING, FollowContext, ProcessStreams, Say
 from cdc.run.follow.stop_requests import StopRequests
+from cdc.run.kept_views import describe_stopped_views
 from cdc.run.lease import Lease, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers
 from cdc.run.shutdown import stop_on_signals
@@ -103,7 +104,8 @@ def _find_incomplete(settings: PipelineSettings, names: Sequence[str]) -> CdcErr
         problems.describe_blocked_keys(name, *counts) for name, counts in sorted(lake.letters.count_blocked().items())
     ]
     behind = [problems.describe_stops_in(settings, name, fed[name]) for name in names if name in fed]
-    incomplete = [*problems.describe_stops(settings, lake), *chain.from_iterable(behind), *held]
+    views = describe_stopped_views(settings) if VIEWS in names else []
+    incomplete = [*problems.describe_stops(settings, lake), *views, *chain.from_iterable(behind), *held]
     return IncompleteError(incomplete) if incomplete else None
 
 

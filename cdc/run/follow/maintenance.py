@@ -11,7 +11,7 @@ from cdc.core.position import Position
 from cdc.run.background import run_in_background
 from cdc.run.spark.arenas import release_memory
 from cdc.run.spark.errors import to_cdc_error
-from sinks.lake.follower import DeltaFollower
+from sinks.lake.maintenance import LakeMaintenance
 
 EVERY_SECONDS = 5.0
 RELEASE_SECONDS = 15.0
@@ -24,15 +24,15 @@ ReadPositions = Callable[[], Sequence[Position] | None]
 
 
 def run_maintenance(
-    follower: DeltaFollower, read_positions: ReadPositions, say: Callable[[str], None]
+    maintenance: LakeMaintenance, read_positions: ReadPositions, say: Callable[[str], None]
 ) -> AbstractContextManager[None]:
-    """Maintain the lake every EVERY_SECONDS, as long as the context lasts."""
+    """Maintain the lake, or its views, every EVERY_SECONDS, as long as the context lasts."""
     # leaving waits for the current round: the caller then closes the tables that the round works on
-    return run_in_background(partial(_maintain, follower, read_positions, say), "maintenance")
+    return run_in_background(partial(_maintain, maintenance, read_positions, say), "maintenance")
 
 
 def _maintain(
-    follower: DeltaFollower, read_positions: ReadPositions, say: Callable[[str], None], ended: threading.Event
+    maintenance: LakeMaintenance, read_positions: ReadPositions, say: Callable[[str], None], ended: threading.Event
 ) -> None:
     read_at, positions, released_at = float("-inf"), None, time.monotonic()
     last_problem: str | None = None
@@ -42,7 +42,7 @@ def _maintain(
             if time.monotonic() - read_at > POSITIONS_SECONDS:
                 read_at, positions = time.monotonic(), read_positions()
             if positions is not None:
-                follower.maintenance.run(positions)
+                maintenance.run(positions)
             problem = None
             # after a round: it holds more memory than anything else in the driver
             if time.monotonic() - released_at > RELEASE_SECONDS:

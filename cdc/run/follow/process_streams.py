@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cdc.config.settings import PipelineSettings
+from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import CdcError, RefusedError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
@@ -31,8 +31,10 @@ from cdc.run.follow.maintenance import run_maintenance
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
+from cdc.run.follow.view_stream import maintain_views, open_view_stream
+from cdc.run.kept_views import open_keeper
 from cdc.run.lease import Lease
-from cdc.run.pipeline import delta_follower, fed_followers, feed_of
+from cdc.run.pipeline import delta_follower, fed_followers, feed_of, view_store
 from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
@@ -96,7 +98,7 @@ class ProcessStreams:
         # somebody is waiting for.
         waits = None if is_lake or self._context.target is not None else reporter
         with ExitStack() as held:
-            start = partial(self._lake_stream, done, held) if is_lake else self._fed_starter(name, done, reporter, held)
+            start = self._starter(name, done, reporter, held)
             failure = StreamRunner(name, start, done, self._say, waits).run()
         if failure:
             reporter.report(failure)
@@ -115,14 +117,29 @@ class ProcessStreams:
 
         return ProblemReporter(tell)
 
-    def _fed_starter(
-        self, name: str, done: StopEvent, reporter: ProblemReporter, held: ExitStack
-    ) -> Callable[[], Stream]:
+    def _starter(self, name: str, done: StopEvent, reporter: ProblemReporter, held: ExitStack) -> Callable[[], Stream]:
+        if name == self._lake:
+            return partial(self._lake_stream, done, held)
+        hooks = FeedStreamHooks(partial(self._report_progress, name, done), reporter.clear)
+        return self._view_starter(hooks, held) if name == VIEWS else self._fed_starter(name, hooks, held)
+
+    def _view_starter(self, hooks: FeedStreamHooks, held: ExitStack) -> Callable[[], Stream]:
+        s = self._settings
+
+        def start() -> Stream:
+            # closes the maintenance of the last try before its tables are opened anew
+            held.close()
+            keeper = open_keeper(s, self.spark, self._recent, self._say)
+            held.enter_context(maintain_views(s, keeper, partial(self._read_positions, of_views=True), self._say))
+            return open_view_stream(s, keeper, self._recent, hooks, self._poll_seconds)
+
+        return start
+
+    def _fed_starter(self, name: str, hooks: FeedStreamHooks, held: ExitStack) -> Callable[[], Stream]:
         follower, feed = self._fed[name], feed_of(self._settings, name, self.spark, self._recent)
         held.callback(follower.close)
         # one filler for all tries: it remembers which copies have just failed
         filler = TableFiller(name, follower, feed, self._say)
-        hooks = FeedStreamHooks(partial(self._report_progress, name, done), reporter.clear)
         return lambda: FeedStream(follower, feed, filler, self._recent, hooks, self._poll_seconds)
 
     def _lake_stream(self, done: StopEvent, held: ExitStack) -> SparkStream:
@@ -139,7 +156,7 @@ class ProcessStreams:
         readers = Readers(small, large, ends, self._chain(follower, small))
         # no source table: this adds columns that a newer version of the toolkit has in the lake's own tables
         follower.prepare([])
-        held.enter_context(run_maintenance(follower, self._read_positions, self._say))
+        held.enter_context(run_maintenance(follower.maintenance, self._read_positions, self._say))
         schema = SchemaChanges(follower, small, s.source)
         reached = partial(self._report_progress, self._lake, done)
         hooks = LakeStreamHooks(reached, self._say, self._context.stops, self._context.resyncs, done.wait)
@@ -154,13 +171,18 @@ class ProcessStreams:
         confirmed = ConfirmedLsns(s.log, position.log_start)
         return HeartbeatChain(reader, s.source, s.pipeline.name, since, confirmed.include)
 
-    def _read_positions(self) -> list[Position] | None:
-        """The positions of the followers behind the lake; None while one does not answer, since it may need any cut.
+    def _read_positions(self, *, of_views: bool = False) -> list[Position] | None:
+        """The positions of the followers behind the lake, the views among them; None while one does not answer, since
+        it may need any cut. `of_views`: only of followers that hold views.
 
         Called in the thread of the maintenance, so with clients of its own.
         """
+        s = self._settings
+        fed = fed_followers(None, s).items()
         try:
-            positions = [follower.position() for follower in fed_followers(None, self._settings).values()]
+            positions = [f.position() for name, f in fed if not of_views or s.holds_views(name)]
+            if s.views and not of_views:
+                positions.append(view_store(s).position())
         except CdcError:
             return None
         return [position for position in positions if position is not None]

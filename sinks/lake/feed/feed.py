@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.feed import FeedRows, merge_versions
 from cdc.columns.spark_tasks import require_spark
-from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError
+from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError, UnreachableError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from sinks.lake import layout
@@ -22,7 +22,10 @@ from sinks.lake.metadata.cuts import Cut, Cuts
 
 
 class LakeFeed:
-    """Reads one lake for one follower: the tables that `holds` selects, as far as they fit into it."""
+    """Reads one lake for one follower: the tables that `holds` selects, as far as they fit into it.
+
+    `with_views`: by the cuts that have the views, too.
+    """
 
     def __init__(
         self,
@@ -31,6 +34,8 @@ class LakeFeed:
         recent: ChangeCache | None = None,
         holds: Callable[[TableName], bool] = lambda _: True,
         fits: Callable[[Table], bool] = lambda _: True,
+        *,
+        with_views: bool = False,
     ) -> None:
         self._spark = spark
         self.has_table = holds
@@ -38,13 +43,16 @@ class LakeFeed:
         self._admitted: set[TableName] = set()
         self._lake = lake
         self._cache = recent or ChangeCache()
-        self._cuts = Cuts(lake)
+        self._with_views = with_views
+        self._cuts = Cuts(lake.of_views if with_views else lake)
         # kept open: the next look reads only the commits since
         self._logs: dict[str, DeltaLog] = {}
 
     def last_cut(self) -> Cut:
         """The newest cut; raises HistoryLostError when the lake has none."""
         cut = self._cuts.last()
+        if cut is None and self._with_views:
+            raise UnreachableError("no view was filled yet", "run `cdc follow`: it fills them")
         if cut is None:
             raise HistoryLostError("the lake has no copy to follow", "run `cdc bootstrap` first")
         return cut

@@ -1,0 +1,69 @@
+"""The stream that keeps the views up: brings them to the newest cut of the tables, whenever there is one."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cdc.config.settings import PipelineSettings
+from cdc.run.follow.feed_stream import FeedStreamHooks
+from cdc.run.follow.maintenance import ReadPositions, run_maintenance
+from cdc.run.follow.streams import BatchProgress
+from cdc.run.pipeline import lake_of
+from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.maintenance import LakeMaintenance
+from sinks.lake.metadata.cuts import Cut, Cuts
+from views.keeper import ViewKeeper
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStream:
+    """Brings the views from cut to cut.
+
+    Looks for a new one every `poll_seconds`, and at once when `recent` rings: the stream of the lake, in this process,
+    has then written one.
+    """
+
+    keeper: ViewKeeper
+    cuts: Cuts
+    recent: ChangeCache
+    hooks: FeedStreamHooks
+    poll_seconds: float
+
+    def run(self, stopping: threading.Event) -> None:
+        """Go on until `stopping` is set or `reached` says to end. Raises the failure that ends it."""
+        rings, last = 0, None
+        try:
+            while not stopping.is_set():
+                cut = self.cuts.last()
+                if cut is None or (last is not None and last.position.covers(cut.position)):
+                    self.hooks.works()
+                    rings = self.recent.wait_for_cut(rings, self.poll_seconds)
+                    continue
+                last = self._advance(cut)
+                if not self.hooks.reached(BatchProgress(last.position, 0)):
+                    return
+        finally:
+            self.keeper.save()
+
+    def _advance(self, cut: Cut) -> Cut:
+        reached = self.keeper.advance(cut)
+        self.hooks.works()
+        return reached
+
+
+@contextmanager
+def maintain_views(settings: PipelineSettings, keeper: ViewKeeper, read: ReadPositions, say: Say) -> Iterator[None]:
+    """Compact and vacuum the views beside their stream. `read`: the positions of the followers that hold views."""
+    store = keeper.store
+    maintenance = LakeMaintenance(store.tables, store.cuts, None, settings.delta[1].history_hours)
+    with run_maintenance(maintenance, read, say):
+        yield
+
+
+def open_view_stream(
+    settings: PipelineSettings, keeper: ViewKeeper, recent: ChangeCache, hooks: FeedStreamHooks, poll_seconds: float
+) -> ViewStream:
+    return ViewStream(keeper, Cuts(lake_of(settings)), recent, hooks, poll_seconds)
