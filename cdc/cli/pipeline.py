@@ -72,7 +72,7 @@ def _parse_tables(settings: "PipelineSettings", option: str, names: "Sequence[st
 
     tables = [TableName.parse(name) for name in names]
     for name in tables:
-        if name not in settings.selection:
+        if name not in settings.selection and not (option == "--table" and settings.is_view(name)):
             raise ConfigurationError(f"{name} is none of source.tables", f"name it there, or correct {option}")
     return tables
 

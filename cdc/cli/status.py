@@ -10,6 +10,7 @@ from cdc.cli.invocation import Invocation
 from cdc.cli.options import Json
 
 if TYPE_CHECKING:
+    from cdc.run.kept_views import ViewDescription
     from cdc.run.status.status import FollowerState, Status
 
 NOT_COUNTED = "not counted"
@@ -58,6 +59,9 @@ def _print(status: "Status") -> None:
     # on stderr, so that the table can be piped
     if any(follower.not_counted for follower in followers):
         output.say(f"{NOT_COUNTED}: every row would have to be read; `cdc status --exact` does")
+    if status.views:
+        output.data("")
+        output.table(("view", "rows", "at", "state"), [_to_view_row(view) for view in status.views])
     output.data("")
     columns = ("follower", "at", "is", "changes", "bytes", "seconds")
     output.table(columns, [_to_row(name, state) for name, state in status.followers.items()])
@@ -112,6 +116,12 @@ def _describe_age(seconds: float | None) -> str:
     from connect.capture.progress import format_duration
 
     return "" if seconds is None else f", newest commit {format_duration(seconds)} ago"
+
+
+def _to_view_row(view: "ViewDescription") -> tuple[object, ...]:
+    from cdc.core.position import format_lsn
+
+    return str(view.name), view.rows, format_lsn(view.lsn) if view.lsn is not None else None, view.state
 
 
 def _to_cell(table: str, follower: "FollowerState") -> object:

@@ -1,16 +1,25 @@
 """The pipeline's views as verbs see them: opened from the settings, and described."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
-from cdc.core.errors import PreconditionError
-from cdc.core.table import TableName
-from cdc.run.pipeline import view_store
+from cdc.core.errors import ConfigurationError, PreconditionError
+from cdc.core.position import Lsn, format_lsn
+from cdc.core.table import Table, TableName
+from cdc.run.pipeline import lake_of, view_store
+from sinks.lake import layout
 from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.metadata.cuts import Cut
+from views.compiled import compile_view
+from views.definition import ViewDefinition
+from views.explanation import Explanation, explain_plan
 from views.keeper import KeptView, ViewKeeper
 from views.order import sort_views
+from views.store import ViewStore
 
 
 def open_keeper(
@@ -51,3 +60,59 @@ def describe_stopped_views(settings: PipelineSettings) -> list[PreconditionError
         for name, stop in stops.items()
         if stop
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDescription:
+    """A view as it stands. `state`: kept up, not filled, stopped, or waiting; `rows` and `lsn`: in its last cut."""
+
+    name: TableName
+    state: str
+    rows: int | None = None
+    lsn: Lsn | None = None
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        lsn = format_lsn(self.lsn) if self.lsn is not None else None
+        return {"view": str(self.name), "state": self.state, "rows": self.rows, "lsn": lsn, "problem": self.problem}
+
+
+def describe_views(settings: PipelineSettings) -> list[ViewDescription]:
+    """The views in the file's order."""
+    if not settings.views:
+        return []
+    store = view_store(settings)
+    cut = store.cuts.last()
+    return [_describe(store, cut, view) for view in settings.view_definitions]
+
+
+def _describe(store: ViewStore, cut: Cut | None, view: ViewDefinition) -> ViewDescription:
+    stop = store.find_stop(view)
+    if stop:
+        return ViewDescription(view.name, "stopped", problem=stop.reason, lsn=Lsn(stop.lsn))
+    table = store.find(view)
+    if table is None:
+        return ViewDescription(view.name, "not filled yet")
+    if cut is None or not table.is_in(cut):
+        return ViewDescription(view.name, "waits for the next cut", table.writer.snapshot.live_rows)
+    return ViewDescription(view.name, "kept up", table.writer.snapshot.live_rows, cut.position.lsn)
+
+
+def explain_view(settings: PipelineSettings, name: str) -> Explanation:
+    """How changes of each table reach a view, by the tables as the lake has them.
+
+    Raises ConfigurationError for a name that is no view's, PreconditionError while the lake lacks a table.
+    """
+    wanted = TableName.parse(name)
+    view = next((view for view in settings.view_definitions if view.name == wanted), None)
+    if view is None:
+        known = ", ".join(settings.views) or "none"
+        raise ConfigurationError(f"there is no view {wanted}", f"cdc.yaml has {known}")
+    lake, tables = lake_of(settings), dict[TableName, Table]()
+    for table in sort_views([view])[view]:
+        log = layout.open_owned_log(lake, table)
+        found = layout.table_of(log.snapshot) if log else None
+        if found is None:
+            raise PreconditionError(f"the lake has no copy of {table} yet", "run `cdc bootstrap` first")
+        tables[table] = found
+    return explain_plan(compile_view(view, tables).plan)

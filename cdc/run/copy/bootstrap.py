@@ -146,12 +146,10 @@ def _has_all_copies(settings: PipelineSettings, names: Sequence[TableName]) -> b
     fed = fed_followers(None, settings).items()
     if lake.position() is None:
         return False
-    in_lake = set(names) <= set(lake.bookmarks())
-    return (
-        in_lake
-        and not find_unfilled_views(settings)
-        and not any(find_missing_tables(follower, feed_of(settings, name, None)) for name, follower in fed)
-    )
+    # the views first: a follower that holds one has no feed before
+    if not set(names) <= set(lake.bookmarks()) or find_unfilled_views(settings):
+        return False
+    return not any(find_missing_tables(follower, feed_of(settings, name, None)) for name, follower in fed)
 
 
 def _copy_and_fill(

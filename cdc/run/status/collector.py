@@ -18,6 +18,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
+from cdc.run.kept_views import describe_stopped_views, describe_views
 from cdc.run.lease import read_problem
 from cdc.run.pipeline import delta_follower
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
@@ -82,7 +83,11 @@ class StatusCollector:
         age = self._now - newest_at if newest_at is not None and self._lsn is not None else None
         rate, states = self._ask(lake.write_rate), self._read_states()
         writes = rate.as_json(requests=self._settings.delta[1].access is not None) if rate else None
-        return Status(self._lsn, rows, state, last, connector, followers, states, writes, tuple(self._problems), age)
+        views = self._ask(partial(describe_views, self._settings)) or ()
+        for problem in self._ask(partial(describe_stopped_views, self._settings)) or ():
+            self._add_problem(problem)
+        told = tuple(self._problems)
+        return Status(self._lsn, rows, state, last, connector, followers, states, writes, told, age, views)
 
     def _describe(
         self, name: str, at: Position | None, rows: Mapping[str, int | None], meter: LagMeter

@@ -9,6 +9,7 @@ from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table_state import TableState, state_as_json
 from cdc.core.transaction import TransactionEnd
 from cdc.run.capture.lag import Lag
+from cdc.run.kept_views import ViewDescription
 from connect.capture.connector_state import ConnectorState
 from connect.source.slot import SlotState
 
@@ -56,6 +57,7 @@ class Status:
     problems: Sequence[CdcError]
     log_age: float | None = None
     """Seconds since the newest commit in the log, by the source's clock."""
+    views: Sequence[ViewDescription] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -68,6 +70,7 @@ class Status:
             "connector": {"name": c.name, "state": c.state, "tasks": [*c.tasks]} if (c := self.connector) else None,
             "tables": {table: state_as_json(state) for table, state in self.states.items()},
             "followers": {name: state.as_json() for name, state in self.followers.items()},
+            "views": [view.as_json() for view in self.views],
             "lake_writes": self.lake_writes,
             "problems": [str(problem) for problem in self.problems],
         }

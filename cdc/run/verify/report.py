@@ -1,7 +1,7 @@
 """The result of a verification, and its JSON."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cdc.columns.rows.compare import Comparison
@@ -41,6 +41,11 @@ class Report:
     """Stopped tables, which were not compared."""
     incomparable: Mapping[TableName, CdcError] = field(default_factory=dict)
     """Tables that cannot be compared: the source has values that no follower can hold, or their schemas differ."""
+
+    def with_views(self, verdicts: Mapping[str, Mapping[TableName, Verdict]]) -> "Report":
+        """The report with further verdicts by follower: of views."""
+        names = dict.fromkeys([*self.followers, *verdicts])
+        return replace(self, followers={n: {**self.followers.get(n, {}), **verdicts.get(n, {})} for n in names})
 
     def _verdicts(self) -> list[Verdict]:
         return [verdict for tables in self.followers.values() for verdict in tables.values()]

@@ -9,11 +9,11 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from cdc.config.settings import PipelineSettings
+from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
 from cdc.run.capture.progress_check import CaptureCheck
-from cdc.run.pipeline import delta_follower, fed_followers, lake_of
+from cdc.run.pipeline import delta_follower, fed_followers, lake_of, view_store
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position
 from cdc.run.tables.preflight import examine_tables, merge_refusals
@@ -22,6 +22,7 @@ from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
 from cdc.run.verify.report import Report
+from cdc.run.verify.view_comparison import ViewComparison
 from connect.source import connection as source
 from connect.source.catalog import ExaminedTables
 from sinks.lake.feed.digest import compute_digest
@@ -46,6 +47,7 @@ def verify(
     Raises PreconditionError when a follower does not reach the LSN within `patience` seconds. Without `patience`, as
     soon as it is known that nobody follows it, or that the capture does not run.
     """
+    with_views, names = VIEWS in names, [name for name in names if name != VIEWS]
     lake_position = require_position(delta_follower(settings))
     with source.open_connection(settings.source) as connection:
         now = examine_tables(connection, settings, _select_tables(settings, names, only))
@@ -59,7 +61,13 @@ def verify(
         followers = _open_readers(settings, spark, names)
         to_compare = [table.name for table in now.fit]
         with pin_source(settings, connection, spark, to_compare, lake_position.log_start, max_keys) as pinned:
-            return _compare_followers(settings, followers, now, pinned, patience, check)
+            report = _compare_followers(settings, followers, now, pinned, patience, check)
+            held = {name: followers[name] for name in names if settings.holds_views(name)}
+            if not with_views and not held:
+                return report
+            wait_for_lsn(settings, VIEWS, view_store(settings).position, pinned.lsn, patience, check)
+            verdicts = ViewComparison(settings, spark, max_keys).compare(held, only, with_views=with_views)
+            return report.with_views(verdicts)
 
 
 def _compare_followers(
@@ -107,7 +115,7 @@ def _select_tables(
     lake = delta_follower(settings)
     followed, held = list_followed(settings, lake), list_held_by(settings, lake, names)
     for table in only:
-        if table not in followed or table not in held:
+        if (table not in followed or table not in held) and not settings.is_view(table):
             raise ConfigurationError(f"{table} is followed by none of {', '.join(names)}", "correct --table")
     return [table for table in followed if not only or table in only]
 

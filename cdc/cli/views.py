@@ -1,0 +1,49 @@
+"""`cdc views`: what is derived from the tables and kept up in the lake."""
+
+from typing import Annotated
+
+import typer
+
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
+from cdc.cli.options import Json
+
+View = Annotated[str, typer.Argument(help="A view of cdc.yaml, as schema.view.")]
+
+
+def register(app: typer.Typer) -> None:
+    verbs = typer.Typer(no_args_is_help=True, help="What is derived from the tables and kept up.")
+    verbs.command("list")(list_views)
+    verbs.command("explain")(explain)
+    app.add_typer(verbs, name="views")
+
+
+def list_views(context: typer.Context, json: Json = False) -> None:
+    """List the views: rows, position, and how changes reach them."""
+    settings = Invocation.of(context).settings
+    from cdc.run.kept_views import describe_views
+
+    views = describe_views(settings)
+    if json:
+        output.as_json([view.as_json() for view in views])
+        return
+    from cdc.core.position import format_lsn
+
+    ats = [format_lsn(view.lsn) if view.lsn is not None else None for view in views]
+    rows = [(str(v.name), v.rows, at, v.state, v.problem or "") for v, at in zip(views, ats, strict=True)]
+    output.table(("view", "rows", "at", "state", "problem"), rows)
+
+
+def explain(context: typer.Context, name: View, json: Json = False) -> None:
+    """Show how a change of each table reaches a view: by its key, by an index of which columns, or as a whole."""
+    settings = Invocation.of(context).settings
+    from cdc.run.kept_views import explain_view
+
+    explanation = explain_view(settings, name)
+    if json:
+        output.as_json(explanation.as_json())
+        return
+    output.table(("a change of", "reaches the view"), [(use.table, use.way) for use in explanation.uses])
+    output.data("")
+    indexes = [(str(table), ", ".join(columns)) for table, columns in explanation.indexes]
+    output.table(("index of", "by"), indexes)

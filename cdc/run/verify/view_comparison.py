@@ -1,0 +1,161 @@
+"""Compares views with their statements, run by Spark over the tables at the same cut, and followers with the views."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.names import quoted
+from cdc.columns.rows.compare import Comparison, compare, hash_side
+from cdc.columns.rows.digest import Digest, digest_of_copy
+from cdc.columns.table_copy import FrameCopy, RowsTask
+from cdc.columns.values.spark_types import row_type
+from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.core.errors import PreconditionError
+from cdc.core.table import Table, TableName
+from cdc.run.pipeline import lake_of, view_store
+from cdc.run.spark.errors import translate_errors
+from cdc.run.verify.pinned_source import FollowerReader
+from cdc.run.verify.report import Verdict
+from sinks.lake import layout
+from sinks.lake.feed.feed import LakeFeed
+from sinks.lake.metadata.cuts import Cut
+from views.compiled import CompiledView, compile_view
+from views.definition import ViewDefinition
+from views.order import sort_views
+from views.refresh.refresh import ViewShape
+from views.spark.frames import read_table, run_statement
+
+TRIES = 3
+"""How often a follower is compared that moved on meanwhile."""
+Verdicts = Mapping[str, Mapping[TableName, Verdict]]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCopy:
+    """A statement's result as a `TableCopy` of its view: in the view's types, with lists sorted."""
+
+    result: DataFrame
+    shape: ViewShape
+
+    def map_parts(self, task: RowsTask, schema: str) -> DataFrame:
+        work = partial(_conform_and_run, shape=self.shape, task=task)
+        return FrameCopy(self.result, self.shape.table).map_parts(work, schema)
+
+    def frame(self) -> DataFrame:
+        """The rows as a frame of the view's columns."""
+        table = self.shape.table
+        columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in row_type(table))
+        return self.map_parts(_to_batches, columns)
+
+
+def _conform_and_run(parts: Iterable[pa.Table], shape: ViewShape, task: RowsTask) -> Iterable[pa.RecordBatch]:
+    return task(shape.conform(part) for part in parts)
+
+
+def _to_batches(parts: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from part.to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class ViewComparison:
+    """Compares the views of a pipeline; names at most `max_keys` keys of each."""
+
+    settings: PipelineSettings
+    spark: SparkSession
+    max_keys: int
+
+    def compare(
+        self, followers: Mapping[str, FollowerReader], only: Collection[TableName], *, with_views: bool
+    ) -> Verdicts:
+        """Compare views with their statements, and these followers with the views; `only`: these, if there are any."""
+        wanted = [view for view in sort_views(self.settings.view_definitions) if not only or view.name in only]
+        own = {view.name: self._compare_view(view) for view in wanted} if with_views else {}
+        found = {
+            name: {
+                view.name: self._compare_follower(reader, view)
+                for view in wanted
+                if self.settings.holds(name, view.name)
+            }
+            for name, reader in followers.items()
+        }
+        return {**({VIEWS: own} if with_views else {}), **found}
+
+    def _compare_view(self, view: ViewDefinition) -> Verdict:
+        store = view_store(self.settings)
+        cut, stop = store.cuts.last(), store.find_stop(view)
+        if stop or cut is None or str(view.name) not in cut.versions:
+            reason = stop.reason if stop else "it is in no cut yet"
+            return Verdict(None, stopped=PreconditionError(f"view {view.name}: {reason}", "see `cdc status`"))
+        with translate_errors(f"the comparison of view {view.name}"):
+            return Verdict(self._compare_at(view, cut))
+
+    def _compare_at(self, view: ViewDefinition, cut: Cut) -> Comparison:
+        lake = lake_of(self.settings)
+        compiled = self._compile(view, cut)
+        log = layout.open_owned_log(lake, view.name, cut.versions[str(view.name)])
+        table = layout.table_of(log.snapshot) if log else None
+        assert table is not None
+        present = LakeFeed(self.spark, lake, with_views=True).copy(table, cut)
+        frames = {name: read_table(self.spark, lake, cut, name) for name in compiled.tables}
+        with run_statement(self.spark, compiled.statement, frames) as result:
+            copy = ResultCopy(result, compiled.shape(table))
+            ours, theirs = digest_of_copy(copy, table), digest_of_copy(present, table)
+            if ours == theirs:
+                return Comparison(ours.rows, theirs.rows)
+            return self._compare_rows(copy.frame(), read_table(self.spark, lake, cut, view.name), table)
+
+    def _compare_rows(self, ours: DataFrame, theirs: DataFrame, table: Table) -> Comparison:
+        left, right = hash_side(ours, table), hash_side(theirs, table)
+        try:
+            return compare(left, right, table, self.max_keys)
+        finally:
+            left.release()
+            right.release()
+
+    def _compile(self, view: ViewDefinition, cut: Cut) -> CompiledView:
+        lake, tables = lake_of(self.settings), dict[TableName, Table]()
+        for name in sort_views([view])[view]:
+            log = layout.open_owned_log(lake, name, cut.versions[str(name)])
+            table = layout.table_of(log.snapshot) if log else None
+            if table is None:
+                raise PreconditionError(f"view {view.name}: {name} is gone from the lake", "see `cdc status`")
+            tables[name] = table
+        return compile_view(view, tables)
+
+    def _compare_follower(self, reader: FollowerReader, view: ViewDefinition) -> Verdict:
+        if (stop := reader.stops().get(view.name)) is not None:
+            return Verdict(None, stopped=PreconditionError(stop.what, stop.remedy))
+        moved = 0
+        for _ in range(TRIES):
+            cut, table, ours = self._digest_for(reader, view)
+            theirs = reader.digest(table)
+            if self._has_same(reader, view, cut):
+                return Verdict(self._compare_with(reader, table, cut, ours, theirs))
+            moved += 1
+        return Verdict(None, moved)
+
+    def _digest_for(self, reader: FollowerReader, view: ViewDefinition) -> tuple[Cut, Table, Digest]:
+        """The cut at which the follower stands, and the view there."""
+        feed, position = LakeFeed(self.spark, lake_of(self.settings), with_views=True), reader.position()
+        cut = feed.require_cut(position) if position else feed.last_cut()
+        log = layout.open_owned_log(lake_of(self.settings), view.name, cut.versions[str(view.name)])
+        table = layout.table_of(log.snapshot) if log else None
+        assert table is not None
+        return cut, table, digest_of_copy(feed.copy(table, cut), table)
+
+    def _has_same(self, reader: FollowerReader, view: ViewDefinition, cut: Cut) -> bool:
+        """Whether the follower still has the view as it is in the cut."""
+        position = reader.position()
+        now = LakeFeed(None, lake_of(self.settings), with_views=True).find_cut(position) if position else None
+        return now is not None and now.versions.get(str(view.name)) == cut.versions.get(str(view.name))
+
+    def _compare_with(self, reader: FollowerReader, table: Table, cut: Cut, ours: Digest, theirs: Digest) -> Comparison:
+        if ours == theirs:
+            return Comparison(ours.rows, theirs.rows)
+        return self._compare_rows(
+            read_table(self.spark, lake_of(self.settings), cut, table.name), reader.rows(table), table
+        )
