@@ -21,7 +21,7 @@ from sinks.lake.table.lookup import TableLookup
 from sinks.lake.table.row_changes import RowChanges
 from views.compiled import CompiledView, PresentRows, compile_view
 from views.definition import ViewDefinition
-from views.refresh.lake_tables import TablesAtCut
+from views.refresh.lake_tables import TablesAtCut, TooManyRowsError
 from views.refresh.refresh import refresh
 from views.refresh.write_rows import ViewChanges, write_changes
 from views.spark.whole import WholeComputation
@@ -30,7 +30,7 @@ from views.store import ViewStore, bookmark_at
 RETRY_SECONDS: Final = 30.0
 """Least pause before a stopped view is filled again: somebody may have repaired the cause."""
 BACKOFF_FACTOR: Final = 10
-"""The pause is this many times the duration of the last fill."""
+"""The pause is this many times the duration of the try."""
 PARTS_OF_KEYS: Final = "by part of the key"
 """The folder of indexes of views by some columns of their keys."""
 Say = Callable[[str], None]
@@ -63,11 +63,15 @@ class KeptView:
 
 @dataclass(slots=True)
 class _Step:
-    """One cut's work: from `since` (None at first) to `cut`, which has the views that stand at it so far."""
+    """One cut's work: from `since` (None at first) to `cut`, which has the views that stand at it so far.
+
+    `large`: tables with more changes than are held here. `lost`: tables that are others than before.
+    """
 
     since: Cut | None
     cut: Cut
     changes: dict[TableName, RowChanges] = field(default_factory=dict)
+    large: set[TableName] = field(default_factory=set)
     lost: set[TableName] = field(default_factory=set)
     done: dict[TableName, LakeTable] = field(default_factory=dict)
 
@@ -138,6 +142,9 @@ class ViewKeeper:
             step.lost.add(name)
             self._opened.lookups.pop(name, None)
             return
+        except TooManyRowsError:
+            step.large.add(name)
+            return
         if changes is not None:
             step.changes[name] = changes
 
@@ -158,14 +165,15 @@ class ViewKeeper:
             return
         if self.store.find_stop(view.definition) and not view.retry_at.is_past:
             return
+        began = time.monotonic()
         try:
             self._compile(view)
             table = self._bring_rows(view, step)
         # a view whose own files are lost is filled anew
         except (PreconditionError, ConfigurationError, HistoryLostError) as error:
-            self._stop(view, step, error.what)
+            self._stop(view, step, error.what, time.monotonic() - began)
         except PySparkException as error:
-            self._stop(view, step, pick_root_cause(str(error)))
+            self._stop(view, step, pick_root_cause(str(error)), time.monotonic() - began)
         else:
             self._note(view, "")
             self._finish(view, table, step)
@@ -177,25 +185,35 @@ class ViewKeeper:
         if table is None or step.lost & {*view.tables} or not compiled.has_columns_of(table.table):
             return self._fill(view, compiled, step)
         changed = {name: step.changes[name] for name in view.tables if name in step.changes}
-        touches_all = any(compiled.plan.uses[alias].table in changed for alias in compiled.plan.whole)
+        touches_all = any(compiled.plan.uses[alias].table in {*changed, *step.large} for alias in compiled.plan.whole)
         view.is_behind = (view.is_behind or touches_all) and bool(compiled.plan.whole)
-        if not view.is_behind:
-            changes = self._refresh(view, compiled, table, changed) if changed else None
-            self._write(table, changes, step)
-        elif view.whole_at.is_past:
+        if view.is_behind:
+            if view.whole_at.is_past:
+                self._compute_whole(view, compiled, table, step)
+        elif step.large & {*view.tables}:
             self._compute_whole(view, compiled, table, step)
+        elif changed:
+            self._refresh(view, compiled, table, step)
         found = self.store.find(view.definition)
         assert found is not None
         return found
 
-    def _refresh(
-        self, view: KeptView, compiled: CompiledView, table: LakeTable, changed: Mapping[TableName, RowChanges]
-    ) -> ViewChanges | None:
+    def _refresh(self, view: KeptView, compiled: CompiledView, table: LakeTable, step: _Step) -> None:
+        present, lookups = self._open_present(view, table), self._opened.lookups
+        changed = {name: step.changes[name] for name in view.tables if name in step.changes}
+        try:
+            changes = refresh(compiled.shape(table.table), lookups, changed, compiled.run, present.find)
+        except TooManyRowsError:
+            self._compute_whole(view, compiled, table, step)
+        else:
+            self._write(table, changes, step)
+
+    def _open_present(self, view: KeptView, table: LakeTable) -> PresentRows:
         if view.present is None or view.present.writer is not table.writer:
             folder = self.store.indexes / PARTS_OF_KEYS / layout.folder_name(view.name)
             lookup = TableLookup(table.table, table.writer.storage, table.writer.log, folder)
             view.present = PresentRows(table.writer, lookup)
-        return refresh(compiled.shape(table.table), self._opened.lookups, changed, compiled.run, view.present.find)
+        return view.present
 
     def _write(self, table: LakeTable, changes: ViewChanges | None, step: _Step) -> None:
         if changes:
@@ -217,9 +235,8 @@ class ViewKeeper:
         self._load(view, compiled, step, anew=True)
         table = self.store.find(view.definition)
         assert table is not None
-        seconds = time.monotonic() - began
-        self._say(f"view {view.name}: {table.writer.snapshot.live_rows:,} rows computed in {seconds:.1f} s")
-        view.retry_at = Deadline(max(RETRY_SECONDS, BACKOFF_FACTOR * seconds))
+        rows, seconds = table.writer.snapshot.live_rows, time.monotonic() - began
+        self._say(f"view {view.name}: {rows:,} rows computed in {seconds:.1f} s")
         view.whole_at, view.is_behind = Deadline(view.whole_seconds), False
         return table
 
@@ -243,10 +260,10 @@ class ViewKeeper:
                 self._take_changes_of(view.name, step)
             self._opened.open(step.cut, [view.name])
 
-    def _stop(self, view: KeptView, step: _Step, reason: str) -> None:
+    def _stop(self, view: KeptView, step: _Step, reason: str, seconds: float) -> None:
         reason = reason.removeprefix(f"view {view.name}: ").removeprefix(f"views.{view.name}: ")
         self.store.stop(view.definition, step.cut.position, reason)
-        view.retry_at = Deadline(max(view.retry_at.seconds_left, RETRY_SECONDS))
+        view.retry_at = Deadline(max(RETRY_SECONDS, BACKOFF_FACTOR * seconds))
         self._note(view, f"is kept up no further: {reason}")
 
     def _note(self, view: KeptView, problem: str) -> None:

@@ -16,7 +16,7 @@ from cdc.run.copy.bootstrap import BootstrapResult
 from cdc.run.copy.bootstrap import bootstrap as run_bootstrap
 from cdc.run.copy.recapture import RecaptureResult, recapture
 from cdc.run.follow.follow import follow
-from cdc.run.pipeline import fed_followers
+from cdc.run.pipeline import fed_followers, select_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from cdc.run.verify.verify import verify as run_verify
@@ -37,7 +37,7 @@ def recapture_all(pipeline: Pipeline, spark: SparkSession) -> RecaptureResult:
 
 def catch_up(pipeline: Pipeline, spark: SparkSession) -> None:
     settings = pipeline.settings
-    follow(settings, lambda: spark, tuple(settings.followers), say, until_caught_up=True)
+    follow(settings, lambda: spark, select_followers(settings, ()), say, until_caught_up=True)
 
 
 def catch_up_but_for(pipeline: Pipeline, spark: SparkSession, told: str) -> str:
@@ -56,7 +56,7 @@ def problems(pipeline: Pipeline) -> list[str]:
 
 def verify(pipeline: Pipeline, spark: SparkSession, *tables: TableName) -> Report:
     settings = pipeline.settings
-    return run_verify(settings, lambda: spark, tuple(settings.followers), LIMIT_SECONDS, 10, tables)
+    return run_verify(settings, lambda: spark, select_followers(settings, ()), LIMIT_SECONDS, 10, tables)
 
 
 class Following:
@@ -105,7 +105,7 @@ class Following:
 @contextmanager
 def following(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[Following]:
     """These followers, or all of them, are kept in sync meanwhile."""
-    running = Following(pipeline, spark, names or tuple(pipeline.settings.followers))
+    running = Following(pipeline, spark, names or select_followers(pipeline.settings, ()))
     running.start()
     try:
         yield running

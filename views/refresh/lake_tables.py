@@ -15,6 +15,13 @@ from sinks.lake.table.row_changes import RowChanges
 INDEXES: Final = "by column"
 """The folder of secondary indexes, below that of the key indexes."""
 
+MAX_CHANGED_ROWS: Final = 200_000
+"""Changed rows of a table that one refresh takes; for more, the whole view is computed, by Spark."""
+
+
+class TooManyRowsError(Exception):
+    """A refresh would hold too many rows in this process: the whole view is computed instead."""
+
 
 class TablesAtCut:
     """Opens tables at a cut, and moves them on. `indexes`: a local folder for secondary indexes."""
@@ -48,8 +55,8 @@ class TablesAtCut:
     def advance(self, name: TableName, until: Cut, columns: Iterable[str]) -> RowChanges | None:
         """Move a table on to a later cut; returns the changes of these columns, None without any.
 
-        Raises HistoryLostError when the lake no longer has them: the table was copied anew, for instance. It is closed
-        then.
+        Raises HistoryLostError when the lake no longer has them, since the table was copied anew, for instance: it is
+        closed then. Raises TooManyRowsError when they are too many to be held here.
         """
         lookup, version = self.lookups[name], until.versions.get(str(name))
         if version is None or until.ids.get(str(name)) != lookup.snapshot.table_id:
@@ -57,7 +64,9 @@ class TablesAtCut:
             raise HistoryLostError(f"{name} is another table than before", "its views are computed anew")
         if version <= lookup.snapshot.version:
             return None
-        changes = lookup.advance(version, sorted(columns))
+        changes = lookup.advance(version, sorted(columns), MAX_CHANGED_ROWS)
+        if changes is None:
+            raise TooManyRowsError
         return changes if changes.old.num_rows or changes.new.num_rows else None
 
     def save(self) -> None:

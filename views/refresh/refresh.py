@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,16 @@ from sinks.lake.table.lookup import TableLookup
 from sinks.lake.table.row_changes import RowChanges
 from views.plan import ViewPlan
 from views.refresh.evaluate import Evaluator, compare_rows
+from views.refresh.lake_tables import TooManyRowsError
 from views.refresh.needed import find_needed_rows
 from views.refresh.rows import Tables
 from views.refresh.sorted_lists import sort_lists
 from views.refresh.touched import TouchedKeys, find_touched_keys
 from views.refresh.write_rows import ViewChanges, find_key_problem
 from views.statement.list_order import ListPaths
+
+MAX_TOUCHED_KEYS: Final = 100_000
+"""Keys that one refresh computes anew; for more, the whole view is computed, by Spark."""
 
 
 class RunStatement(Protocol):
@@ -60,12 +64,14 @@ def refresh(
 ) -> ViewChanges | None:
     """Compute what changes of the tables do to a view; None if they touch no row of it.
 
-    Raises ViewStoppedError when the key is not one.
+    Raises ViewStoppedError when the key is not one, TooManyRowsError when they touch too many.
     """
     tables = Tables(lookups, changes)
     touched = [keys for keys in find_touched_keys(shape.plan, tables) if len(keys)]
     if not touched:
         return None
+    if sum(map(len, touched)) > MAX_TOUCHED_KEYS:
+        raise TooManyRowsError
     result = shape.conform(run(find_needed_rows(shape.plan, touched, tables)))
     stored = [find(keys.key, keys.values) for keys in touched]
     old = _drop_repeated(pa.concat_tables([arrow_schema(shape.table).empty_table(), *stored]), shape.table)

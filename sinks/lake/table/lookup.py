@@ -4,6 +4,7 @@ An index is of the same kind as the index of keys, and holds 24 bytes a row. It 
 that is read: an entry says where a row is, and the version's deletion vectors say whether it lives there.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from sinks.lake.index.key_index import VersionId
 from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
 from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
-from sinks.lake.table.row_changes import RowChanges, read_row_changes
+from sinks.lake.table.row_changes import RowChanges, count_changed_rows, read_row_changes
 
 ROW: Final = "#row"
 """A column that tells the rows of a table apart, as long as its `TableLookup` is open."""
@@ -43,17 +44,17 @@ class TableLookup:
         self._indexes: dict[tuple[str, ...], IndexedRows] = {}
         self._file_numbers: dict[str, int] = {}
 
-    def advance(self, version: int, columns: Sequence[str]) -> RowChanges:
-        """Move on to a later version; returns the changes of these columns since.
+    def advance(self, version: int, columns: Sequence[str], most: int = sys.maxsize) -> RowChanges | None:
+        """Move on to a later version; returns the changes of these columns since, None if they are more than `most`.
 
         Raises HistoryLostError when the log no longer has the versions in between.
         """
-        commits = self._log.all_actions(range(self.snapshot.version + 1, version + 1))
-        changes = read_row_changes(self._storage, self.table, commits, columns)
+        commits, count = self._log.all_actions(range(self.snapshot.version + 1, version + 1)), 0
         for actions in commits:
-            self.snapshot = self.snapshot.with_commit(self.snapshot.version + 1, actions)
+            before, self.snapshot = self.snapshot, self.snapshot.with_commit(self.snapshot.version + 1, actions)
+            count += count_changed_rows(before, self.snapshot, actions)
         self._forget_vectors()
-        return changes
+        return None if count > most else read_row_changes(self._storage, self.table, commits, columns)
 
     def stand_at(self, snapshot: Snapshot) -> None:
         """Read this version from now on."""

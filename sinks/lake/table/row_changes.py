@@ -21,6 +21,7 @@ from sinks.lake.delta import data_files, deletion_vectors
 from sinks.lake.delta.actions import Action, Add, Remove
 from sinks.lake.delta.damage import reading
 from sinks.lake.delta.deletion_vectors import VectorDescriptor
+from sinks.lake.delta.snapshot import Snapshot
 from sinks.lake.storage.base import Storage, map_concurrently
 
 _DIED, _BORN = 0, 1
@@ -51,6 +52,16 @@ class _Event:
     rank: int
     path: str
     rows: Integers
+
+
+def count_changed_rows(before: Snapshot, after: Snapshot, actions: Sequence[Action]) -> int:
+    """The rows that one commit deleted and added, by what the log says of its files."""
+    changes = (action for action in actions if isinstance(action, Add | Remove) and action.data_change)
+    return sum(abs(_live_rows(before, path) - _live_rows(after, path)) for path in {each.path for each in changes})
+
+
+def _live_rows(snapshot: Snapshot, path: str) -> int:
+    return snapshot.files[path].live_rows if path in snapshot.files else 0
 
 
 def read_row_changes(

@@ -15,7 +15,7 @@ from sinks.lake.table.lookup import ROW, TableLookup
 from sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import PlacedLake, in_folder
-from tests.support.lake.tables import apply, copy_rows, open_writer
+from tests.support.lake.tables import apply, copy_rows, open_writer, row, update
 
 BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n % 3, "big": None if n == 2 else "x" * (n % 2)} for n in range(4)}
 COLUMNS = ("id", "small", "big")
@@ -60,6 +60,7 @@ def test_changes_and_rows_are_the_models(data: st.DataObject) -> None:
 
 def check(lookup: TableLookup, version: int, seen: Mapping[Key, Row], sent: Sent) -> None:
     changes = lookup.advance(version, COLUMNS)
+    assert changes is not None
     old, new = rows_of(changes.old), rows_of(changes.new)
     # a row that was written again unchanged may be on both sides
     differing = [key for key in seen.keys() | sent.rows.keys() if seen.get(key) != sent.rows.get(key)]
@@ -75,3 +76,15 @@ def check(lookup: TableLookup, version: int, seen: Mapping[Key, Row], sent: Sent
 
 def compact(writer: TableWriter) -> None:
     compact_files(writer, list(writer.snapshot.files))
+
+
+def test_too_many_changes_are_not_read(tmp_path: Path) -> None:
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, list(BEFORE.values()))
+    writer = open_writer(lake)
+    lookup = open_lookup(lake, writer.snapshot.version)
+    apply(writer, update(1, row(1, "x"), row(2, "y")), 1)
+    # two old rows and two new ones
+    assert open_lookup(lake, lookup.snapshot.version).advance(writer.snapshot.version, COLUMNS, 4) is not None
+    assert lookup.advance(writer.snapshot.version, COLUMNS, 3) is None
+    assert [each["big"] for each in rows_of(lookup.find(["id"], [pa.array([1], pa.int32())], COLUMNS))] == ["x"]

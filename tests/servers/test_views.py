@@ -1,0 +1,99 @@
+"""Views on real servers: kept up, fed to the index and the latest log as documents, and proved."""
+
+from pyspark.sql import SparkSession
+
+from cdc.core.table import TableName
+from cdc.run.kept_views import describe_views, explain_view
+from cdc.run.pipeline import view_store
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
+
+SCHEMA = (
+    "CREATE TABLE customers (id int PRIMARY KEY, name text, data jsonb)",
+    "CREATE TABLE orders (id bigint PRIMARY KEY, customer_id int, total numeric(10, 2), placed_at timestamptz)",
+    "INSERT INTO customers SELECT n, 'customer ' || n, '{\"a\": 1}' FROM generate_series(1, 50) AS n",
+    "INSERT INTO orders SELECT n, n % 60, n / 7.0, '2026-01-01' FROM generate_series(1, 300) AS n",
+)
+VIEWS = """views:
+  shop.card:
+    key: [id]
+    sql: |
+      SELECT c.id, c.name, c.data, count(o.id) AS orders, sum(o.total) AS spent,
+             collect_list(struct(o.id, o.placed_at, o.total)) AS list
+      FROM customers c LEFT JOIN public.orders o ON o.customer_id = c.id
+      GROUP BY c.id, c.name, c.data
+  shop.big:
+    key: [id]
+    sql: SELECT id, spent FROM shop.card WHERE spent > 100
+  shop.ranking:
+    key: [rank]
+    whole_seconds: 1
+    sql: |
+      SELECT rank, id FROM (SELECT id, row_number() OVER (ORDER BY total DESC, id) AS rank FROM orders)
+      WHERE rank <= 10
+
+"""
+CARD = TableName("shop", "card")
+
+
+def make_shop(make_pipeline: MakePipeline) -> Pipeline:
+    pipeline = make_pipeline(*SCHEMA, tables=("public.customers", "public.orders"))
+    pipeline.configure("followers:\n", VIEWS + "followers:\n")
+    pipeline.configure("    kind: search\n", "    kind: search\n    tables: [public.customers, shop.card]\n")
+    pipeline.configure("    kind: latest\n", "    kind: latest\n    tables: [shop.card, shop.big]\n")
+    return pipeline
+
+
+def test_views_are_kept_up_in_every_follower(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_shop(make_pipeline)
+    bootstrap(pipeline, spark)
+    assert not bootstrap(pipeline, spark).has_changed
+    with following(pipeline, spark):
+        write(pipeline, 1)
+        pipeline.run(
+            "TRUNCATE orders", "INSERT INTO orders SELECT n, n % 60, n, now() FROM generate_series(1, 200) AS n"
+        )
+        write(pipeline, 2)
+        pipeline.run("ALTER TABLE customers ADD COLUMN since date", "UPDATE customers SET since = '2026-01-01'")
+        write(pipeline, 3)
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
+    assert report.is_equal, report.as_json()
+    assert {str(name) for name in report.followers["search"]} == {"public.customers", "shop.card"}
+    assert {str(name) for name in report.followers["latest"]} == {"shop.card", "shop.big"}
+    assert {str(name) for name in report.followers["views"]} == {"shop.card", "shop.big", "shop.ranking"}
+    assert not problems(pipeline)
+    assert {view.state for view in describe_views(pipeline.settings)} == {"kept up"}
+    assert all(not use.way.startswith("computes") for use in explain_view(pipeline.settings, "shop.card").uses)
+
+
+def write(pipeline: Pipeline, number: int) -> None:
+    """Both sides in one transaction, moved keys, deletes."""
+    pipeline.run(
+        "BEGIN; UPDATE customers SET name = name || '!' WHERE id % 7 = 1;"
+        f" UPDATE orders SET customer_id = customer_id + 1, total = total + {number} WHERE id % 11 = 3; COMMIT",
+        f"UPDATE customers SET id = id + 1000 WHERE id = {number + 10}",
+        f"DELETE FROM orders WHERE id % 13 = {number}",
+        f"INSERT INTO customers VALUES ({2000 + number}, 'new', NULL)",
+        f"INSERT INTO orders VALUES ({5000 + number}, {2000 + number}, 12.5, now())",
+        f"DELETE FROM customers WHERE id = {number + 20}",
+    )
+
+
+def test_a_view_with_a_wrong_key_stops_alone(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_shop(make_pipeline)
+    pipeline.configure("followers:\n", "followers:\n")
+    pipeline.configure(
+        "  shop.big:\n",
+        "  shop.totals:\n    key: [total]\n    sql: SELECT id, total FROM orders WHERE id > 299\n  shop.big:\n",
+    )
+    bootstrap(pipeline, spark)
+    with following(pipeline, spark) as running:
+        pipeline.run("INSERT INTO orders SELECT 301, 1, total, now() FROM orders WHERE id = 300")
+        running.wait_for("view shop.totals is kept up no further: its key is not unique")
+        pipeline.run("UPDATE customers SET name = 'on'")
+        store = view_store(pipeline.settings)
+        before = store.position()
+        until(lambda: store.position() != before, "the others go on")
+        assert any("view shop.totals is kept up no further" in each for each in problems(pipeline))
