@@ -10,5 +10,5 @@ class ViewSettings(Settings):
     """One SELECT in Spark's SQL over tables of `source.tables` and other views."""
     key: list[str] = Field(min_length=1)
     """The columns of the result that tell its rows apart: no two rows have the same, and none is null."""
-    whole_seconds: float = Field(default=30.0, gt=0)
+    whole_seconds: float = Field(default=30.0, ge=1)
     """The least pause between two computations of the whole view, for changes that do not lead to keys."""

@@ -36,7 +36,8 @@ def _blocks() -> Iterator[tuple[str, type[Settings]]]:
                 (label,) = get_args(kind.model_fields["kind"].annotation)
                 yield from _nested(f"followers.NAME, kind: {label}", kind)
         elif block := _block_of(field.annotation):
-            yield from _nested(name, block)
+            is_named = get_origin(field.annotation) is dict
+            yield from _nested(f"{name}.NAME" if is_named else name, block)
 
 
 def _nested(path: str, block: type[Settings]) -> Iterator[tuple[str, type[Settings]]]:

@@ -64,13 +64,22 @@ def check(lookup: TableLookup, version: int, seen: Mapping[Key, Row], sent: Sent
     old, new = rows_of(changes.old), rows_of(changes.new)
     # a row that was written again unchanged may be on both sides
     differing = [key for key in seen.keys() | sent.rows.keys() if seen.get(key) != sent.rows.get(key)]
-    assert [row for row in old if row not in new] == of_key(seen, [key for key in differing if key in seen])
-    assert [row for row in new if row not in old] == of_key(sent.rows, [key for key in differing if key in sent.rows])
-    for small in {row["small"] for row in (*seen.values(), *sent.rows.values())}:
+    assert [each for each in old if each not in new] == of_key(seen, [key for key in differing if key in seen])
+    assert [each for each in new if each not in old] == of_key(
+        sent.rows, [key for key in differing if key in sent.rows]
+    )
+    for small in {values["small"] for values in (*seen.values(), *sent.rows.values())}:
         found = lookup.find(["small"], [pa.array([small, 1000], pa.int64())], COLUMNS)
-        assert rows_of(found) == of_key(sent.rows, [key for key, row in sent.rows.items() if row["small"] == small])
+        assert rows_of(found) == of_key(
+            sent.rows, [key for key, values in sent.rows.items() if values["small"] == small]
+        )
     both = lookup.find(["small", "big"], [pa.array([1, 2], pa.int32()), pa.array(["x", None])], ["id"])
-    wanted = [{"id": key[0]} for key, row in sorted(sent.rows.items()) if (row["small"], row["big"]) == (1, "x")]
+    # rows with a null are found together
+    wanted = [
+        {"id": key[0]}
+        for key, values in sorted(sent.rows.items())
+        if (values["small"], values["big"]) == (1, "x") or None in (values["small"], values["big"])
+    ]
     assert rows_of(both) == wanted
 
 
