@@ -1,6 +1,5 @@
 """Debezium's properties for one pipeline: every one whose default would lose or mix changes."""
 
-import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ from psycopg import Connection
 
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
+from connect.capture.name_patterns import key_patterns, table_pattern
 from connect.fixed_properties import FIXED
 from connect.settings import CaptureSettings, SourceSettings
 from connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
@@ -115,7 +115,7 @@ def _source(source: SourceSettings, capture: CaptureSettings) -> dict[str, str]:
 def _tables(source: SourceSettings, captured: CapturedTables) -> dict[str, str]:
     """The tables to capture and our own, and keys that differ from the primary keys, which Debezium would use."""
     own = [TableName(source.heartbeat_schema, name) for name in (HEARTBEAT, HISTORY)]
-    keys = [f"{table_pattern(table)}:{','.join(columns)}" for table, columns in sorted(captured.keys.items())]
+    keys = [key_patterns(table, columns) for table, columns in sorted(captured.keys.items())]
     return {
         "table.include.list": ",".join(table_pattern(table) for table in (*captured.tables, *own)),
         **({"message.key.columns": ";".join(keys)} if keys else {}),
@@ -183,8 +183,3 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
         "producer.override.linger.ms": "5",
         "producer.override.batch.size": "262144",
     }
-
-
-def table_pattern(table: TableName) -> str:
-    """Make a regular expression that matches this table only; a comma would end the list's entry, so it is escaped."""
-    return re.escape(f"{table.schema}.{table.table}").replace(",", r"\x2c")
