@@ -1,7 +1,9 @@
 """Debezium's properties for one pipeline: every one whose default would lose or mix changes."""
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Final
 
 from psycopg import Connection
 
@@ -17,6 +19,7 @@ from connect.source.sessions import sender_options, startup_options
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
 ALL_MESSAGES = ".*"
+_SEPARATING: Final = re.compile(r"[\x00-\x1f%]")
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
@@ -138,7 +141,9 @@ def _plugins(registration: Registration, captured: CapturedTables) -> dict[str, 
 
 def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
     """Properties of our converter, which sends Postgres's own text (`connect/plugin/PostgresText.java`)."""
-    listed = sorted(f"{table.schema}.{table.table}\t{column}" for table, columns in texts.items() for column in columns)
+    listed = sorted(
+        f"{_listed(str(table))}\t{_listed(column)}" for table, columns in texts.items() for column in columns
+    )
     return {
         "converters": "exact",
         "exact.type": POSTGRES_TEXT,
@@ -183,3 +188,8 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
         "producer.override.linger.ms": "5",
         "producer.override.batch.size": "262144",
     }
+
+
+def _listed(name: str) -> str:
+    """A name without the characters that stand between names in `exact.texts`; PostgresText.java writes it so, too."""
+    return _SEPARATING.sub(lambda found: f"%{ord(found[0]):02x}", name)

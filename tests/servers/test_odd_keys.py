@@ -1,5 +1,6 @@
-"""Keys of tables with odd names reach Debezium as they were meant."""
+"""Keys and choices of tables with odd names reach Debezium as they were meant."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc.run.tables.preflight import check_tables
@@ -66,3 +67,18 @@ def test_column_that_debezium_takes_for_another_tables_key_is_refused(make_pipel
         "public.a: Debezium cannot tell column b.c of its key from a column of public.a.b → leave one of the two tables"
         " out, or rename it or the column"
     ]
+
+
+@pytest.mark.parametrize("name", ["the\tdated\nrows", "50%20 off"], ids=ascii)
+def test_dates_of_a_table_with_control_characters_in_its_name_are_followed_as_text(
+    make_pipeline: MakePipeline, spark: SparkSession, name: str
+) -> None:
+    pipeline = make_pipeline(
+        f'CREATE TABLE "{name}" (id int PRIMARY KEY, day date, other date)',
+        f"""INSERT INTO "{name}" VALUES (1, 'infinity', '2020-01-01')""",
+        tables=("public.things",),
+        lake_only=True,
+    )
+    quoted = ascii(f"public.{name}").replace("'", '"')
+    pipeline.configure("- public.things", f"- {quoted}\n  column_types: {{{quoted}: {{day: text}}}}")
+    follow_all(pipeline, spark, f"""INSERT INTO "{name}" VALUES (2, '-infinity', '2020-01-02')""")
