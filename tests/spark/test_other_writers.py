@@ -157,8 +157,11 @@ def test_an_unsupported_property_is_refused_by_name(spark: SparkSession, lake: P
     check_recopied(lake)
 
 
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize(
+    "feature", [each if each in ("columnMapping", "v2Checkpoint") else further(each, each) for each in FEATURES]
+)
 def test_an_unknown_feature_stops_its_table_alone(spark: SparkSession, lake: PlacedLake, feature: str) -> None:
+    """Whatever is declared and not known is one case; a property may tell of it, or another form of the log."""
     follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, f"ALTER TABLE delta.`{{folder}}` SET TBLPROPERTIES ('{FEATURES[feature]}')")
