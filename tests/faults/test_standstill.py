@@ -41,6 +41,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits gives up as soon as a standstill is sure."""
     monkeypatch.setattr("connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
     monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 5.0)
+    # no configuration is changed while these tests look, which would stop a connector for some seconds
+    monkeypatch.setattr("cdc.run.capture.progress_check.STOPPED_SECONDS", 1.0)
     for module in ("connect.capture.progress", "connect.capture.observation"):
         monkeypatch.setattr(f"{module}.OBSERVED_SECONDS", 3.0)
 
