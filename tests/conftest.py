@@ -13,7 +13,7 @@ from tests.support.cluster_fixture import cluster
 from tests.support.examples import load_profile
 from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
 from tests.support.object_store_fixture import s3_server
-from tests.support.pipelines import make_pipeline, make_shared_pipeline, quicker
+from tests.support.pipelines import left, make_pipeline, make_shared_pipeline, quicker
 from tests.support.servers_fixture import kafka_bootstrap, search_url, servers
 
 load_profile()
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "cluster",
     "kafka_bootstrap",
+    "left",
     "make_pipeline",
     "make_shared_pipeline",
     "pytest_addoption",

@@ -19,13 +19,28 @@ The numbers are exit codes of the command line.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 RECAPTURE: Final = "`cdc recapture` starts the capture anew, and copies all tables again"
 """The remedy for changes that were lost between the source and the log."""
 
 
-class CdcError(Exception):
+_Error = TypeVar("_Error", bound=Exception)
+
+
+def _restore(kind: type[_Error], args: tuple[object, ...]) -> _Error:
+    return kind.__new__(kind, *args)
+
+
+class PicklableError(Exception):
+    """An error that reaches another process as it was, whatever its constructor takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # by default the constructor is called with the text, which is not what ours take
+        return _restore, (type(self), self.args), self.__dict__
+
+
+class CdcError(PicklableError):
     """A failure (`what` happened, to which object) with a remedy.
 
     The command line prints it as one line and exits with `exit_code`.
@@ -39,6 +54,13 @@ class CdcError(Exception):
         super().__init__(what)
         self.what = what
         self.remedy = remedy
+
+    @classmethod
+    def from_text(cls, what: str, remedy: str) -> Self:
+        """Make the error again of which no more than its text is left; what else it held has its default."""
+        error = _restore(cls, (what,))
+        error.what, error.remedy = what, remedy
+        return error
 
     def __str__(self) -> str:
         return f"{self.what} → {self.remedy}" if self.remedy else self.what
@@ -95,6 +117,7 @@ class IncompleteError(CdcError):
     """The command is done, except for stopped tables and blocked keys; `errors` has one error for each of them."""
 
     exit_code = 6
+    errors: tuple[CdcError, ...] = ()
 
     def __init__(self, errors: Iterable[CdcError]) -> None:
         self.errors = tuple(errors)
@@ -102,7 +125,7 @@ class IncompleteError(CdcError):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        return tuple(map(str, self.errors))
+        return tuple(map(str, self.errors)) or super().lines
 
 
 class HistoryLostError(CdcError):
@@ -113,6 +136,8 @@ class HistoryLostError(CdcError):
 
 class TopicLostError(HistoryLostError):
     """The topic `topic` is gone, or has lost messages that a follower needs."""
+
+    topic: str = ""
 
     def __init__(self, topic: str, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy)
@@ -126,11 +151,18 @@ class TableLostError(HistoryLostError):
     A new copy of that table helps; the other tables are followed on.
     """
 
+    _why: str = ""
+
     def __init__(self, table: object, why: str) -> None:
         super().__init__(
             f"{table}: {why}", f"stop `cdc follow`; `cdc bootstrap --again {table}` copies it as it is now"
         )
-        self.why = why
+        self._why = why
+
+    @property
+    def why(self) -> str:
+        """What happened, without the table; with it where only the text is left."""
+        return self._why or self.what
 
 
 class ViewStoppedError(PreconditionError):

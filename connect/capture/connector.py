@@ -7,7 +7,7 @@ from cdc.core.table import TableName
 from cdc.core.waiting import wait_until
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import RunState, look_up
-from connect.capture.debezium_properties import table_pattern
+from connect.capture.name_patterns import table_pattern
 from connect.fixed_properties import CONNECTOR_CLASS
 
 STOP_SECONDS = 60.0

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Final
 
 from psycopg import Connection
 
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
+from connect.capture.name_patterns import key_patterns, table_pattern
 from connect.fixed_properties import FIXED
 from connect.settings import CaptureSettings, SourceSettings
 from connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
@@ -17,6 +19,7 @@ from connect.source.sessions import sender_options, startup_options
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"
 ALL_MESSAGES = ".*"
+_SEPARATING: Final = re.compile(r"[\x00-\x1f%]")
 OWN_TOPICS = "cdc.connect.OwnTopics"
 """In the same jar as the others, and of a kind that Connect does not list."""
 CONFIRMED_LSN = "cdc.connect.ConfirmedLsn"
@@ -115,7 +118,7 @@ def _source(source: SourceSettings, capture: CaptureSettings) -> dict[str, str]:
 def _tables(source: SourceSettings, captured: CapturedTables) -> dict[str, str]:
     """The tables to capture and our own, and keys that differ from the primary keys, which Debezium would use."""
     own = [TableName(source.heartbeat_schema, name) for name in (HEARTBEAT, HISTORY)]
-    keys = [f"{table_pattern(table)}:{','.join(columns)}" for table, columns in sorted(captured.keys.items())]
+    keys = [key_patterns(table, columns) for table, columns in sorted(captured.keys.items())]
     return {
         "table.include.list": ",".join(table_pattern(table) for table in (*captured.tables, *own)),
         **({"message.key.columns": ";".join(keys)} if keys else {}),
@@ -138,7 +141,9 @@ def _plugins(registration: Registration, captured: CapturedTables) -> dict[str, 
 
 def _exact_text(registration: Registration, texts: Mapping[TableName, Sequence[str]]) -> dict[str, str]:
     """Properties of our converter, which sends Postgres's own text (`connect/plugin/PostgresText.java`)."""
-    listed = sorted(f"{table.schema}.{table.table}\t{column}" for table, columns in texts.items() for column in columns)
+    listed = sorted(
+        f"{_listed(str(table))}\t{_listed(column)}" for table, columns in texts.items() for column in columns
+    )
     return {
         "converters": "exact",
         "exact.type": POSTGRES_TEXT,
@@ -185,6 +190,6 @@ def _throughput(capture: CaptureSettings) -> dict[str, str]:
     }
 
 
-def table_pattern(table: TableName) -> str:
-    """Make a regular expression that matches this table only; a comma would end the list's entry, so it is escaped."""
-    return re.escape(f"{table.schema}.{table.table}").replace(",", r"\x2c")
+def _listed(name: str) -> str:
+    """A name without the characters that stand between names in `exact.texts`; PostgresText.java writes it so, too."""
+    return _SEPARATING.sub(lambda found: f"%{ord(found[0]):02x}", name)

@@ -18,7 +18,8 @@ import org.postgresql.util.PGInterval;
  * of two dimensions it makes nulls, of a time with a zone one in UTC, and of a composite bytes in base64.
  *
  * Configured by `exact.placeholder`, the connector's `unavailable.value.placeholder`, and by `exact.texts`: lines of a
- * table, a tab and a column, whose dates and timestamps are sent as text as well. What Debezium calls a converter is asked once for each column, and given each of its values (Debezium, "Custom converters").
+ * table, a tab and a column, whose dates and timestamps are sent as text as well (`listed`). What Debezium calls a
+ * converter is asked once for each column, and given each of its values (Debezium, "Custom converters").
  *
  * It is a predicate, too, one that is never used: Kafka Connect lists those that it has, so that who asks can tell
  * whether this class is there, before a connector is made that needs it.
@@ -73,10 +74,23 @@ public final class PostgresText<R extends ConnectRecord<R>>
         // a scale below 0 is one above 1000 to Debezium, which then writes as many zeros behind the point
         boolean misread = column.scale().orElse(0) > LARGEST_SCALE;
         boolean chosen = MOMENTS.contains(column.nativeType())
-                && texts.contains(column.dataCollection() + "\t" + column.name());
+                && texts.contains(listed(column.dataCollection()) + "\t" + listed(column.name()));
         if (misread || chosen || !SENT_WHOLE.contains(column.nativeType())) {
             registration.register(SchemaBuilder.string(), this::text);
         }
+    }
+
+    /** A name as `debezium_properties.py` writes it into `exact.texts`: one may have tabs and line breaks itself. */
+    private static String listed(String name) {
+        StringBuilder written = new StringBuilder();
+        for (char c : name.toCharArray()) {
+            if (c < ' ' || c == '%') {
+                written.append(String.format("%%%02x", (int) c));
+            } else {
+                written.append(c);
+            }
+        }
+        return written.toString();
     }
 
     @Override

@@ -153,6 +153,31 @@ def find_other_keys(connection: Connection, names: Sequence[TableName], keys: Ke
     return others | {name: keys[name] for name in names if name in keys}
 
 
+def find_confused_keys(
+    connection: Connection, names: Sequence[TableName], keys: Keys
+) -> dict[TableName, PreconditionError]:
+    """Find the tables whose keys Debezium cannot tell: the later of two that have a column of one full name.
+
+    To Debezium, column `b.c` of `a` and column `c` of `a.b` are both `a.b.c`, and what is the key of the one table
+    becomes that of the other.
+    """
+    if not any("." in name.table for name in names):
+        return {}
+    owners = defaultdict[str, set[TableName]](set)
+    for name, shape in read_shapes(connection, names).items():
+        for column in shape.columns:
+            owners[f"{name}.{column.name}"].add(name)
+    refusals: dict[TableName, PreconditionError] = {}
+    for name, key in find_other_keys(connection, names, keys).items():
+        for part in key:
+            for other in owners[f"{name}.{part}"] - {name}:
+                refusals[max(name, other, key=names.index)] = PreconditionError(
+                    f"{name}: Debezium cannot tell column {part} of its key from a column of {other}",
+                    "leave one of the two tables out, or rename it or the column",
+                )
+    return refusals
+
+
 def find_duplicate_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
     """Find the chosen keys with duplicates; reads the tables."""
     refusals: dict[TableName, PreconditionError] = {}

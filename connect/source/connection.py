@@ -15,29 +15,24 @@ from cdc.core.position import Lsn, parse_lsn
 from connect.settings import SourceSettings
 from connect.source import replication
 from connect.source.sessions import later_settings, startup_options
+from connect.source.sqlstate import UNAUTHENTICATED, find_sqlstate
 
 
 class _Cause(NamedTuple):
-    """Why the source lets nobody in: signs in libpq's text, and the error."""
+    """Why the source lets nobody in: SQLSTATEs (Postgres manual, "Error Codes"), and the error."""
 
-    signs: tuple[str, ...]
+    states: tuple[str, ...]
     what: str
     remedy: str
 
 
 _CAUSES: Final = (
+    # feature_not_supported
+    _Cause(("0A000",), "{where}: its encoding has no conversion to UTF8", "use a database with ENCODING 'UTF8'"),
+    _Cause((UNAUTHENTICATED,), "{where} refuses the password of {user!r}", "correct source.password"),
+    # invalid_authorization_specification, invalid_catalog_name, insufficient_privilege
     _Cause(
-        ("conversion between",),
-        "{where}: its encoding has no conversion to UTF8",
-        "use a database with ENCODING 'UTF8'",
-    ),
-    _Cause(
-        ("password authentication failed", "no password supplied"),
-        "{where} refuses the password of {user!r}",
-        "correct source.password",
-    ),
-    _Cause(
-        ("does not exist", "no pg_hba.conf entry", "permission denied"),
+        ("28000", "3D000", "42501"),
         "{where}: {reason}",
         "correct the source block, or create what is missing",
     ),
@@ -104,10 +99,11 @@ def lost_connection_error(source: SourceSettings, error: psycopg.OperationalErro
 
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
     """Open a session; the caller closes it. Raises like `open_connection`."""
+    asked = conninfo(source, **extra)
     try:
-        connection = psycopg.connect(conninfo(source, **extra), autocommit=True)
+        connection = psycopg.connect(asked, autocommit=True)
     except psycopg.OperationalError as error:
-        raise _to_cdc_error(source, error) from None
+        raise _to_cdc_error(source, error, find_sqlstate(asked, error)) from None
     try:
         _begin(connection, source)
         connection.autocommit = autocommit
@@ -136,10 +132,10 @@ def _begin(connection: Connection, source: SourceSettings) -> None:
         )
 
 
-def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError) -> CdcError:
+def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError, state: str | None) -> CdcError:
     reason, where = pick_first_line(error), address(source)
     for cause in _CAUSES:
-        if any(sign in reason for sign in cause.signs):
+        if state in cause.states:
             return PreconditionError(cause.what.format(where=where, user=source.user, reason=reason), cause.remedy)
     return UnreachableError(f"{where} does not answer: {reason}", "check source.host and source.port; is it running?")
 

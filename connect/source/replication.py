@@ -1,9 +1,15 @@
 """Commands of the replication protocol, for which psycopg has no calls (Postgres manual, "Streaming Replication")."""
 
-from psycopg.pq import ConnStatus, ExecStatus
+from typing import Final
+
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+
+_DUPLICATE_OBJECT: Final = "42710"
+_OPERATOR_INTERVENTION: Final = "57P"
+"""Beginning of the SQLSTATEs of a server, or of one session, that somebody ends."""
 
 
 def run_command(pgconn: PGconn, statement: bytes) -> PGresult:
@@ -14,8 +20,7 @@ def run_command(pgconn: PGconn, statement: bytes) -> PGresult:
 def check_result(pgconn: PGconn, result: PGresult | None) -> PGresult:
     """Return the result if it has rows; else raise CdcError with the server's message."""
     if result is None or result.status != ExecStatus.TUPLES_OK:
-        gone = pgconn.status == ConnStatus.BAD
-        raise _to_cdc_error(result.error_message if result else pgconn.error_message, gone=gone)
+        raise _to_cdc_error(pgconn, result)
     return result
 
 
@@ -26,12 +31,19 @@ def text(result: PGresult, column: int) -> str:
     return value.decode()
 
 
-def _to_cdc_error(message: bytes, *, gone: bool) -> CdcError:
-    lines = message.decode(errors="replace").strip().splitlines()
-    reason = lines[0].removeprefix("ERROR:").strip() if lines else "no answer"
-    if "already exists" in reason:
+def _to_cdc_error(pgconn: PGconn, result: PGresult | None) -> CdcError:
+    state, said = (_field(result, field) for field in (DiagnosticField.SQLSTATE, DiagnosticField.MESSAGE_PRIMARY))
+    # without a field where libpq itself has noticed that the connection is gone
+    lines = (said or pgconn.error_message.decode(errors="replace")).strip().splitlines()
+    reason = lines[0] if lines else "no answer"
+    if state == _DUPLICATE_OBJECT:
         return PreconditionError(reason, "drop it if nothing reads from it, or set another source.slot")
     # after the server's last message the connection may still look alive for a moment
-    if gone or "terminat" in reason:
+    if pgconn.status == ConnStatus.BAD or state.startswith(_OPERATOR_INTERVENTION):
         return UnreachableError(f"the source went away: {reason}", "try again")
     return PreconditionError(f"the source refuses a replication command: {reason}", "see the source's log")
+
+
+def _field(result: PGresult | None, field: DiagnosticField) -> str:
+    found = result.error_field(field) if result else None
+    return found.decode(errors="replace") if found else ""

@@ -5,6 +5,7 @@ triggers write a table's new shape in the transaction that changes it, so the lo
 manual, "Event Triggers"; *Designing Data-Intensive Applications*, ch. 11: one log decides the order of all).
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ _MAKE: Final = (
 _SHORT_WAIT: Final = "SET LOCAL lock_timeout = '200ms'"
 TRIGGERS: Final = {"note_shapes": "ddl_command_end", "note_rewrite": "table_rewrite"}
 """Function → the event that calls it."""
+_LONGEST, _DIGEST = 40, 16
+"""Characters of our schema's name in that of a trigger, and those of them that are a digest if it is longer."""
 
 _COLUMNS: Final = (
     Column("schema", Kind.TEXT),
@@ -68,6 +71,7 @@ def install_triggers(connection: Connection, source: SourceSettings) -> str | No
         with connection.transaction():
             for trigger in missing:
                 _install(connection, trigger)
+            _drop_former(connection, source)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported) as error:
         reason = pick_first_line(error)
     # after the triggers: they note all later changes, and compare them with these shapes
@@ -176,12 +180,31 @@ class _Trigger:
 
 def _triggers(source: SourceSettings) -> Iterator[_Trigger]:
     for function, event in TRIGGERS.items():
-        # an event trigger belongs to the database and has no schema, so its name has ours: 40 characters of it leave
-        # room for the function's name within 63 bytes
-        name = f"{source.heartbeat_schema[:40]}_{function}"
+        # an event trigger belongs to the database and has no schema, so its name has ours
+        name = f"{_shorten(source.heartbeat_schema)}_{function}"
         yield _Trigger(
             name, event, sql.Identifier(source.heartbeat_schema, function), make_trigger_body(function, source)
         )
+
+
+def _shorten(schema: str) -> str:
+    """A schema's name, with room for a function's within 63 bytes; no other schema's is shortened to the same."""
+    if len(schema) <= _LONGEST:
+        return schema
+    # no schema that the settings take has a tilde
+    digest = hashlib.sha256(schema.encode()).hexdigest()[:_DIGEST]
+    return f"{schema[: _LONGEST - _DIGEST - 1]}~{digest}"
+
+
+def _drop_former(connection: Connection, source: SourceSettings) -> None:
+    """Drop the event triggers that call our functions under a name of an older version."""
+    rows = connection.execute(
+        "SELECT t.evtname FROM pg_event_trigger t JOIN pg_proc p ON p.oid = t.evtfoid JOIN pg_namespace n"
+        " ON n.oid = p.pronamespace WHERE n.nspname = %s AND p.proname::text = ANY(%s) AND t.evtname::text <> ALL(%s)",
+        (source.heartbeat_schema, list(TRIGGERS), [trigger.name for trigger in _triggers(source)]),
+    ).fetchall()
+    for (name,) in rows:
+        connection.execute(sql.SQL("DROP EVENT TRIGGER {}").format(sql.Identifier(name)))
 
 
 def _is_installed(connection: Connection, source: SourceSettings, trigger: _Trigger) -> bool:

@@ -21,7 +21,7 @@ from opensearchpy.exceptions import TransportError
 from cdc.columns.rows.documents import describe_key
 from cdc.columns.table_copy import TableCopy
 from cdc.core import errors
-from cdc.core.errors import CdcError, RefusedError, UnreachableError
+from cdc.core.errors import CdcError, PicklableError, RefusedError, UnreachableError
 from cdc.core.table import Table
 from cdc.core.waiting import Deadline
 from sinks.search.bulk import Operations, chunks, put_rows
@@ -86,7 +86,7 @@ Again = tuple[Sequence[int], UnreachableError | None]
 """The places of the operations to repeat, and the reason."""
 
 
-class _StopError(Exception):
+class _StopError(PicklableError):
     """A task cannot go on; `failure` is the reason."""
 
     def __init__(self, failure: CdcError) -> None:

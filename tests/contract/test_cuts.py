@@ -36,7 +36,7 @@ def test_stream_sees_every_cut_once_during_compaction(
     query = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "state")).start()
     try:
         before = None
-        for offset in range(1, 31):
+        for offset in range(1, 16):
             table.add(cut(offset), before)
             before = table.last()
             table.maintain(1.0, 0)
@@ -45,7 +45,7 @@ def test_stream_sees_every_cut_once_during_compaction(
     finally:
         query.stop()
     assert query.exception() is None
-    assert sorted(seen) == list(range(1, 31))
+    assert sorted(seen) == list(range(1, 16))
 
 
 def test_cuts_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,7 +132,7 @@ def test_memory_follower_equals_the_model(play: tuple[list[tuple[int, Sent]], li
     check(MemoryHarness, play)
 
 
-@settings(max_examples=8, phases=UNSHRUNK, **quiet)
+@settings(max_examples=5, phases=UNSHRUNK, **quiet)
 @given(play=plays())
 def test_follower_equals_the_model(start: Start, play: tuple[list[tuple[int, Sent]], list[Step], int]) -> None:
     check(start, play)

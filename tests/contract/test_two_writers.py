@@ -17,8 +17,9 @@ from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import TABLES, batch_of, bookmark, end
 from tests.contract.memory import ChangesInMemory
+from tests.support.further import further
 from tests.support.histories import Sent
-from tests.support.lake.places import PLACES, PlacedLake, place_lake
+from tests.support.lake.places import PlacedLake, place_lake
 
 FRESH, ROUNDS = 100, 4
 
@@ -55,8 +56,9 @@ def written(writer: DeltaHarness, batch: ChangesInMemory, position: Position, to
     return True
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=["folder", further("object store", "object store")])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> PlacedLake:
+    """That a commit of an object store is one writer's alone is tried in `unit/lake`, as are conflicts there."""
     return place_lake(request, tmp_path)
 
 

@@ -3,7 +3,7 @@
 Each test carries out the remedy of the line, and ends equal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import httpx
 import pytest
@@ -18,7 +18,7 @@ from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from connect.source.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -32,6 +32,20 @@ MADE = (
 TABLES = ("public.things", "public.others")
 DOTTED = "public.things: column note.x would be a part of column note in OpenSearch"
 REMEDY = "rename the column, or name the table under leave_out of this follower"
+
+
+@pytest.fixture
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    """Two tables that all follow; each test ends with both followed by all again."""
+
+    def make() -> Pipeline:
+        made = make_shared_pipeline(*MADE, tables=TABLES)
+        bootstrap(made, spark)
+        return made
+
+    yield from lend(left, make)
 
 
 def exit_code(pipeline: Pipeline) -> int:
@@ -49,9 +63,7 @@ def verdicts(report: Report) -> Mapping[str, Mapping[str, str]]:
 EQUAL = {"public.things": "equal", "public.others": "equal"}
 
 
-def test_unsupported_column_stops_its_table_in_one_follower(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=TABLES)
-    bootstrap(pipeline, spark)
+def test_unsupported_column_stops_its_table_in_one_follower(pipeline: Pipeline, spark: SparkSession) -> None:
     with following(pipeline, spark) as running:
         pipeline.run(
             'ALTER TABLE things ADD COLUMN "note.x" text',
@@ -114,11 +126,7 @@ def call_index(method: str, url: str, json: object = None) -> Mapping[str, objec
     return found
 
 
-def test_follow_waits_for_blocked_index_and_refills_deleted_one(
-    make_pipeline: MakePipeline, spark: SparkSession
-) -> None:
-    pipeline = make_pipeline(*MADE, tables=TABLES)
-    bootstrap(pipeline, spark)
+def test_follow_waits_for_blocked_index(pipeline: Pipeline, spark: SparkSession) -> None:
     url, index = search_of(pipeline)
     named = f"{index}.copy1"
     undone = {
@@ -137,9 +145,7 @@ def test_follow_waits_for_blocked_index_and_refills_deleted_one(
     assert problems(pipeline) == []
 
 
-def test_closed_deleted_or_unaliased_index(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=TABLES)
-    bootstrap(pipeline, spark)
+def test_closed_deleted_or_unaliased_index(pipeline: Pipeline, spark: SparkSession) -> None:
     url, index = search_of(pipeline)
     named = f"{index}.copy1"
     with following(pipeline, spark) as running:
@@ -157,7 +163,7 @@ def test_closed_deleted_or_unaliased_index(make_pipeline: MakePipeline, spark: S
         again = next(iter(call_index("GET", f"{url}/{index}")))
         unnamed = {"actions": [{"remove": {"index": again, "alias": index}}]}
         call_index("POST", f"{url}/_aliases", json=unnamed)
-        pipeline.run("INSERT INTO others VALUES (9, 'last')", "DELETE FROM others WHERE id = 1")
+        pipeline.run("INSERT INTO others VALUES (9, 'last')", "DELETE FROM others WHERE id = 5")
         until(lambda: count_documents(url, index) == 5, "it is filled")
         assert verify(pipeline, spark).is_equal
     assert problems(pipeline) == []
@@ -169,15 +175,13 @@ def count_documents(url: str, index: str) -> int | None:
     return int(answer.json()["count"]) if answer.is_success else None
 
 
-def test_topic_that_rejects_messages_stops_its_table(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*MADE, tables=TABLES)
-    bootstrap(pipeline, spark)
+def test_topic_that_rejects_messages_stops_its_table(pipeline: Pipeline, spark: SparkSession) -> None:
     log = pipeline.settings.log
     topic = latest_topic(log.prefix, THINGS)
     with following(pipeline, spark) as running:
         set_max_message_bytes(pipeline, topic, 500)
         large = "SELECT string_agg(md5(n::text), '') FROM generate_series(1, 90) n"
-        pipeline.run(f"UPDATE things SET note = ({large}) WHERE id = 3", "DELETE FROM others WHERE id = 1")
+        pipeline.run(f"UPDATE things SET note = ({large}) WHERE id = 3", "DELETE FROM others WHERE id = 2")
         running.wait_for("latest: public.things: ")
         assert "a record is too large" in running.said[-1]
         assert (

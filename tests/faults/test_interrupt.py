@@ -31,6 +31,12 @@ launch = SessionOptions("local[1]", "1g", jars, Path("spark.log"), scratch=scrat
 spark = build("interrupted", launch, {})
 """
 KILLED = "import os; os.kill(os.getpid(), 9)"
+NEXT = """
+from pathlib import Path
+from cdc.run.scratch import open_scratch
+open_scratch(Path("."))
+"""
+"""What every process does before it starts Spark."""
 
 
 def is_spark(process: psutil.Process) -> bool:
@@ -111,13 +117,14 @@ def test_next_process_deletes_files_of_a_killed_one(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "system")}
     (tmp_path / "system").mkdir()
     used = "spark.range(10).repartition(2).count()\n"
-    for _ in range(2):
-        command = [sys.executable, "-c", f"{STARTING}{used}{KILLED}"]
-        done = psutil.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-        assert done.wait(180) == -signal.SIGKILL
-        until(lambda: not any(map(is_spark_in(tmp_path), psutil.process_iter())), "its Java has ended, too")
-        # its own: what the one before it left is gone
-        assert len([path for path in (tmp_path / "tmp").iterdir() if path.is_dir()]) == 1
+    command = [sys.executable, "-c", f"{STARTING}{used}{KILLED}"]
+    done = psutil.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    assert done.wait(180) == -signal.SIGKILL
+    until(lambda: not any(map(is_spark_in(tmp_path), psutil.process_iter())), "its Java has ended, too")
+    [left] = [path for path in (tmp_path / "tmp").iterdir() if path.is_dir()]
+    assert any(left.iterdir())
+    subprocess.run([sys.executable, "-c", NEXT], cwd=tmp_path, env=environment, check=True)
+    assert not left.exists()
     assert list((tmp_path / "system").iterdir()) == []
 
 

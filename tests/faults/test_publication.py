@@ -1,10 +1,14 @@
 """Changes that a publication leaves out are lost to the log: their tables are copied again."""
 
+from collections.abc import Iterator
+
+import pytest
 from pyspark.sql import SparkSession
 
 from cdc.run.pipeline import delta_follower
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.waiting import until
 
 SCHEMA = (
     "CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))",
@@ -21,34 +25,51 @@ PARTS = {
 }
 
 
+@pytest.fixture
+def pipeline(
+    left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
+) -> Iterator[Pipeline]:
+    """A plain and a partitioned table that the lake follows; each test ends with a whole publication."""
+
+    def make() -> Pipeline:
+        made = make_shared_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
+        bootstrap(made, spark)
+        return made
+
+    yield from lend(left, make)
+
+
 def test_table_missing_from_the_publication_for_a_while_is_copied_again(
-    make_pipeline: MakePipeline, spark: SparkSession
+    pipeline: Pipeline, spark: SparkSession
 ) -> None:
     """One pipeline for all parts of a publication, one after the other."""
-    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
-    bootstrap(pipeline, spark)
-    for number, part in enumerate(PARTS):
-        with following(pipeline, spark) as running:
+    with following(pipeline, spark) as running:
+        for number, part in enumerate(PARTS):
             leave_out(pipeline, part, number)
             running.wait_for("is copied again")
-        catch_up(pipeline, spark)
-        assert verify(pipeline, spark).is_equal, part
-        assert not problems(pipeline), part
+            check_equal_once_copied(pipeline, spark, part)
+            assert not problems(pipeline), part
+
+
+def check_equal_once_copied(pipeline: Pipeline, spark: SparkSession, part: str) -> None:
+    """No table differs, nor does one stay stopped: there may be another to copy."""
+    if (report := verify(pipeline, spark)).stopped:
+        until(lambda: not delta_follower(pipeline.settings).tables.stops(), "all are copied again")
+        report = verify(pipeline, spark)
+    assert report.is_equal, (part, report)
 
 
 def test_another_pipeline_of_the_source_comes_and_goes_unnoticed(
-    make_pipeline: MakePipeline, spark: SparkSession
+    pipeline: Pipeline, make_shared_pipeline: MakePipeline, spark: SparkSession
 ) -> None:
-    first = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
-    bootstrap(first, spark)
-    copied = table_ids(first)
-    second = make_pipeline(tables=("public.things", "public.parted"), lake_only=True, beside=first)
+    copied = table_ids(pipeline)
+    second = make_shared_pipeline(tables=("public.things", "public.parted"), lake_only=True, beside=pipeline)
     bootstrap(second, spark)
-    first.run("UPDATE things SET total = 1", f'DROP PUBLICATION "{second.settings.source.publication}"')
-    first.run("UPDATE parted SET name = 'both'")
-    catch_up(first, spark)
-    assert table_ids(first) == copied
-    assert verify(first, spark).is_equal
+    pipeline.run("UPDATE things SET total = 1", f'DROP PUBLICATION "{second.settings.source.publication}"')
+    pipeline.run("UPDATE parted SET name = 'both'")
+    catch_up(pipeline, spark)
+    assert table_ids(pipeline) == copied
+    assert verify(pipeline, spark).is_equal
 
 
 def table_ids(pipeline: Pipeline) -> dict[str, str]:
@@ -72,9 +93,7 @@ def leave_out(pipeline: Pipeline, part: str, number: int) -> None:
     )
 
 
-def test_incomplete_publication_is_reported(make_pipeline: MakePipeline, spark: SparkSession) -> None:
-    pipeline = make_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
-    bootstrap(pipeline, spark)
+def test_incomplete_publication_is_reported(pipeline: Pipeline, spark: SparkSession) -> None:
     name = pipeline.settings.source.publication
     with following(pipeline, spark) as running:
         pipeline.run(f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')", "UPDATE things SET total = 0")

@@ -18,7 +18,7 @@ from cdc.run.verify.verify import verify as run_verify
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector_state import look_up
 from connect.source import connection as source
-from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
+from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
 from tests.support.further import further
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -41,16 +41,40 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits gives up as soon as a standstill is sure."""
     monkeypatch.setattr("connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
     monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 5.0)
+    # no configuration is changed while these tests look, which would stop a connector for some seconds
+    monkeypatch.setattr("cdc.run.capture.progress_check.STOPPED_SECONDS", 1.0)
     for module in ("connect.capture.progress", "connect.capture.observation"):
         monkeypatch.setattr(f"{module}.OBSERVED_SECONDS", 3.0)
 
 
-@pytest.fixture
-def pipeline(make_pipeline: MakePipeline) -> Pipeline:
+def configured(make: MakePipeline) -> Pipeline:
     """Two tables, and a heartbeat a second: what is quiet for 5 s is looked at."""
-    made = make_pipeline(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
+    made = make(*SCHEMA, tables=(ORDERS, ITEMS), lake_only=True)
     made.configure("source:\n", "source:\n  heartbeat_seconds: 1\n")
     return made
+
+
+@pytest.fixture
+def pipeline(left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None) -> Iterator[Pipeline]:
+    """One that the tests share: each ends with what it has disturbed repaired."""
+    yield from lend(left, lambda: configured(make_shared_pipeline))
+
+
+@pytest.fixture
+def own_pipeline(make_pipeline: MakePipeline) -> Pipeline:
+    """One that is bootstrapped, or left, in its own way."""
+    return configured(make_pipeline)
+
+
+def work_on(pipeline: Pipeline, seed: int) -> Workload:
+    """Writes to a pipeline on which others, of other seeds, may have written."""
+    return Workload(pipeline.connection, random.Random(seed), fresh=1_000_000 * seed)
+
+
+def want_messages(pipeline: Pipeline) -> None:
+    """Configure that messages of applications are captured, unless that is so already."""
+    if WANTED not in pipeline.config.read_text():
+        pipeline.configure("connect:\n", WANTED)
 
 
 def not_started() -> SparkSession:
@@ -82,14 +106,14 @@ def send_messages(pipeline: Pipeline) -> int:
 
 def test_logical_messages_of_applications_stop_nothing(pipeline: Pipeline, spark: SparkSession) -> None:
     bootstrap(pipeline, spark)
-    work = Workload(pipeline.connection, random.Random(1))
+    work = work_on(pipeline, 1)
     pipeline.run(*MESSAGES)
     work.write(10)
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
     assert not send_messages(pipeline)
     # wanted from now on: their topic is made before the connector hears of them
-    pipeline.configure("connect:\n", WANTED)
+    want_messages(pipeline)
     bootstrap(pipeline, spark)
     pipeline.run(*MESSAGES)
     work.write(10)
@@ -99,9 +123,9 @@ def test_logical_messages_of_applications_stop_nothing(pipeline: Pipeline, spark
 
 
 def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipeline, spark: SparkSession) -> None:
-    pipeline.configure("connect:\n", WANTED)
+    want_messages(pipeline)
     bootstrap(pipeline, spark)
-    work = Workload(pipeline.connection, random.Random(3))
+    work = work_on(pipeline, 3)
     with following(pipeline, spark) as running:
         work.write(5)
         running.wait_for("lake: ")
@@ -130,15 +154,16 @@ def test_blocked_producer_is_reported_and_bootstrap_repairs_it(pipeline: Pipelin
 
 @pytest.mark.further
 def test_bootstrap_repairs_a_pipeline_of_an_older_version(
-    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    own_pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same standstill and remedy as of a blocked producer, for another reason."""
+    pipeline = own_pipeline
     with monkeypatch.context() as before:
         before.setattr("connect.capture.debezium_properties.sends_messages", lambda _: True)
         before.setattr("connect.capture.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
         bootstrap(pipeline, spark)
     pipeline.run(MESSAGES[0])
-    Workload(pipeline.connection, random.Random(4)).write(5)
+    work_on(pipeline, 4).write(5)
     with pytest.raises(PreconditionError, match=f"capture stands still since .*{TOLD}"):
         catch_up(pipeline, spark)
     bootstrap(pipeline, spark)
@@ -170,7 +195,7 @@ def test_paused_or_deleted_connector_is_reported(pipeline: Pipeline, spark: Spar
     """To the product, "paused" is one of the two idle states of Connect, as "stopped" is."""
     bootstrap(pipeline, spark)
     expected = told.format(name=pipeline.settings.connect.connector).replace(".* ", "(.*)the newest commit(.*) ")
-    work = Workload(pipeline.connection, random.Random(5))
+    work = work_on(pipeline, {"STOPPED": 5, "PAUSED": 6}.get(what, 7))
     with following(pipeline, spark) as running:
         work.write(5)
         running.wait_for("lake: ")
@@ -198,7 +223,7 @@ def test_lock_on_heartbeats_is_reported_with_its_holder(pipeline: Pipeline, spar
             other.execute("LOCK TABLE cdc.heartbeat")
             running.wait_for(f"session {other.info.backend_pid} locks the heartbeat table → end that session")
         running.wait_for("capture: runs again")
-        Workload(pipeline.connection, random.Random(6)).write(5)
+        work_on(pipeline, 8).write(5)
         assert verify(pipeline, spark).is_equal
 
 
@@ -231,7 +256,8 @@ def test_slow_capture_is_no_standstill(
     assert not [line for line in running.said if "capture" in line]
 
 
-def test_verify_reports_a_failed_connector_at_once(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_verify_reports_a_failed_connector_at_once(own_pipeline: Pipeline, spark: SparkSession) -> None:
+    pipeline = own_pipeline
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
     bootstrap(pipeline, spark)
     name = pipeline.settings.connect.connector
@@ -241,7 +267,9 @@ def test_verify_reports_a_failed_connector_at_once(pipeline: Pipeline, spark: Sp
     check_refused(pipeline, f"connector {name} failed: .*the newest commit in the log is from .*`cdc bootstrap` starts")
 
 
-def test_deleted_change_topic_is_named(pipeline: Pipeline, spark: SparkSession) -> None:
+def test_deleted_change_topic_is_named(own_pipeline: Pipeline, spark: SparkSession) -> None:
+    # nothing was read from the topic before
+    pipeline = own_pipeline
     bootstrap(pipeline, spark)
     topic = change_topic(pipeline.settings.log.prefix, TableName.parse(ORDERS))
     alone = Following(pipeline, spark, tuple(pipeline.settings.followers))
@@ -249,7 +277,7 @@ def test_deleted_change_topic_is_named(pipeline: Pipeline, spark: SparkSession) 
     try:
         with Admin(pipeline.settings.log) as admin:
             admin.delete([topic])
-        Workload(pipeline.connection, random.Random(7)).write(5)
+        work_on(pipeline, 9).write(5)
         alone.wait_for(f"topic {topic} is not there → `cdc bootstrap` makes it again")
         bootstrap(pipeline, spark)
         alone.wait_for("capture: runs again")

@@ -24,7 +24,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.timeout(1800)
 
 SEED = int(os.environ.get("CDC_TEST_SEED", "20261122"))
-HISTORIES = int(os.environ.get("CDC_TEST_SQL_HISTORIES", "20"))
+HISTORIES = int(os.environ.get("CDC_TEST_SQL_HISTORIES", "8"))
 """Of each table."""
 PHASES = 2
 BIG = 1500

@@ -95,3 +95,55 @@ def test_failing_history_does_not_fail_ddl(source: "tuple[Connection[Any], Sourc
     assert schema_history.install_triggers(connection, src) is None
     assert schema_history.has_triggers(connection, src)
     assert read_history(connection) == {"things": (["id", "total", "note"], 0)}
+
+
+ALIKE = "s" * 45
+"""The first characters of two schemas; an older version took 40 of them for the names of its event triggers."""
+
+
+def read_triggers(connection: "Connection[Any]") -> dict[str, str]:
+    """The event triggers of the database, with the schema of the function that each calls."""
+    rows = connection.execute(
+        "SELECT evtname, n.nspname FROM pg_event_trigger t JOIN pg_proc p ON p.oid = t.evtfoid"
+        " JOIN pg_namespace n ON n.oid = p.pronamespace"
+    ).fetchall()
+    return dict(rows)
+
+
+def install_former(connection: "Connection[Any]", source: SourceSettings) -> None:
+    """Event triggers as an older version has named them."""
+    assert schema_history.install_triggers(connection, source) is None
+    for name in read_triggers(connection):
+        former = f"{source.heartbeat_schema[:40]}{name[40:]}"
+        if name != former:
+            connection.execute(
+                sql.SQL("ALTER EVENT TRIGGER {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier(former))
+            )
+
+
+def test_pipelines_with_long_schemas_that_begin_alike_have_their_own_triggers(make_pipeline: MakePipeline) -> None:
+    pipeline = make_pipeline(*MADE, tables=("public.things",))
+    connection, settings = pipeline.connection, pipeline.settings.source
+    both = [settings.model_copy(update={"heartbeat_schema": f"{ALIKE}{number}"}) for number in range(2)]
+    for src in both:
+        registration.prepare_schema(connection, src)
+        registration.register(connection, src, Registration("p", src.slot, src.publication, "p"))
+        publication.publish(connection, src.publication, [TableName("public", "things")])
+    install_former(connection, both[0])
+    assert sorted(read_triggers(connection)) == [f"{ALIKE[:40]}_note_rewrite", f"{ALIKE[:40]}_note_shapes"]
+    for src in reversed(both):
+        assert schema_history.install_triggers(connection, src) is None
+    assert all(schema_history.has_triggers(connection, src) for src in both)
+    assert sorted(read_triggers(connection).values()) == sorted(src.heartbeat_schema for src in both for _ in range(2))
+    assert not any(name.startswith(ALIKE[:40]) for name in read_triggers(connection))
+    connection.execute("ALTER TABLE things ADD COLUMN note text")
+    for src in both:
+        found = connection.execute(
+            sql.SQL("SELECT shape FROM {}").format(sql.Identifier(src.heartbeat_schema, "shapes"))
+        )
+        assert [[column.name for column in parse_shape(text).columns] for (text,) in found] == [["id", "total", "note"]]
+
+
+def test_usual_schemas_keep_the_names_of_their_triggers(source: "tuple[Connection[Any], SourceSettings]") -> None:
+    connection, _ = source
+    assert read_triggers(connection) == {"cdc_note_shapes": "cdc", "cdc_note_rewrite": "cdc"}

@@ -16,9 +16,13 @@ LONG_BYTES = 20_000_000
 """More than librdkafka buffers where nobody says how much."""
 
 
-def long(count: int = LONG_BYTES // 32) -> str:
+MIDDLING_BYTES = 2_000_000
+"""More than a broker takes where nobody says how much."""
+
+
+def long(length: int = LONG_BYTES) -> str:
     """Random text: nothing on the way makes it small."""
-    return f"(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, {count}))"
+    return f"(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, {length // 32}))"
 
 
 def test_rows_of_20_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: SparkSession) -> None:
@@ -31,11 +35,13 @@ def test_rows_of_20_mb_and_of_1600_columns(make_pipeline: MakePipeline, spark: S
         tables=("public.wide", "public.long"),
     )
     bootstrap(pipeline, spark)
+    middling = long(MIDDLING_BYTES)
     pipeline.run(
-        f"INSERT INTO long VALUES (2, 1, {long()}, NULL), (3, 1, '', decode({long()}, 'hex')), (4, 1, {long()}, NULL)",
+        f"INSERT INTO long VALUES (2, 1, {long()}, NULL), (3, 1, '', decode({middling}, 'hex'))",
+        f"INSERT INTO long VALUES (4, 1, {middling}, NULL)",
         # of two versions in one run, the first with the text, the second without it
         "UPDATE long SET n = 2 WHERE id IN (1, 2)",
-        f"UPDATE long SET body = {long()} WHERE id = 4",
+        f"UPDATE long SET body = {middling} WHERE id = 4",
         "INSERT INTO wide (id) VALUES (3)",
         f"UPDATE wide SET c{MOST_COLUMNS - 1} = NULL WHERE id = 1",
         "DELETE FROM wide WHERE id = 2",
@@ -48,7 +54,7 @@ def test_row_above_the_size_limit_is_named(make_pipeline: MakePipeline, spark: S
     pipeline = make_pipeline("CREATE TABLE long (id int PRIMARY KEY, body text)", tables=("public.long",))
     pipeline.configure("log:\n", "log:\n  max_row_bytes: 100_000\n")
     bootstrap(pipeline, spark)
-    pipeline.run(f"INSERT INTO long VALUES (1, 'a'), (42, {long(4_000)}), (3, 'c')")
+    pipeline.run(f"INSERT INTO long VALUES (1, 'a'), (42, {long(128_000)}), (3, 'c')")
     connector = pipeline.settings.connect.connector
     with ConnectClient(pipeline.settings.connect.url) as client:
         until(lambda: failure(client, connector) is not None, "the capture fails")

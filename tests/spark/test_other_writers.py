@@ -1,6 +1,8 @@
 """Other writers may move rows between files; when they change rows, the table is copied again."""
 
 import json
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from cdc.core.errors import PreconditionError
 from sinks.lake.delta.actions import Action, Metadata, Remove, decode_commit, of_type
 from sinks.lake.delta.other_writers import find_write_blocker
 from sinks.lake.delta.snapshot import Snapshot
+from tests.support.further import further
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import read_by_delta_rs, row
@@ -50,6 +53,23 @@ FEATURES = {
     "typeWidening": "delta.enableTypeWidening' = 'true",
     "v2Checkpoint": "delta.checkpointPolicy' = 'v2",
 }
+MOMENTS = WHILE_FOLLOWED, BETWEEN_RUNS, IN_A_CHECKPOINT = (
+    "while it is followed",
+    "between two runs",
+    "and a checkpoint stands for it",
+)
+# RESTORE revives files that were removed: a checkpoint has them as such, too
+TRIED_LATER = {("DELETE", BETWEEN_RUNS), ("RESTORE", IN_A_CHECKPOINT)}
+
+
+def row_changes() -> Iterator["pytest.ParameterSet"]:
+    """Every operation while the table is followed, and one at each other moment. Which operation it was and when it is
+    noticed are found in different places: the other pairs are further ones."""
+    for operation, when in product(ROW_CHANGES, MOMENTS):
+        if when == WHILE_FOLLOWED or (operation, when) in TRIED_LATER:
+            yield pytest.param(operation, when, id=f"{operation}-{when}")
+        else:
+            yield further(f"{operation}-{when}", operation, when)
 
 
 @pytest.fixture
@@ -77,8 +97,7 @@ def check_recopied(lake: PlacedLake) -> None:
     assert not follower_of(lake).check_tables()
 
 
-@pytest.mark.parametrize("when", ["while it is followed", "between two runs", "and a checkpoint stands for it"])
-@pytest.mark.parametrize("operation", ROW_CHANGES)
+@pytest.mark.parametrize(("operation", "when"), list(row_changes()))
 def test_row_changes_of_other_writers_stop_the_table(
     spark: SparkSession, lake: PlacedLake, operation: str, when: str
 ) -> None:
@@ -86,11 +105,11 @@ def test_row_changes_of_other_writers_stop_the_table(
     transact(follower, 10)
     by_spark(spark, lake, ROW_CHANGES[operation])
     reason = f"another writer's {operation} (version 2) changed its rows"
-    if when == "while it is followed":
+    if when == WHILE_FOLLOWED:
         [line] = transact(follower, 30)
         assert line == f"public.things is followed no further than 0/A: {reason}"
     else:
-        if when == "and a checkpoint stands for it":
+        if when == IN_A_CHECKPOINT:
             DeltaTable(lake.folder(THINGS.name)).create_checkpoint()
         follower = follower_of(lake)
         [stop] = follower.check_tables()
@@ -138,8 +157,11 @@ def test_an_unsupported_property_is_refused_by_name(spark: SparkSession, lake: P
     check_recopied(lake)
 
 
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize(
+    "feature", [each if each in ("columnMapping", "v2Checkpoint") else further(each, each) for each in FEATURES]
+)
 def test_an_unknown_feature_stops_its_table_alone(spark: SparkSession, lake: PlacedLake, feature: str) -> None:
+    """Whatever is declared and not known is one case; a property may tell of it, or another form of the log."""
     follower = bootstrap_follower(lake)
     transact(follower, 10)
     by_spark(spark, lake, f"ALTER TABLE delta.`{{folder}}` SET TBLPROPERTIES ('{FEATURES[feature]}')")

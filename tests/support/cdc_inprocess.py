@@ -1,7 +1,7 @@
 """The verbs in this process, on the run's one Spark session."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -23,6 +23,14 @@ from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_subprocess import LIMIT_SECONDS
 from tests.support.pipelines import Pipeline
 from tests.support.waiting import until
+
+
+def lend(left: list[Pipeline], make: Callable[[], Pipeline]) -> Iterator[Pipeline]:
+    """The pipeline that the test before has left, or else a new one; left to the next test unless it has problems."""
+    lent = left.pop() if left else make()
+    yield lent
+    if not problems(lent):
+        left.append(lent)
 
 
 def bootstrap(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:

@@ -85,6 +85,12 @@ def make_shared_pipeline(servers: Servers, tmp_path_factory: pytest.TempPathFact
         yield make
 
 
+@pytest.fixture(scope="module")
+def left() -> list[Pipeline]:
+    """The pipeline that the test before has left without problems, if it has: see `lend`."""
+    return []
+
+
 @contextmanager
 def pipelines(servers: Servers, folder: Path) -> Iterator[MakePipeline]:
     """Makes pipelines below the folder, and takes them away at the end."""

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from cdc.columns.arrays import Integers, Mask
+from cdc.core.errors import PicklableError
 from cdc.core.position import LogStart, Lsn, Offsets, Position
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
@@ -49,7 +50,7 @@ def parse_confirmed_lsn(value: bytes) -> Lsn | None:
     return None if lsn is None else Lsn(lsn)
 
 
-class UnreadableEventError(Exception):
+class UnreadableEventError(PicklableError):
     """A message of the transaction topic is no transaction event."""
 
     def __init__(self, refusal: Refusal) -> None:

@@ -97,11 +97,14 @@ def compare(source: Side, follower: Side, table: Table, most: int) -> Comparison
         return _compare_counts(source, follower, most)
     # read twice below: counted by kind, then listed
     different = find_differences(source.hashes, follower.hashes).persist()
+    # read more than once as well, and another time it might be other keys
+    some = different.limit(most).persist()
     try:
         counts = {row["kind"]: row["count"] for row in different.groupBy("kind").count().collect()}
-        keys = _list_keys(different.limit(most), source.rows, follower.rows, table) if counts else []
+        keys = _list_keys(some, source.rows, follower.rows, table) if counts else []
         return Comparison(source.hashes.count(), follower.hashes.count(), **counts, keys=tuple(keys))
     finally:
+        some.unpersist()
         different.unpersist()
 
 
@@ -116,22 +119,29 @@ def _compare_counts(source: Side, follower: Side, most: int) -> Comparison:
 
 
 def _list_keys(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> Sequence[KeyDifference]:
-    wanted = F.broadcast(found.select("key", "kind"))
-    left, right = (_with_key(side, table, name) for side, name in ((source, "l"), (follower, "r")))
-    # duplicates dropped: a key that is there twice appears once
-    both = wanted.join(left, F.col("key") == F.col("l_key"), "left").join(
-        right.dropDuplicates(["r_key"]), F.col("key") == F.col("r_key"), "left"
+    rows = find_columns(found, source, follower, table).collect()
+    return [KeyDifference(_texts(row["key"].asDict()), row["kind"], tuple(row["columns"] or ())) for row in rows]
+
+
+def find_columns(found: DataFrame, source: DataFrame, follower: DataFrame, table: Table) -> DataFrame:
+    """Add to the few keys that were `found` the `columns` that differ: null unless there is one row on each side.
+
+    Of a missing row every column differs, and of two rows of one key either may be meant.
+    """
+    wanted = found.select("key", "kind")
+    # broadcast, so that both tables are read where they are: an outer join would send those instead
+    keys = F.broadcast(wanted.where(F.col("kind") == DIFFERING).select(F.col("key").alias("wanted")))
+    left, right = (
+        keyed.join(keys, F.col(f"{name}_key") == F.col("wanted"), "left_semi")
+        for name, keyed in (("l", _with_key(source, table, "l")), ("r", _with_key(follower, table, "r")))
     )
     differing = [
         F.when(~F.col(f"l_row.{quoted(name)}").eqNullSafe(F.col(f"r_row.{quoted(name)}")), F.lit(name))
         for name in table.column_names
     ]
-    rows = both.select("key", "kind", F.array_compact(F.array(*differing)).alias("columns")).collect()
-    # of a missing row every column differs, and of two rows of one key either may be meant
-    columns = [tuple(row["columns"]) if row["kind"] == DIFFERING else () for row in rows]
-    return [
-        KeyDifference(_texts(row["key"].asDict()), row["kind"], own) for row, own in zip(rows, columns, strict=True)
-    ]
+    pairs = left.join(right, F.col("l_key") == F.col("r_key"))
+    named = pairs.select("l_key", F.array_compact(F.array(*differing)).alias("columns"))
+    return wanted.join(named, F.col("key") == F.col("l_key"), "left").select("key", "kind", "columns")
 
 
 def _with_key(rows: DataFrame, table: Table, name: str) -> DataFrame:

@@ -79,7 +79,7 @@ def answers(endpoints: Endpoints) -> bool:
         with psycopg.connect(endpoints.postgres_dsn(), connect_timeout=5) as connection:
             return connection.execute("SELECT 1").fetchone() == (1,)
     except psycopg.OperationalError as failure:
-        # it will not get better: no waiting until the patience is over
+        # it will not get better: no waiting until the patience is over. In English, since the cluster has --locale=C
         if "password authentication failed" in str(failure):
             raise PreconditionError(
                 f"the Postgres cluster was not made with the password in {endpoints.postgres_password.file}",

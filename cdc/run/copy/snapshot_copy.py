@@ -23,7 +23,7 @@ from connect.capture.connect_client import ConnectClient
 from connect.source import catalog, slot
 from connect.source import connection as source
 from connect.source.registration import Registration
-from sinks.lake.table.load import CopiedFiles, CopyWriter, prepare_folder
+from sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
 from snapshots.copy import SnapshotSource, copy_table
 from snapshots.shared_snapshot import SharedSnapshot, files, hold_snapshot
 
@@ -198,7 +198,7 @@ def _copy_tables(
             with context.progress.bar(str(table.name), rows[table.name] or None, waiting_for=SPARKS_ROWS) as advance:
                 watch, pages = track_job(spark, advance, rows[table.name]), keeper.pages[table.name]
                 with translate_errors(f"the copy of {table.name}"):
-                    files = copy_table(spark, readers, table, pages, CopyWriter(table, storage), watch)
+                    files = copy_table(spark, readers, table, pages, LakeCopyWriter(table, storage), watch)
             # one commit with the bookmark in it: after a kill, only tables without a bookmark are copied
             follower.load(table, files, snapshot.bookmark)
         except PreconditionError as refusal:

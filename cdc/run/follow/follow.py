@@ -15,6 +15,7 @@ from cdc.core.position import Lsn
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
 from cdc.run.follow.capture_monitor import CaptureMonitor
 from cdc.run.follow.process_streams import ENDING, FollowContext, ProcessStreams, Say
+from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.kept_views import describe_stopped_views
 from cdc.run.lease import Lease, hold_lease
@@ -64,11 +65,12 @@ def follow(
         if until_caught_up:
             _check_lake_followed(settings, names)
         stops, resyncs = StopRequests(), ResyncQueue(is_here=settings.delta[0] in names)
-        _check_source(settings, say, stops, resyncs)
+        reports = StopReports(say, resyncs)
+        _check_source(settings, say, stops, resyncs, reports)
         # after the checks, so that a refused start writes nothing into the source
         target = mark_source_end(settings) if until_caught_up else None
         monitor = CaptureMonitor(settings, target, say, stops, resyncs)
-        context = FollowContext(target, say, stops, resyncs, leases)
+        context = FollowContext(target, say, stops, resyncs, reports, leases)
         streams = ProcessStreams(settings, names, start_spark(), stopping, context)
         if settings.delta[0] in names:
             held.enter_context(run_resyncs(resyncs, streams.resync, say))
@@ -129,11 +131,13 @@ def _wait_for_streams(
     return fatal
 
 
-def _check_source(settings: PipelineSettings, say: Say, stops: StopRequests, resyncs: ResyncQueue) -> None:
+def _check_source(
+    settings: PipelineSettings, say: Say, stops: StopRequests, resyncs: ResyncQueue, reports: StopReports
+) -> None:
     """Request the stops and copies that the source asks for now. A source that does not answer is only reported, since
     followers read the log."""
     lake = delta_follower(settings)
-    resyncs.request(stop.name for stop in lake.tables.stops() if stop.copy)
+    reports.note(lake.tables.stops())
     stops.request(find_changed_choices(settings))
     for problem in problems.describe_stops(settings, lake):
         say(str(problem))

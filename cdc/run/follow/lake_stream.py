@@ -24,6 +24,7 @@ from cdc.run.capture.heartbeat_chain import HeartbeatChain
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.large_runs import LargeRunReader, ReadLargeRun, find_missing
 from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
@@ -31,7 +32,6 @@ from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position
 from sinks.lake.apply.apply import AppliedBatch
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import StoppedTable
 from sinks.lake.pace import Pace
 from sinks.lake.settings import DeltaSettings
 
@@ -54,13 +54,15 @@ class LakeStreamHooks:
     """The stream's connections to the process around it.
 
     `reached` hears of every batch and returns whether to go on. `wait` sleeps for seconds, or less when the stream is
-    to end. `stops` and `resyncs` hand tables to be stopped, and to be copied again, from thread to thread.
+    to end. `stops` and `resyncs` hand tables to be stopped, and to be copied again, from thread to thread. `reports`
+    hears of stopped tables.
     """
 
     reached: Callable[[BatchProgress], bool]
     say: Callable[[str], None]
     stops: StopRequests
     resyncs: ResyncQueue
+    reports: StopReports
     wait: Callable[[float], object] = time.sleep
 
 
@@ -124,7 +126,8 @@ class LakeStream:
         self._committing: Future[bool] | None = None
         self._is_done = False
         hooks.stops.connect(self.stop)
-        self._report_stops(follower.check_tables())
+        # also the known ones: the last try may have ended with a failure after it stopped a table in the same batch
+        hooks.reports.report([*follower.check_tables(), *follower.tables.stops()])
 
     def source(self, spark: SparkSession) -> DataFrame:
         """The messages of the transaction topic behind the position, as a clock only: the driver reads them itself."""
@@ -214,7 +217,7 @@ class LakeStream:
             self._hooks.say(line)
         for name, (keys, letters) in applied.blocked.items():
             self._hooks.say(str(problems.describe_blocked_keys(name, keys, letters)))
-        self._report_stops(applied.stopped)
+        self._hooks.reports.report(applied.stopped)
 
     def _apply_schema_changes(self, run: Ends, start: Offsets) -> Offsets:
         """Apply the schema changes of a run, before its row changes, which may rely on them."""
@@ -223,17 +226,12 @@ class LakeStream:
         # earlier runs are applied with the tables as they were
         self._await_commit()
         stops, start = self._schema.apply_run(run, start)
-        self._report_stops(stops)
+        self._hooks.reports.report(stops)
         return start
 
     def stop(self, reasons: Mapping[TableName, str]) -> None:
         """Stop tables that have changed in the source; callable from any thread."""
-        self._report_stops(self._schema.stop(reasons))
-
-    def _report_stops(self, stops: Sequence[StoppedTable]) -> None:
-        for stop in stops:
-            self._hooks.say(f"{stop}; the others go on → {stop.remedy}")
-        self._hooks.resyncs.request(stop.name for stop in stops if stop.copy)
+        self._hooks.reports.report(self._schema.stop(reasons))
 
     def _read_run(self, run: Ends, start: Offsets) -> tuple[Sequence[Table], int, ReadRun | ReadLargeRun]:
         """Read a run; a table whose topic has lost counted changes is stopped, and the others are read without it."""
@@ -254,7 +252,7 @@ class LakeStream:
             raise lost
         # earlier runs are applied with the table as it was
         self._await_commit()
-        self._report_stops(self._follower.tables.stop(dict.fromkeys(names, lost.what), copy=names))
+        self._hooks.reports.report(self._follower.tables.stop(dict.fromkeys(names, lost.what), copy=names))
         self._position = replace(self._position, next_offsets=_without_topic(self._position.next_offsets, lost.topic))
         return _without_topic(start, lost.topic)
 

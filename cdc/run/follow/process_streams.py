@@ -29,6 +29,7 @@ from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamH
 from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.maintenance import run_maintenance
 from cdc.run.follow.schema_changes import SchemaChanges
+from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.follow.streams import BatchProgress, ProblemReporter, SparkStream, Stream, StreamRunner
 from cdc.run.follow.view_stream import maintain_views, open_view_stream
@@ -60,6 +61,7 @@ class FollowContext:
     say: Say
     stops: StopRequests
     resyncs: ResyncQueue
+    reports: StopReports
     leases: Mapping[str, Lease]
 
 
@@ -159,7 +161,8 @@ class ProcessStreams:
         held.enter_context(run_maintenance(follower.maintenance, self._read_positions, self._say))
         schema = SchemaChanges(follower, small, s.source)
         reached = partial(self._report_progress, self._lake, done)
-        hooks = LakeStreamHooks(reached, self._say, self._context.stops, self._context.resyncs, done.wait)
+        context = self._context
+        hooks = LakeStreamHooks(reached, self._say, context.stops, context.resyncs, context.reports, done.wait)
         stream = LakeStream(follower, readers, schema, LakeStreamConfig(s.log, s.delta[1]), hooks)
         scratch = open_scratch(Path(s.pipeline.state))
         return SparkStream(self.spark, s.delta[0], s.follow.trigger_seconds, stream, scratch)

@@ -61,7 +61,7 @@ def to_cdc_error(what: str, error: Exception) -> CdcError:
     # an error that a task raised as ours arrives as the last line of its traceback: made one of ours again
     if ours := CDC_ERROR.search(text):
         kind: type[CdcError] = getattr(errors, ours[1], CdcError)
-        return kind(ours[2], ours[3] or "")
+        return kind.from_text(ours[2], ours[3] or "")
     line = pick_root_cause(text) or type(error).__name__
     full = next((sign for sign in FULL if sign in text), None)
     if full:

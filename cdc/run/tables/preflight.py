@@ -104,6 +104,7 @@ def check_tables(
     further: list[Refusals] = [
         catalog.find_duplicate_keys(connection, keys),
         # captured ones first: of two that collide, the later one is refused
+        catalog.find_confused_keys(connection, [*captured, *examined.shapes], settings.source.choices.keys),
         find_shared_topics(settings.log.prefix, [*captured, *examined.shapes], change_topic, latest_topic),
         {} if debezium_properties.POSTGRES_TEXT in plugins else _find_unsendable(examined.tables),
         {} if debezium_properties.has_own_topics(plugins) else _find_topicless(examined.shapes),

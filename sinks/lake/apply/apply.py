@@ -108,8 +108,8 @@ class BatchApplier:
         return None
 
     def _stop_failed(self, failures: Iterable[tuple[TableName, BaseException | None]]) -> list[StoppedTable]:
-        """Stop tables that contradict their changes, and lost ones, which get a new copy; raise any other error."""
-        reasons, lost = {}, {}
+        """Stop tables that contradict their changes, and lost ones, which get a copy; then raise any other failure."""
+        reasons, lost, others = {}, {}, list[BaseException]()
         for name, error in failures:
             # a lost table's rows cannot be trusted, so only a copy helps; one that contradicts its changes waits for
             # the user
@@ -118,8 +118,12 @@ class BatchApplier:
             elif isinstance(error, DivergenceError) and self._settings.on_refusal == "hold":
                 reasons[name] = error.what.removeprefix(f"{name}: ")
             elif error:
-                raise error
-        return self._tables.stop(reasons | lost, lost) if reasons or lost else []
+                others.append(error)
+        stopped = self._tables.stop(reasons | lost, lost) if reasons or lost else []
+        if others:
+            # without the stops, which are stored: who starts again finds them there
+            raise others[0]
+        return stopped
 
     def _set_aside_refused(self, batch: ChangeBatch, work: Sequence[TableWork]) -> dict[TableName, str]:
         """Store refused messages before anything is applied; returns the tables that they stop, with reasons.

@@ -38,7 +38,7 @@ CopiedFiles = Sequence[CopiedFile]
 
 
 @dataclass(frozen=True, slots=True)
-class CopyWriter:
+class LakeCopyWriter:
     """Writes a part of a table's copy; sent to Spark's tasks."""
 
     table: Table

@@ -17,7 +17,7 @@ from sinks.lake import layout
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.layout import Lake
 from sinks.lake.table.commit import apply_effect
-from sinks.lake.table.load import CopyWriter, load_copy
+from sinks.lake.table.load import LakeCopyWriter, load_copy
 from sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake
@@ -36,7 +36,7 @@ def copy_rows(lake: Lake, table: Table, rows: Sequence[Row], files: int = 1) -> 
 
 def write_copy(lake: Lake, table: Table, rows: Iterable[Row]) -> CopiedFile:
     """Write a copied file of these rows without loading it."""
-    writer = CopyWriter(table, lake.table_storage(table.name))
+    writer = LakeCopyWriter(table, lake.table_storage(table.name))
     writer.storage.make_root()
     return writer(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(table)).to_batches())
 

@@ -18,7 +18,7 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from sinks.lake.delta import data_files, statistics
 from sinks.lake.storage.base import LocalFolder
-from sinks.lake.table.load import CopyWriter
+from sinks.lake.table.load import LakeCopyWriter
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import copy_rows
 
@@ -58,7 +58,7 @@ def test_merged_statistics_equal_those_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[dict[str, Any]]]
 ) -> None:
     storage = LocalFolder(str(tmp_path_factory.mktemp("copy")))
-    copied_file = CopyWriter(KINDS, storage)(batches(parts))
+    copied_file = LakeCopyWriter(KINDS, storage)(batches(parts))
     whole = pa.Table.from_batches(batches(parts), arrow_schema(KINDS))
     assert json.loads(copied_file.statistics) == statistics.of_rows(whole, KINDS.column_names)
     assert (copied_file.rows, copied_file.bytes) == (len(whole), len(storage.read(copied_file.path)))
@@ -75,7 +75,7 @@ def test_large_values_have_row_groups_of_their_own(lake: PlacedLake) -> None:
     rows = [{"id": n, "text": str(n) + "x" * 100_000, **text} for n in range(400)]
     storage = lake.table_storage(KINDS.name)
     storage.make_root()
-    copy_rows = CopyWriter(KINDS, storage)(batches([rows]))
+    copy_rows = LakeCopyWriter(KINDS, storage)(batches([rows]))
     file = pq.ParquetFile(storage.open(copy_rows.path))
     largest = max(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups))
     assert largest < 2 * data_files.ROW_GROUP_BYTES

@@ -1,134 +1,34 @@
 """Tables copied while the lake's stream runs: no change is lost, or waited for in vain."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from itertools import repeat
 from pathlib import Path
-from typing import ClassVar, cast
 
 import pytest
-from pydantic import SecretStr
 
-from cdc.columns.netting.transactions import Ends, concat_ends, to_columns
-from cdc.core.change import Row
-from cdc.core.position import Bookmark, Lsn, Offsets, Position
-from cdc.core.table import Table, TableName
+from cdc.columns.netting.transactions import concat_ends, to_columns
+from cdc.core.position import Lsn
+from cdc.core.table import Table
 from cdc.core.transaction import TransactionEnd
-from cdc.log.clients.reader import Reader
-from cdc.log.clients.standing_consumer import StandingConsumer
-from cdc.log.settings import LogSettings
-from cdc.log.transaction_reader import TransactionReader
-from cdc.log.whole_transactions import NOTHING_APPLIED, ReadRun, RunReader
-from cdc.run.capture.heartbeat_chain import HeartbeatChain
-from cdc.run.copy.resync_queue import ResyncQueue
-from cdc.run.follow import lake_stream, table_joiner
-from cdc.run.follow.lake_stream import LakeStream, LakeStreamConfig, LakeStreamHooks, Readers
-from cdc.run.follow.large_runs import LargeRunReader
-from cdc.run.follow.schema_changes import SchemaChanges
-from cdc.run.follow.stop_requests import StopRequests
-from connect.settings import SourceSettings
+from cdc.run.follow import table_joiner
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import StoppedTable
-from sinks.lake.settings import DeltaSettings
-from tests.support.debezium import PLACEHOLDER
 from tests.support.lake.places import PlacedLake, in_folder
-from tests.support.lake.tables import write_copy
-from tests.unit.log.log_in_memory import LogInMemory, inserts, table
-
-OLD, NEW = table("old"), table("new")
-SOURCE = SourceSettings(host="nowhere", dbname="d", user="u", password=SecretStr("p"), tables=["public.old"])
-TRANSACTIONS = {110: OLD, 120: OLD, 130: NEW, 140: OLD, 150: NEW, 160: OLD}
-"""Each inserts a row; its END's offset, its id and its LSN are the number."""
-
-
-class NoChanges:
-    """A schema that stays as it is."""
-
-    table = "cdc.shapes"
-
-    def apply_run(self, run: Ends, start: Offsets) -> None:
-        raise AssertionError("no table was altered")
-
-    def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
-        return []
-
-
-class NoEnds:
-    """Runs are given to the stream as they are."""
-
-    def begin(self, position: Position) -> None:
-        pass
-
-
-def ends(*transactions: int) -> Ends:
-    return to_columns(
-        [TransactionEnd(n, n, Lsn(n), 0, {str(TRANSACTIONS[n].name): 1}) for n in transactions if n in TRANSACTIONS]
-    )
-
-
-def fake_ends_between(reader: Reader, topic: str, after: Lsn, until: Position) -> Ends:
-    return ends(*(n for n in TRANSACTIONS if after < n <= until.end_offset))
+from tests.unit.log.stream_in_memory import (
+    NEW,
+    OLD,
+    Interrupted,
+    Stream,
+    copy,
+    copy_old_table,
+    fake_ends_between,
+    use_no_kafka,
+)
 
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlacedLake:
-    monkeypatch.setattr(lake_stream, "Reader", nullcontext)
-    monkeypatch.setattr(table_joiner, "Reader", nullcontext)
-    monkeypatch.setattr(lake_stream, "check_position", lambda *_: None)
-    monkeypatch.setattr(table_joiner, "ends_between", fake_ends_between)
+    use_no_kafka(monkeypatch)
     return in_folder(tmp_path)
-
-
-def follower_of(lake: PlacedLake) -> DeltaFollower:
-    return DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
-
-
-def copy(lake: PlacedLake, of: Table, lsn: int) -> None:
-    """A copy of what was there at this LSN, made by another hand, as `cdc bootstrap` or the renewal does."""
-    rows: list[Row] = [{"id": n, "was": "x"} for n, each in TRANSACTIONS.items() if each == of and n <= lsn]
-    other = follower_of(lake)
-    other.prepare([of])
-    other.load(of, [write_copy(lake, of, rows)], Bookmark(Lsn(lsn), 4711, 1))
-
-
-class Interrupted(RunReader):
-    """`meanwhile`: what happens while the run that ends there is read."""
-
-    meanwhile: ClassVar[dict[int, Callable[[], None]]] = {}
-
-    def read(
-        self, run: Ends, tables: Sequence[Table], start: Offsets, applied: Mapping[TableName, int] = NOTHING_APPLIED
-    ) -> ReadRun:
-        self.meanwhile.pop(int(run.offset[-1]), lambda: None)()
-        return super().read(run, tables, start, applied)
-
-
-class Stream(LakeStream):
-    """The lake's stream over a log in memory."""
-
-    def __init__(self, lake: PlacedLake) -> None:
-        by_table = {t: inserts(t, [n for n, each in TRANSACTIONS.items() if each == t]) for t in (OLD, NEW)}
-        log = LogInMemory({f"p.{t.name}": found for t, found in by_table.items()}, repeat({}))
-        small = Interrupted(cast("StandingConsumer", log), "p", PLACEHOLDER, 0.0)
-        chain = HeartbeatChain(small, SOURCE, "p", Lsn(0), lambda lsn: True)
-        self.follower, self.log = follower_of(lake), log
-        super().__init__(
-            self.follower,
-            Readers(small, cast("LargeRunReader", None), cast("TransactionReader", NoEnds()), chain),
-            cast("SchemaChanges", NoChanges()),
-            LakeStreamConfig(
-                LogSettings(bootstrap="nowhere:9", prefix="p"), DeltaSettings(kind="delta", path=lake.path)
-            ),
-            LakeStreamHooks(lambda progress: True, lambda text: None, StopRequests(), ResyncQueue()),
-        )
-
-    def follow(self, *transactions: int) -> None:
-        """Apply these, a run each."""
-        self._apply([ends(each) for each in transactions])
-        self._await_commit()
 
 
 def rows(lake: PlacedLake, of: Table) -> list[int]:
@@ -140,14 +40,6 @@ def rows(lake: PlacedLake, of: Table) -> list[int]:
     shares = [Share(file) for file in state.snapshot.files.values()]
     found = [part for each in shares for part in live_rows(lake.table_storage(of.name), each, of)]
     return sorted(row["id"] for part in found for row in part.to_pylist())
-
-
-def copy_old_table(lake: PlacedLake) -> None:
-    """The old table is copied and in the first cut."""
-    follower = follower_of(lake)
-    follower.prepare([OLD])
-    copy(lake, OLD, 100)
-    follower.first_cut(0)
 
 
 def test_table_copied_between_two_runs_joins_with_the_next_call(lake: PlacedLake) -> None:
