@@ -55,9 +55,9 @@ class CompiledView:
         single = {name: next(iter(sources)) for name, sources in found.items() if len(sources) == 1}
         return {name.lower(): self.statement.column(*source) for name, source in single.items()}
 
-    def run(self, rows: Mapping[TableName, pa.Table]) -> pa.Table:
+    def run(self, evaluator: Evaluator, rows: Mapping[TableName, pa.Table]) -> pa.Table:
         """Run the statement on these rows, in this process."""
-        return Evaluator().evaluate(self.query, {self.names[name]: table for name, table in rows.items()})
+        return evaluator.evaluate(self.query, {self.names[name]: table for name, table in rows.items()})
 
 
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:

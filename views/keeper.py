@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -21,8 +22,9 @@ from sinks.lake.table.lookup import TableLookup
 from sinks.lake.table.row_changes import RowChanges
 from views.compiled import CompiledView, PresentRows, compile_view
 from views.definition import ViewDefinition
+from views.refresh.evaluate import Evaluator
 from views.refresh.lake_tables import TablesAtCut, TooManyRowsError
-from views.refresh.refresh import refresh
+from views.refresh.refresh import ViewEngine, refresh
 from views.refresh.write_rows import ViewChanges, write_changes
 from views.spark.whole import WholeComputation
 from views.store import ViewStore, bookmark_at
@@ -88,6 +90,7 @@ class ViewKeeper:
         self._recent = recent
         self._say = say
         self._tables: TablesAtCut | None = None
+        self._evaluator = Evaluator()
         store.prepare([view.definition for view in views])
 
     def advance(self, cut: Cut) -> Cut:
@@ -202,7 +205,8 @@ class ViewKeeper:
         present, lookups = self._open_present(view, table), self._opened.lookups
         changed = {name: step.changes[name] for name in view.tables if name in step.changes}
         try:
-            changes = refresh(compiled.shape(table.table), lookups, changed, compiled.run, present.find)
+            engine = ViewEngine(partial(compiled.run, self._evaluator), present.find, self._evaluator)
+            changes = refresh(compiled.shape(table.table), lookups, changed, engine)
         except TooManyRowsError:
             self._compute_whole(view, compiled, table, step)
         else:
@@ -223,7 +227,7 @@ class ViewKeeper:
 
     def _compute_whole(self, view: KeptView, compiled: CompiledView, table: LakeTable, step: _Step) -> None:
         whole = WholeComputation(self._spark, self.store.lake, step.cut)
-        changes = whole.differences(compiled, table.writer)
+        changes = whole.differences(compiled, table.writer, self._evaluator)
         if changes is None:
             self._load(view, compiled, step, anew=False)
         else:

@@ -41,7 +41,9 @@ CARD = ViewDefinition.of(
     " FROM public.customers c LEFT JOIN public.orders o ON o.customer_id = c.id GROUP BY c.id, c.name",
     ["id"],
 )
-BIG = ViewDefinition.of("sales.big", "SELECT id, name, spent FROM sales.card WHERE spent > 5", ["id"])
+BIG = ViewDefinition.of(
+    "sales.big", "SELECT id, struct(name, orders AS n) AS who, spent FROM sales.card WHERE spent > 5", ["id"]
+)
 RANKING = ViewDefinition.of(
     "sales.ranking",
     "SELECT rank, id FROM (SELECT id, row_number() OVER (ORDER BY total DESC, id) AS rank FROM orders) WHERE rank <= 3",

@@ -55,12 +55,20 @@ class FindRows(Protocol):
     def __call__(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ViewEngine:
+    """Runs a view's statement on some rows, finds its present rows, and compares both."""
+
+    run: RunStatement
+    find: FindRows
+    evaluator: Evaluator
+
+
 def refresh(
     shape: ViewShape,
     lookups: Mapping[TableName, TableLookup],
     changes: Mapping[TableName, RowChanges],
-    run: RunStatement,
-    find: FindRows,
+    engine: ViewEngine,
 ) -> ViewChanges | None:
     """Compute what changes of the tables do to a view; None if they touch no row of it.
 
@@ -72,17 +80,17 @@ def refresh(
         return None
     if sum(map(len, touched)) > MAX_TOUCHED_KEYS:
         raise TooManyRowsError
-    result = shape.conform(run(find_needed_rows(shape.plan, touched, tables)))
-    stored = [find(keys.key, keys.values) for keys in touched]
+    result = shape.conform(engine.run(find_needed_rows(shape.plan, touched, tables)))
+    stored = [engine.find(keys.key, keys.values) for keys in touched]
     old = _drop_repeated(pa.concat_tables([arrow_schema(shape.table).empty_table(), *stored]), shape.table)
-    return compare(shape.table, _select_touched(old, touched), _select_touched(result, touched))
+    return compare(engine.evaluator, shape.table, _select_touched(old, touched), _select_touched(result, touched))
 
 
-def compare(table: Table, old: pa.Table, new: pa.Table) -> ViewChanges:
+def compare(evaluator: Evaluator, table: Table, old: pa.Table, new: pa.Table) -> ViewChanges:
     """What makes `old` rows of a view into `new` ones; raises ViewStoppedError when the key is not one."""
     if problem := find_key_problem(new, table.key):
         raise ViewStoppedError(table.name, problem)
-    rows, gone = compare_rows(Evaluator(), old, new, table.key)
+    rows, gone = compare_rows(evaluator, old, new, table.key)
     schema = arrow_schema(table)
     keys = pa.schema([schema.field(name) for name in table.key])
     return ViewChanges(rows.cast(schema), gone.cast(keys), old.select(list(table.key)))

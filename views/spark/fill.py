@@ -14,7 +14,7 @@ from cdc.core.copied_file import CopiedFile
 from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Table
 from sinks.lake.layout import Lake
-from sinks.lake.table.load import CopyWriter, prepare_folder
+from sinks.lake.table.load import LakeCopyWriter, prepare_folder
 from views.refresh.refresh import ViewShape
 
 _COPIED = "path string, bytes long, rows long, statistics string"
@@ -29,13 +29,13 @@ def write_result(frame: DataFrame, shape: ViewShape, lake: Lake) -> list[CopiedF
     table, storage = shape.table, prepare_folder(lake, shape.table.name)
     copy = FrameCopy(frame, table)
     # one file a partition
-    rows = copy.map_parts(partial(_write, shape=shape, write=CopyWriter(table, storage)), _COPIED).collect()
+    rows = copy.map_parts(partial(_write, shape=shape, write=LakeCopyWriter(table, storage)), _COPIED).collect()
     files = [CopiedFile(*row) for row in rows if row["rows"]]
     _check_key(frame.sparkSession, table, [f"{lake.folder(table.name)}/{file.path}" for file in files])
     return files
 
 
-def _write(parts: Iterator[pa.Table], shape: ViewShape, write: CopyWriter) -> Iterable[pa.RecordBatch]:
+def _write(parts: Iterator[pa.Table], shape: ViewShape, write: LakeCopyWriter) -> Iterable[pa.RecordBatch]:
     made = write(batch for part in parts for batch in shape.conform(part).to_batches())
     yield pa.RecordBatch.from_pylist([asdict(made)], _RESULT)
 

@@ -138,8 +138,8 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 def repeating_columns(rows: pa.Table) -> list[str]:
     """The columns whose values repeat. For others, building a dictionary is most of a file's cost."""
-    # lists are a column of their own in the file, and rarely repeat
-    flat = [field.name for field in rows.schema if not pa.types.is_list(field.type)]
+    # lists and structs are columns of their own in the file, and rarely repeat
+    flat = [field.name for field in rows.schema if not pa.types.is_nested(field.type)]
     # a look at a few rows rules out keys, times and free text cheaply
     few = rows.slice(0, FEW_ROWS)
     again = [name for name in flat if pc.count_distinct(few[name]).as_py() < MAX_DISTINCT_SHARE * few.num_rows]
