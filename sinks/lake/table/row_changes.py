@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from cdc.columns.arrays import Integers
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
@@ -30,7 +31,7 @@ _EVENT_BITS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """The changed rows of a table between two versions, at most one of each side for a key.
+    """The changed rows of a table between two versions, in some of its columns, at most one of each side for a key.
 
     `old`: rows before, of keys that were changed or deleted. `new`: rows after, of keys that were changed or inserted.
     A table without a key has every deleted row in `old`, and every inserted one in `new`. Example: (1, "a") becomes
@@ -138,5 +139,19 @@ def _net(rows: pa.Table, ranks: Integers, table: Table) -> RowChanges:
     # the last event of a key comes before the next key's first
     last = order[np.append(begins[1:], True)] if len(order) else order
     # a key whose first event is a birth did not exist before; one whose last is a death does not exist now
-    old, new = first[ranks[first] & 1 == _DIED], last[ranks[last] & 1 == _BORN]
-    return RowChanges(rows.take(pa.array(old)), rows.take(pa.array(new)))
+    was, now = ranks[first] & 1 == _DIED, ranks[last] & 1 == _BORN
+    both = was & now
+    # a change of other columns than these is none here
+    both[both] = _are_equal(rows.take(pa.array(first[both])), rows.take(pa.array(last[both])))
+    return RowChanges(rows.take(pa.array(first[was & ~both])), rows.take(pa.array(last[now & ~both])))
+
+
+def _are_equal(left: pa.Table, right: pa.Table) -> Mask:
+    """Which rows are the same on both sides, as far as Arrow compares their types."""
+    same = np.ones(left.num_rows, np.bool_)
+    for one, other in zip(left.columns, right.columns, strict=True):
+        if pa.types.is_nested(one.type):
+            return np.zeros(left.num_rows, np.bool_)
+        are_null = pc.and_(one.is_null(), other.is_null())
+        same &= np.asarray(pc.or_(pc.fill_null(pc.equal(one, other), False), are_null))
+    return same

@@ -62,12 +62,9 @@ def check(lookup: TableLookup, version: int, seen: Mapping[Key, Row], sent: Sent
     changes = lookup.advance(version, COLUMNS)
     assert changes is not None
     old, new = rows_of(changes.old), rows_of(changes.new)
-    # a row that was written again unchanged may be on both sides
     differing = [key for key in seen.keys() | sent.rows.keys() if seen.get(key) != sent.rows.get(key)]
-    assert [each for each in old if each not in new] == of_key(seen, [key for key in differing if key in seen])
-    assert [each for each in new if each not in old] == of_key(
-        sent.rows, [key for key in differing if key in sent.rows]
-    )
+    assert old == of_key(seen, [key for key in differing if key in seen])
+    assert new == of_key(sent.rows, [key for key in differing if key in sent.rows])
     for small in {values["small"] for values in (*seen.values(), *sent.rows.values())}:
         found = lookup.find(["small"], [pa.array([small, 1000], pa.int64())], COLUMNS)
         assert rows_of(found) == of_key(
