@@ -1,0 +1,55 @@
+"""The block of views: statements, names, and the followers that hold them."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cdc.core.table import TableName
+from tests.unit.config.test_settings import SEARCH, made
+
+TOTALS = {"key": ["customer_id"], "sql": "SELECT customer_id, sum(total) AS total FROM orders GROUP BY customer_id"}
+
+
+def with_view(**view: Any) -> dict[str, Any]:
+    return {"shop.totals": {**TOTALS, **view}}
+
+
+def test_followers_hold_the_views_that_they_name() -> None:
+    lake = {"kind": "delta", "path": "lake"}
+    followers = {"lake": lake, "cards": {**SEARCH, "prefix": "a", "tables": ["shop.totals"]}, "search": SEARCH}
+    settings = made(views=with_view(), followers=followers)
+    view, table = TableName("shop", "totals"), TableName("public", "orders")
+    assert [settings.holds(name, view) for name in followers] == [False, True, False]
+    assert [settings.holds(name, table) for name in followers] == [True, False, True]
+    assert [settings.holds_views(name) for name in followers] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("views", "told"),
+    [
+        (with_view(sql="SELEC 1"), "line 1, column 7"),
+        (with_view(sql="SELECT 1; SELECT 2"), "it is no single SELECT"),
+        (with_view(sql="SELECT * FROM shop.others"), "reads shop.others, which is none of source.tables and no view"),
+        ({"public.orders": TOTALS}, "has the name of a table that is followed"),
+        (
+            {"a.a": {"key": ["x"], "sql": "SELECT x FROM a.b"}, "a.b": {"key": ["x"], "sql": "SELECT x FROM a.a"}},
+            "read each other",
+        ),
+    ],
+)
+def test_wrong_views_are_found_in_the_file(views: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told.replace(".", r"\.")):
+        made(views=views)
+
+
+def test_a_follower_names_tables_and_views_only() -> None:
+    followers = {"lake": {"kind": "delta", "path": "lake"}, "search": {**SEARCH, "tables": ["shop.other"]}}
+    with pytest.raises(ValidationError, match=r"shop\.other is none of source\.tables and no view"):
+        made(views=with_view(), followers=followers)
+
+
+def test_no_follower_has_the_name_of_the_views() -> None:
+    followers = {"lake": {"kind": "delta", "path": "lake"}, "views": SEARCH}
+    with pytest.raises(ValidationError, match="is the name of the views' own stream"):
+        made(followers=followers)
