@@ -139,6 +139,7 @@ class ViewKeeper:
 
     def _take_changes_of(self, name: TableName, step: _Step) -> None:
         columns = {c for view in self._views if view.compiled for c in view.compiled.plan.columns.get(name, ())}
+        self._opened.lookups[name].copy_rows(sorted(columns))
         try:
             changes = self._opened.advance(name, step.cut, columns)
         except HistoryLostError:

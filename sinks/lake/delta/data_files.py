@@ -151,6 +151,13 @@ def read(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
     return _open(storage, path).read(list(columns))
 
 
+def read_groups(storage: Storage, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield columns of all physical rows of a file, a row group at a time, in file order."""
+    file = _open(storage, path)
+    for group in range(file.num_row_groups):
+        yield file.read_row_group(group, list(columns))
+
+
 def count_rows(storage: Storage, path: str) -> int:
     """The number of physical rows of a file."""
     count: int = _open(storage, path).metadata.num_rows

@@ -1,8 +1,9 @@
 """Find a table's live rows by fingerprints: an index says where rows are, deletion vectors say which of them live."""
 
 import errno
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from cdc.columns.arrays import Mask
+from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.values.arrow_types import conform
 from cdc.core.table import TableName
@@ -22,7 +23,11 @@ from sinks.lake.index.key_index import KeyIndex, VersionId
 from sinks.lake.index.run_files import DamagedRunError
 from sinks.lake.index.sorted_runs import IndexHits, Places
 from sinks.lake.storage.base import Storage, map_concurrently
+from sinks.lake.table.row_files import RowFiles
+from sinks.lake.table.row_format import DamagedRowsError
 
+MIN_COPIED_ROWS: Final = 50_000
+"""Rows of a file from which on a copy is made: a few rows of a smaller one are read as quickly from itself."""
 ROWS_READ_AT_ONCE: Final = 4_000_000
 """Rows whose fingerprints are in memory while an index is rebuilt."""
 
@@ -62,6 +67,8 @@ class IndexedRows:
         self._is_past = is_past
         self._vectors: dict[str, BitMap] = {}
         self._open_index: KeyIndex | None = None
+        self.row_files: RowFiles | None = None
+        """Copies from which a few rows of a large file are read quickly, if there are any."""
         self.notes: list[str] = []
         """Notes about the index, for the log, each given once."""
 
@@ -138,9 +145,26 @@ class IndexedRows:
         for number in np.unique(hits.files):
             path = paths[int(number)]
             with reading(self._name, path):
-                rows = data_files.read_rows(self._storage, path, schema.names, hits.rows[hits.files == number])
+                rows = self._read_rows(path, schema, hits.rows[hits.files == number])
             parts.append(conform(rows, schema))
         return pa.concat_tables(parts)
+
+    def _read_rows(self, path: str, schema: pa.Schema, numbers: Integers) -> pa.Table:
+        copies, file = self.row_files, self.snapshot.files.get(path)
+        if copies and file and file.rows >= MIN_COPIED_ROWS and copies.columns >= set(schema.names):
+            copy = copies.find(path, file.rows)
+            try:
+                if copy:
+                    return copy.read(numbers, schema.names)
+            except DamagedRowsError:
+                self.notes.append(f"a copy of rows of {self._name} was damaged: it is made again")
+                copies.discard(path)
+            copies.request(path, partial(self._read_all, path, copies.schema), file.rows)
+        return data_files.read_rows(self._storage, path, schema.names, numbers)
+
+    def _read_all(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
+        for part in data_files.read_groups(self._storage, path, schema.names):
+            yield conform(part, schema)
 
     def add(self, files: Mapping[str, KeyBits]) -> None:
         """Add the fingerprints of files that a commit of ours added, in row order.

@@ -24,6 +24,8 @@ from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
 from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
 from sinks.lake.table.row_changes import RowChanges, count_changed_rows, read_row_changes
+from sinks.lake.table.row_files import RowFiles
+from sinks.lake.table.row_format import is_storable
 
 ROW: Final = "#row"
 """A column that tells the rows of a table apart, as long as its `TableLookup` is open."""
@@ -43,6 +45,18 @@ class TableLookup:
         self.snapshot = log.snapshot
         self._indexes: dict[tuple[str, ...], IndexedRows] = {}
         self._file_numbers: dict[str, int] = {}
+        self.row_files: RowFiles | None = None
+
+    def copy_rows(self, columns: Sequence[str]) -> None:
+        """Keep copies of these columns of large files from now on, from which a few rows are read quickly."""
+        whole = arrow_schema(self.table)
+        schema = pa.schema([field for field in whole if field.name in columns])
+        if all(is_storable(field.type) for field in schema) and (
+            self.row_files is None or self.row_files.schema != schema
+        ):
+            self.row_files = RowFiles(self._folder / "rows", schema)
+            for index in self._indexes.values():
+                index.row_files = self.row_files
 
     def advance(self, version: int, columns: Sequence[str], most: int = sys.maxsize) -> RowChanges | None:
         """Move on to a later version; returns the changes of these columns since, None if they are more than `most`.
@@ -93,6 +107,7 @@ class TableLookup:
             self._indexes[columns] = IndexedRows(
                 self.table.name, self._storage, self._indexed(columns), folder, lambda: self.snapshot, self._is_past
             )
+            self._indexes[columns].row_files = self.row_files
         return self._indexes[columns]
 
     def _indexed(self, columns: tuple[str, ...]) -> IndexedColumns:
@@ -108,3 +123,6 @@ class TableLookup:
         """Save the indexes, so that the next process need not read the files again."""
         for index in self._indexes.values():
             index.save(everything=True)
+        if self.row_files:
+            self.row_files.keep(self.snapshot.files)
+            self.row_files.close()

@@ -5,11 +5,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.core.change import Key, Row
 from sinks.lake import layout
+from sinks.lake.table import indexed_rows
 from sinks.lake.table.compact import compact_files
 from sinks.lake.table.lookup import ROW, TableLookup
 from sinks.lake.table.writer import TableWriter
@@ -94,3 +96,30 @@ def test_too_many_changes_are_not_read(tmp_path: Path) -> None:
     assert open_lookup(lake, lookup.snapshot.version).advance(writer.snapshot.version, COLUMNS, 4) is not None
     assert lookup.advance(writer.snapshot.version, COLUMNS, 3) is None
     assert [each["big"] for each in rows_of(lookup.find(["id"], [pa.array([1], pa.int32())], COLUMNS))] == ["x"]
+
+
+def test_copies_of_rows_may_be_missing_or_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexed_rows, "MIN_COPIED_ROWS", 1)
+    lake = in_folder(tmp_path)
+    copy_rows(lake, THINGS, [row(key, f"text {key}") for key in range(100)])
+    lookup = open_lookup(lake, open_writer(lake).snapshot.version)
+    lookup.copy_rows(COLUMNS)
+    wanted = [row(key, f"text {key}") for key in (3, 50, 99)]
+    assert find_ids(lookup, 3, 50, 99) == wanted
+    assert lookup.row_files
+    lookup.row_files.settle()
+    [path] = lookup.snapshot.files
+    assert lookup.row_files.find(path, 100)
+    assert find_ids(lookup, 3, 50, 99) == wanted
+    [file] = tmp_path.rglob("*.rows")
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2 :] = bytes(len(damaged) - len(damaged) // 2)
+    file.write_bytes(damaged)
+    assert find_ids(lookup, 3, 50, 99) == wanted
+    lookup.row_files.settle()
+    assert find_ids(lookup, 3, 50, 99) == wanted
+    assert file.read_bytes() != damaged
+
+
+def find_ids(lookup: TableLookup, *ids: int) -> list[Row]:
+    return rows_of(lookup.find(["id"], [pa.array(ids, pa.int32())], COLUMNS))
