@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from cdc.columns.rows.row_fingerprints import row_bits
-from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Table, TableName
 from sinks.lake.table.indexed_rows import sort_by_file
 from sinks.lake.table.lookup import ROW, TableLookup
@@ -15,6 +14,7 @@ from views.definition import ViewDefinition
 from views.plan import ViewPlan
 from views.refresh.evaluate import Evaluator, translate
 from views.refresh.refresh import ViewShape
+from views.refresh.row_hashes import hashed_schema
 from views.statement.analysis import plan_view
 from views.statement.lineage import Lineage, name_outputs
 from views.statement.list_order import ListPaths, find_unordered_lists
@@ -81,17 +81,19 @@ class PresentRows:
     """For a part of the key."""
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
-        """The rows whose columns have one of these combinations of values, perhaps with others."""
+        """The rows whose columns have one of these combinations of values, perhaps with others, as keys and hashes."""
         # compaction, in another thread, moves rows between files
         with self.writer.lock:
             return self._find(columns, values)
 
     def _find(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
         table, writer = self.writer.table, self.writer
-        schema = arrow_schema(table)
+        schema = hashed_schema(table)
         if {*columns} != {*table.key}:
             self.lookup.stand_at(writer.snapshot)
-            return self.lookup.find(columns, values, table.column_names).drop_columns([ROW])
+            # by their whole keys then, since the copies of rows are the writer's
+            found = self.lookup.find(columns, values, table.key).drop_columns([ROW])
+            return self._find(table.key, [found[name].combine_chunks() for name in table.key])
         rows = [values[columns.index(name)].cast(schema.field(name).type) for name in table.key]
         # a null is in no key of a stored row
         asked = pa.Table.from_arrays(rows, list(table.key)).drop_null()

@@ -20,11 +20,13 @@ from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.metadata.cuts import Cut
 from sinks.lake.table.lookup import TableLookup
 from sinks.lake.table.row_changes import RowChanges
+from sinks.lake.table.row_files import RowFiles
 from views.compiled import CompiledView, PresentRows, compile_view
 from views.definition import ViewDefinition
 from views.refresh.evaluate import Evaluator
 from views.refresh.lake_tables import TablesAtCut, TooManyRowsError
 from views.refresh.refresh import ViewEngine, refresh
+from views.refresh.row_hashes import HashedRows, hashed_schema
 from views.refresh.write_rows import ViewChanges, write_changes
 from views.spark.whole import WholeComputation
 from views.store import ViewStore, bookmark_at
@@ -206,7 +208,7 @@ class ViewKeeper:
         present, lookups = self._open_present(view, table), self._opened.lookups
         changed = {name: step.changes[name] for name in view.tables if name in step.changes}
         try:
-            engine = ViewEngine(partial(compiled.run, self._evaluator), present.find, self._evaluator)
+            engine = ViewEngine(partial(compiled.run, self._evaluator), present.find)
             changes = refresh(compiled.shape(table.table), lookups, changed, engine)
         except TooManyRowsError:
             self._compute_whole(view, compiled, table, step)
@@ -218,6 +220,8 @@ class ViewKeeper:
             folder = self.store.indexes / PARTS_OF_KEYS / layout.folder_name(view.name)
             lookup = TableLookup(table.table, table.writer.storage, table.writer.log, folder)
             view.present = PresentRows(table.writer, lookup)
+            hashed = HashedRows(table.table)
+            table.writer.rows.row_files = RowFiles(folder / "rows", hashed_schema(table.table), hashed.derivation())
         return view.present
 
     def _write(self, table: LakeTable, changes: ViewChanges | None, step: _Step) -> None:
@@ -228,7 +232,7 @@ class ViewKeeper:
 
     def _compute_whole(self, view: KeptView, compiled: CompiledView, table: LakeTable, step: _Step) -> None:
         whole = WholeComputation(self._spark, self.store.lake, step.cut)
-        changes = whole.differences(compiled, table.writer, self._evaluator)
+        changes = whole.differences(compiled, table.writer)
         if changes is None:
             self._load(view, compiled, step, anew=False)
         else:

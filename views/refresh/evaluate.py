@@ -1,6 +1,6 @@
 """A view's statement over a small set of rows, by an embedded engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import duckdb
@@ -8,8 +8,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 DIALECT: Final = "duckdb"
-NEW, OLD = "#new", "#old"
-"""Names that no column has: DuckDB takes a table's name for its whole row."""
 
 
 class Evaluator:
@@ -42,21 +40,3 @@ def translate(tree: exp.Query, names: Mapping[str, str]) -> str:
         return node
 
     return tree.copy().transform(rename).sql(dialect=DIALECT, identify=True)
-
-
-def compare_rows(evaluator: Evaluator, old: pa.Table, new: pa.Table, key: Sequence[str]) -> tuple[pa.Table, pa.Table]:
-    """The rows of `new` that differ from their keys' in `old` or are not there, and the keys that only `old` has."""
-    tables = {NEW: new, OLD: old}
-    same_key = exp.and_(*(exp.NullSafeEQ(this=_of(NEW, name), expression=_of(OLD, name)) for name in key))
-    mine, theirs = exp.column(NEW, quoted=True), exp.column(OLD, quoted=True)
-    differs = exp.or_(exp.Is(this=theirs, expression=exp.null()), exp.NullSafeNEQ(this=mine, expression=theirs))
-    rows = exp.select(*(_of(NEW, name) for name in new.column_names)).from_(exp.to_table(NEW))
-    rows = rows.join(exp.to_table(OLD), on=same_key, join_type="left").where(differs)
-    gone = exp.select(*(_of(OLD, name) for name in key)).from_(exp.to_table(OLD))
-    gone = gone.join(exp.to_table(NEW), on=same_key.copy(), join_type="anti")
-    written, deleted = (query.sql(dialect=DIALECT, identify=True) for query in (rows, gone))
-    return evaluator.evaluate(written, tables), evaluator.evaluate(deleted, tables)
-
-
-def _of(table: str, name: str) -> exp.Column:
-    return exp.column(name, table, quoted=True)

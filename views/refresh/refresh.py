@@ -10,18 +10,17 @@ import pyarrow as pa
 from cdc.columns.rows.join_fingerprints import are_among, join_bits
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema
-from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Table, TableName
 from sinks.lake.table.lookup import TableLookup
 from sinks.lake.table.row_changes import RowChanges
 from views.plan import ViewPlan
-from views.refresh.evaluate import Evaluator, compare_rows
 from views.refresh.lake_tables import TooManyRowsError
 from views.refresh.needed import find_needed_rows
+from views.refresh.row_hashes import compare, hashed_schema
 from views.refresh.rows import Tables
 from views.refresh.sorted_lists import sort_lists
 from views.refresh.touched import TouchedKeys, find_touched_keys
-from views.refresh.write_rows import ViewChanges, find_key_problem
+from views.refresh.write_rows import ViewChanges
 from views.statement.list_order import ListPaths
 
 MAX_TOUCHED_KEYS: Final = 100_000
@@ -50,18 +49,20 @@ class ViewShape:
 
 
 class FindRows(Protocol):
-    """Finds the view's present rows whose columns have one of these combinations of values, perhaps with others."""
+    """Finds the view's present rows whose columns have one of these combinations of values, perhaps with others.
+
+    As keys and hashes (`hashed_schema`).
+    """
 
     def __call__(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ViewEngine:
-    """Runs a view's statement on some rows, finds its present rows, and compares both."""
+    """Runs a view's statement on some rows, and finds its present rows."""
 
     run: RunStatement
     find: FindRows
-    evaluator: Evaluator
 
 
 def refresh(
@@ -82,18 +83,8 @@ def refresh(
         raise TooManyRowsError
     result = shape.conform(engine.run(find_needed_rows(shape.plan, touched, tables)))
     stored = [engine.find(keys.key, keys.values) for keys in touched]
-    old = _drop_repeated(pa.concat_tables([arrow_schema(shape.table).empty_table(), *stored]), shape.table)
-    return compare(engine.evaluator, shape.table, _select_touched(old, touched), _select_touched(result, touched))
-
-
-def compare(evaluator: Evaluator, table: Table, old: pa.Table, new: pa.Table) -> ViewChanges:
-    """What makes `old` rows of a view into `new` ones; raises ViewStoppedError when the key is not one."""
-    if problem := find_key_problem(new, table.key):
-        raise ViewStoppedError(table.name, problem)
-    rows, gone = compare_rows(evaluator, old, new, table.key)
-    schema = arrow_schema(table)
-    keys = pa.schema([schema.field(name) for name in table.key])
-    return ViewChanges(rows.cast(schema), gone.cast(keys), old.select(list(table.key)))
+    old = _drop_repeated(pa.concat_tables([hashed_schema(shape.table).empty_table(), *stored]), shape.table)
+    return compare(shape.table, _select_touched(old, touched), _select_touched(result, touched))
 
 
 def _select_touched(rows: pa.Table, touched: Sequence[TouchedKeys]) -> pa.Table:

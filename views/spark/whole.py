@@ -16,8 +16,7 @@ from sinks.lake.metadata.cuts import Cut
 from sinks.lake.table.load import load_copy
 from sinks.lake.table.writer import TableWriter
 from views.compiled import CompiledView
-from views.refresh.evaluate import Evaluator
-from views.refresh.refresh import compare
+from views.refresh.row_hashes import compare, hash_rows
 from views.refresh.write_rows import ViewChanges
 from views.spark.fill import write_result
 from views.spark.frames import read_table, run_statement
@@ -45,7 +44,7 @@ class WholeComputation:
             files = write_result(result, view.shape(table), self.lake)
         load_copy(self.lake, table, files, bookmark, anew=anew, properties=view.definition.as_properties())
 
-    def differences(self, view: CompiledView, writer: TableWriter, evaluator: Evaluator) -> ViewChanges | None:
+    def differences(self, view: CompiledView, writer: TableWriter) -> ViewChanges | None:
         """What the result changes in the present view; None if it is too large to be compared here."""
         if writer.snapshot.live_rows > MAX_COMPARED_ROWS:
             return None
@@ -53,7 +52,8 @@ class WholeComputation:
             new = result.limit(MAX_COMPARED_ROWS + 1).toArrow()
         if new.num_rows > MAX_COMPARED_ROWS:
             return None
-        return compare(evaluator, writer.table, _read_all(writer), view.shape(writer.table).conform(new))
+        table = writer.table
+        return compare(table, hash_rows(_read_all(writer), table), view.shape(table).conform(new))
 
     @contextmanager
     def _run(self, view: CompiledView) -> Iterator[DataFrame]:

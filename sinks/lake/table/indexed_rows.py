@@ -150,21 +150,35 @@ class IndexedRows:
         return pa.concat_tables(parts)
 
     def _read_rows(self, path: str, schema: pa.Schema, numbers: Integers) -> pa.Table:
-        copies, file = self.row_files, self.snapshot.files.get(path)
-        if copies and file and file.rows >= MIN_COPIED_ROWS and copies.columns >= set(schema.names):
-            copy = copies.find(path, file.rows)
-            try:
-                if copy:
-                    return copy.read(numbers, schema.names)
-            except DamagedRowsError:
-                self.notes.append(f"a copy of rows of {self._name} was damaged: it is made again")
-                copies.discard(path)
-            copies.request(path, partial(self._read_all, path, copies.schema), file.rows)
-        return data_files.read_rows(self._storage, path, schema.names, numbers)
+        copies = self.row_files
+        if copies is None or not copies.columns >= set(schema.names):
+            return data_files.read_rows(self._storage, path, schema.names, numbers)
+        copied = self._read_copied(copies, path, schema, numbers)
+        if copied is not None:
+            return copied
+        if copies.derived is None:
+            return data_files.read_rows(self._storage, path, schema.names, numbers)
+        rows = data_files.read_rows(self._storage, path, copies.derived.names, numbers)
+        return copies.derived.compute(rows).select(schema.names)
 
-    def _read_all(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
-        for part in data_files.read_groups(self._storage, path, schema.names):
-            yield conform(part, schema)
+    def _read_copied(self, copies: RowFiles, path: str, schema: pa.Schema, numbers: Integers) -> pa.Table | None:
+        file = self.snapshot.files.get(path)
+        if file is None or file.rows < MIN_COPIED_ROWS:
+            return None
+        copy = copies.find(path, file.rows)
+        try:
+            if copy:
+                return copy.read(numbers, schema.names)
+        except DamagedRowsError:
+            self.notes.append(f"a copy of rows of {self._name} was damaged: it is made again")
+            copies.discard(path)
+        copies.request(path, partial(self._read_all, path, copies), file.rows)
+        return None
+
+    def _read_all(self, path: str, copies: RowFiles) -> Iterator[pa.Table]:
+        names = copies.derived.names if copies.derived else copies.schema.names
+        for part in data_files.read_groups(self._storage, path, names):
+            yield copies.derived.compute(part) if copies.derived else conform(part, copies.schema)
 
     def add(self, files: Mapping[str, KeyBits]) -> None:
         """Add the fingerprints of files that a commit of ours added, in row order.

@@ -49,11 +49,20 @@ class RowFile:
         return heap[expand(places, lengths)]
 
 
-class RowFiles:
-    """The row files of one table's columns, by the names of its data files."""
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Columns that are computed from a table's: `compute` makes rows of them from rows with the columns `names`."""
 
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+    names: Sequence[str]
+    compute: Callable[[pa.Table], pa.Table]
+
+
+class RowFiles:
+    """The row files of one table's columns, or of others `derived` from them, by the names of its data files."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, derived: Derivation | None = None) -> None:
         self.schema = schema
+        self.derived = derived
         self.columns = frozenset(schema.names)
         self._format = RowFormat(schema)
         # other columns have another record
