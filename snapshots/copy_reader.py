@@ -7,19 +7,18 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing
 from typing import Final
-from urllib.parse import urlencode
 
 import asyncpg
 import pyarrow as pa
 import pyarrow.compute as pc
 import uvloop
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Table, may_be_text
+from cdc.postgres_session import open_session
 from snapshots.binary_copy import Field, RowParser
 from snapshots.copy_types import copy_type
 from snapshots.ranges import PageRange
@@ -172,22 +171,9 @@ async def _copy(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[
 @asynccontextmanager
 async def _reading(conninfo: str, snapshot: str) -> AsyncIterator[asyncpg.Connection]:
     """Open a session that sees the source as of the exported snapshot."""
-    asked = {name: str(value) for name, value in conninfo_to_dict(conninfo).items() if value is not None}
-    # a certificate's file can be named in an address only
-    tls = urlencode([(name, asked[name]) for name in ("sslmode", "sslrootcert") if name in asked])
-    connection = await asyncpg.connect(
-        f"postgresql://?{tls}",
-        host=asked["host"],
-        port=int(asked["port"]),
-        user=asked["user"],
-        password=asked.get("password"),
-        database=asked["dbname"],
-        timeout=float(asked.get("connect_timeout", 60)),
-        server_settings={name: asked[name] for name in ("application_name", "options") if name in asked}
-        # A waiting ALTER is queued behind the session that holds the snapshot, and our lock behind the ALTER; that
-        # session waits for us, which Postgres does not see as a deadlock. So give up (as pg_dump's workers do).
-        | {"lock_timeout": LOCK_WAIT},
-    )
+    # A waiting ALTER is queued behind the session that holds the snapshot, and our lock behind the ALTER; that session
+    # waits for us, which Postgres does not see as a deadlock. So give up (as pg_dump's workers do).
+    connection = await open_session(conninfo, ("application_name", "options"), {"lock_timeout": LOCK_WAIT})
     try:
         # the weakest isolation that may import a snapshot, and that before any query
         async with connection.transaction(isolation="repeatable_read", readonly=True):

@@ -18,7 +18,7 @@ from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
 from connect.source.catalog import TablesRefusedError
 from sinks.search.settings import SearchSettings
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, problems, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -39,13 +39,7 @@ def pipeline(
     left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
 ) -> Iterator[Pipeline]:
     """Two tables that all follow; each test ends with both followed by all again."""
-
-    def make() -> Pipeline:
-        made = make_shared_pipeline(*MADE, tables=TABLES)
-        bootstrap(made, spark)
-        return made
-
-    yield from lend(left, make)
+    yield from lend_bootstrapped(left, spark, lambda: make_shared_pipeline(*MADE, tables=TABLES))
 
 
 def exit_code(pipeline: Pipeline) -> int:

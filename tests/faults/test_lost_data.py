@@ -12,7 +12,7 @@ from cdc.cli.output import say
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow.follow import follow
 from sinks.search.settings import SearchSettings
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, problems, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 
 TABLE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "INSERT INTO things VALUES (1, 1.25)")
@@ -23,13 +23,7 @@ def pipeline(
     left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
 ) -> Iterator[Pipeline]:
     """A table that all follow, for tests that leave it so."""
-
-    def make() -> Pipeline:
-        made = make_shared_pipeline(*TABLE, tables=("public.things",))
-        bootstrap(made, spark)
-        return made
-
-    yield from lend(left, make)
+    yield from lend_bootstrapped(left, spark, lambda: make_shared_pipeline(*TABLE, tables=("public.things",)))
 
 
 def test_follower_cannot_catch_up_while_nobody_follows_the_lake(pipeline: Pipeline, spark: SparkSession) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.run.pipeline import delta_follower
-from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend, problems, verify
+from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -30,13 +30,8 @@ def pipeline(
     left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
 ) -> Iterator[Pipeline]:
     """A plain and a partitioned table that the lake follows; each test ends with a whole publication."""
-
-    def make() -> Pipeline:
-        made = make_shared_pipeline(*SCHEMA, tables=("public.things", "public.parted"), lake_only=True)
-        bootstrap(made, spark)
-        return made
-
-    yield from lend(left, make)
+    tables = ("public.things", "public.parted")
+    yield from lend_bootstrapped(left, spark, lambda: make_shared_pipeline(*SCHEMA, tables=tables, lake_only=True))
 
 
 def test_table_missing_from_the_publication_for_a_while_is_copied_again(

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc.core.errors import UnreachableError
 from cdc.local.endpoints import Service
-from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
+from tests.support.cdc_inprocess import Following, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
@@ -26,13 +26,7 @@ def pipeline(
     left: list[Pipeline], make_shared_pipeline: MakePipeline, quicker: None, spark: SparkSession
 ) -> Iterator[Pipeline]:
     """Two tables that all follow; each test ends with all parts up."""
-
-    def make() -> Pipeline:
-        made = make_shared_pipeline(*SCHEMA, tables=(ORDERS, ITEMS))
-        bootstrap(made, spark)
-        return made
-
-    yield from lend(left, make)
+    yield from lend_bootstrapped(left, spark, lambda: make_shared_pipeline(*SCHEMA, tables=(ORDERS, ITEMS)))
 
 
 def test_catch_up_gives_up_after_retries(

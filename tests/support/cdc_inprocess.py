@@ -33,6 +33,17 @@ def lend(left: list[Pipeline], make: Callable[[], Pipeline]) -> Iterator[Pipelin
         left.append(lent)
 
 
+def lend_bootstrapped(left: list[Pipeline], spark: SparkSession, make: Callable[[], Pipeline]) -> Iterator[Pipeline]:
+    """As `lend`, with a new pipeline bootstrapped."""
+
+    def make_followed() -> Pipeline:
+        made = make()
+        bootstrap(made, spark)
+        return made
+
+    yield from lend(left, make_followed)
+
+
 def bootstrap(pipeline: Pipeline, spark: SparkSession, *again: str) -> BootstrapResult:
     names = [TableName.parse(name) for name in again]
     return run_bootstrap(pipeline.settings, lambda: spark, say, LineProgress(say, clock=lambda: 0.0), names)
