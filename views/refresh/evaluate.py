@@ -8,6 +8,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from cdc.core.table import TableName
+from views.statement.dialect.statements import DuckStatement, write_statement
+from views.statement.statement import Statement
 
 DIALECT: Final = "duckdb"
 NEW, OLD = "#new", "#old"
@@ -34,16 +36,16 @@ class Evaluator:
                 self._connection.unregister(name)
 
 
-def translate(tree: exp.Query, names: Mapping[TableName, str]) -> str:
-    """The statement in DuckDB's dialect, over tables of these names."""
+def translate(statement: Statement, names: Mapping[TableName, str]) -> DuckStatement:
+    """The statement in DuckDB's dialect, over tables of these names; raises ValueError if it is not proven.
 
-    def rename(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Table):
-            name = names[TableName(node.db, node.name)]
-            return exp.alias_(exp.to_table(name), node.alias_or_name, table=True)
-        return node
-
-    return tree.copy().transform(rename).sql(dialect=DIALECT, identify=True)
+    An error of DuckDB in evaluating it is no error of the view: Spark is to evaluate those rows. Its result is to be
+    cast to the types given, by position.
+    """
+    found = write_statement(statement, names)
+    if isinstance(found, DuckStatement):
+        return found
+    raise ValueError(f"not proven to mean the same in DuckDB: {', '.join(each.name for each in found)}")
 
 
 def compare_rows(evaluator: Evaluator, old: pa.Table, new: pa.Table, key: Sequence[str]) -> tuple[pa.Table, pa.Table]:

@@ -152,7 +152,7 @@ def test_a_view_equals_its_statement(sql: str, key: list[str]) -> None:
     statement = parse_statement("v", sql, TABLES)
     plan, evaluator = plan_view(statement, key), Evaluator()
     assert not plan.whole
-    query = translate(statement.tree, {name: name.table for name in TABLES})
+    query = translate(statement, {name: name.table for name in TABLES}).sql
     for seed in range(10):
         random, state = Random(seed), {name: MemoryTable(each) for name, each in TABLES.items()}
         view = whole(evaluator, query, state)
