@@ -86,23 +86,27 @@ EDGES: Mapping[str, tuple[Column, Values]] = {
 }
 """Per type, the column and its values; null is one of each type's, too. Dates and moments are numbers, as in Arrow."""
 
-FEW = 7
-"""Values of each argument, of three."""
+MOST = {1: 1000, 2: 18, 3: 9}
+"""Values of each argument, of so many arguments: all combinations of them are tried."""
 
 
 def edge_table(types: Sequence[str]) -> tuple[Table, pa.Table]:
     """A table `t` of columns a, b, c of these types: a row for every combination of their values, and its number."""
     of = [EDGES[each] for each in types]
     names = "abc"[: len(of)]
-    values = [[None, *found] for _, found in of]
-    if len(of) == len("abc"):
-        values = [[*each[:FEW], *each[-FEW:]] for each in values]
+    values = [[None, *_spread(found, MOST[len(of)])] for _, found in of]
     rows = list(product(*values))
     columns = [_named(column, name) for name, (column, _) in zip(names, of, strict=True)]
     table = Table(TableName("public", "t"), (Column("n", Kind.INTEGER), *columns), ("n",))
     schema = arrow_schema(table)
     arrays = [to_array([row[at] for row in rows], schema.field(name).type) for at, name in enumerate(names)]
     return table, pa.Table.from_arrays([pa.array(range(len(rows)), pa.int32()), *arrays], schema=schema)
+
+
+def _spread(values: Values, most: int) -> Values:
+    """So many of the values at most, from all over them, the first and the last among them."""
+    step = max((len(values) - 1) / (most - 1), 1.0)
+    return [values[round(at * step)] for at in range(min(most, len(values)))]
 
 
 def _named(column: Column, name: str) -> Column:

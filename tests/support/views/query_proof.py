@@ -6,13 +6,17 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from tests.support.views.edge_values import EDGES, edge_table, to_array
 from tests.support.views.proof import T_NAME, Form, Outcome, parse_form
 from tests.support.views.two_engines import Engines
+from views.statement.dialect.registry import Kind as RegistryKind
+from views.statement.dialect.registry import kind_of
 from views.statement.dialect.statements import DuckStatement, write_statement
+from views.statement.parsing import parse_statement
 
 _MOST_SUMMED = 2**40
 """Larger integers are not summed here: floating averages of them depend on the order."""
@@ -71,45 +75,48 @@ def _compare(engines: Engines, sql: str, forms: Sequence[Form], outcomes: dict[F
 _DAY = 86_400_000_000
 
 
+P = Table(
+    TableName("public", "p"),
+    (
+        Column("id", Kind.INTEGER),
+        Column("x", Kind.INTEGER),
+        Column("t", Kind.TEXT),
+        Column("d", Kind.DOUBLE),
+        Column("m", Kind.DECIMAL, 12, 2),
+        Column("at", Kind.TIMESTAMPTZ),
+        Column("ok", Kind.BOOLEAN),
+    ),
+    ("id",),
+)
+Q = Table(
+    TableName("public", "q"),
+    (
+        Column("id", Kind.BIGINT),
+        Column("p_id", Kind.INTEGER),
+        Column("y", Kind.INTEGER),
+        Column("t", Kind.TEXT),
+        Column("d", Kind.DOUBLE),
+        Column("at", Kind.TIMESTAMPTZ),
+    ),
+    ("id",),
+)
+"""Two tables to join."""
+
+
 def put_two_tables(engines: Engines) -> None:
-    """Two tables to join, `p` and `q`, with nulls, doubles of many kinds and moments."""
-    p = Table(
-        TableName("public", "p"),
-        (
-            Column("id", Kind.INTEGER),
-            Column("x", Kind.INTEGER),
-            Column("t", Kind.TEXT),
-            Column("d", Kind.DOUBLE),
-            Column("m", Kind.DECIMAL, 12, 2),
-            Column("at", Kind.TIMESTAMPTZ),
-            Column("ok", Kind.BOOLEAN),
-        ),
-        ("id",),
-    )
-    q = Table(
-        TableName("public", "q"),
-        (
-            Column("id", Kind.BIGINT),
-            Column("p_id", Kind.INTEGER),
-            Column("y", Kind.INTEGER),
-            Column("t", Kind.TEXT),
-            Column("d", Kind.DOUBLE),
-            Column("at", Kind.TIMESTAMPTZ),
-        ),
-        ("id",),
-    )
+    """Put rows into `p` and `q`, with nulls, doubles of many kinds and moments."""
     nan, texts = float("nan"), ["a", "b", "\u00e9", "e\u0301", "", None, "b", "a"]
     doubles = [nan, 0.0, -0.0, None, 1.5, float("inf"), nan, -1.5]
     _put(
         engines,
-        p,
+        P,
         [range(8), [1, 2, 2, None, 3, 1, 0, None], texts, doubles],
         [["1.25", "2.00", None, "3.10", "-9999999999.99", "2.00", "0.01", "7.77"]],
         [[0, _DAY, -1, None, _DAY + 5, 0, 3 * _DAY, _DAY], [True, False, None, True, None, False, True, True]],
     )
     _put(
         engines,
-        q,
+        Q,
         [range(1, 11), [0, 0, 1, 2, None, 9, 1, 3, 0, 5], [1, 2, 2, None, 3, 4, 0, 5, 2, 1], [*texts, None, "x"]],
         [],
         [[*doubles, 0.0, 2.5], [_DAY, -1, 5 * _DAY, None, 0, 1, 2, 3, 4, 5]],
@@ -130,3 +137,9 @@ def compare_statement(engines: Engines, sql: str) -> int:
     spark, duckdb = engines.rows(sql)
     assert spark == duckdb, f"{sql}: {spark} in Spark, {duckdb} in DuckDB"
     return sum(map(len, spark))
+
+
+def kinds_of_statement(sql: str) -> set[RegistryKind]:
+    """The entries of the list that a statement over the two tables has in it."""
+    statement = parse_statement("v", sql, {P.name: P, Q.name: Q})
+    return {kind_of(node) for node in statement.tree.walk() if isinstance(node, exp.Expr)}

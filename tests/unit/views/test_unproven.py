@@ -78,6 +78,21 @@ def test_a_clause_that_is_not_known_is_not_proven(sql: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "expression",
+    [
+        "id = l IS NULL",
+        "id = l > 1",
+        "id & l | 1",
+        "'x' || id - 1",
+        "s || 'x' LIKE 'a' = TRUE",
+        "l BETWEEN 1 AND 2 = TRUE",
+    ],
+)
+def test_operators_that_the_parsers_group_differently_are_not_proven(expression: str) -> None:
+    assert "without parentheses" in "".join(whys(f"SELECT {expression} AS v FROM t"))
+
+
+@pytest.mark.parametrize(
     ("window", "is_proven"),
     [
         ("row_number() OVER (PARTITION BY s ORDER BY l, id)", True),

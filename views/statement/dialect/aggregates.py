@@ -75,10 +75,9 @@ def write_count(t: Translator, node: exp.Count, after: str) -> Value:
 
 
 @proven_aggregate(exp.CountIf, "this")
-@proven_aggregate("count_if", "this", "expressions")
-def write_count_if(t: Translator, node: exp.Func, after: str) -> Value:
+def write_count_if(t: Translator, node: exp.CountIf, after: str) -> Value:
     """`count_if(condition)`."""
-    return Value(f"count(CASE WHEN {t.condition(_only(node))} THEN 1 END){after}", LONG)
+    return Value(f"count(CASE WHEN {t.condition(node.this)} THEN 1 END){after}", LONG)
 
 
 def _only(node: exp.Expr) -> exp.Expr:

@@ -117,14 +117,12 @@ def write_position(t: Translator, node: exp.StrPosition) -> Value:
 
 
 @proven(exp.StartsWith, "this", "expression")
-@proven("endswith", "this", "expressions")
 @proven(exp.EndsWith, "this", "expression")
 @proven(exp.Contains, "this", "expression")
 def write_search(t: Translator, node: exp.Func) -> Value:
     """`startswith`, `endswith`, `contains`."""
     names = {exp.StartsWith: "starts_with", exp.Contains: "contains"}
-    parts = node.expressions if isinstance(node, exp.Anonymous) else [node.this, node.args["expression"]]
-    one, other = (_text(t, part) for part in parts)
+    one, other = _text(t, node.this), _text(t, node.args["expression"])
     return Value(f"{names.get(type(node), 'ends_with')}({one.sql}, {other.sql})", BOOLEAN)
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 from cdc.columns.values.spark_types import spark_type
 from cdc.core.table import Table, TableName
 from views.statement.dialect.places import place_of
+from views.statement.dialect.precedence import check_precedence
 from views.statement.dialect.registry import AGGREGATES, PROVEN, AggregateEntry, kind_of, name_of
 from views.statement.dialect.types import BOOLEAN, NOTHING
 from views.statement.dialect.values import NotProvenError, PartNotProvenError, Unproven, Value, require, retype
@@ -99,6 +100,7 @@ class Translator:
 
     def _write(self, node: exp.Expr) -> Value:
         kind = kind_of(node)
+        check_precedence(node)
         entry: AggregateEntry | None = AGGREGATES.get(kind)
         if entry:
             return self.aggregate(node, "")
