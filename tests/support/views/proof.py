@@ -82,7 +82,12 @@ def parse_form(form: Form) -> Statement:
 
 def accepted(form: Form, table: Table) -> Accepted | None:
     """A form over this table, if it is on the list."""
-    found = write_statement(replace(parse_form(form), tables={T_NAME: table}), {T_NAME: "t"})
+    return accept(replace(parse_form(form), tables={T_NAME: table}))
+
+
+def accept(statement: Statement) -> Accepted | None:
+    """The one expression of a statement over the table `t`, if it is on the list."""
+    found = write_statement(statement, {T_NAME: "t"})
     if not isinstance(found, DuckStatement):
         return None
     expression, _, source = found.sql.removeprefix("SELECT ").partition(' AS "v" FROM ')

@@ -10,8 +10,9 @@ import pyarrow as pa
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table
 from tests.support.views.edge_values import EDGES, to_array
-from tests.support.views.proof import T_NAME, Form, accepted, forms
+from tests.support.views.proof import T_NAME, accept, forms
 from tests.support.views.two_engines import Accepted
+from views.statement.parsing import parse_statement
 
 DEEPEST = 3
 _ROWS = 24
@@ -47,7 +48,7 @@ def compose(random: Random, table: Table, count: int) -> Mapping[str, Accepted]:
         depth = 1 + max(grown[parts[name]] for name in "abc"[: form.arity])
         if text in found or len(text) > _LONGEST:
             continue
-        if sql := accepted(Form("random", text), table):
+        if sql := accept(parse_statement("v", f"SELECT {text} AS v FROM t", {T_NAME: table})):
             found[text] = sql
             grown[text] = depth
     return found
