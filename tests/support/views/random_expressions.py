@@ -16,7 +16,7 @@ from views.statement.parsing import parse_statement
 
 DEEPEST = 3
 _ROWS = 24
-_LITERALS = ("1", "-3", "2.5", "0.125", "'a'", "''", "TRUE", "DATE'2020-02-29'", "NULL")
+_LITERALS = ("1", "-3", "2.5", "0.125", "'a'", "''", "TRUE", "DATE'2020-02-29'")
 _LONGEST = 400
 """Letters of an expression: of a longer one, only the depth would be new."""
 
@@ -45,12 +45,13 @@ def compose(random: Random, table: Table, count: int) -> Mapping[str, Accepted]:
         pool = shallow[-2 * count :] if random.random() < 0.5 else shallow[: len(EDGES) + len(_LITERALS)]
         parts = {name: random.choice(pool) for name in "abc"}
         text = substitute(form.text, parts)
-        depth = 1 + max(grown[parts[name]] for name in "abc"[: form.arity])
-        if text in found or len(text) > _LONGEST:
+        used = [parts[name] for name in "abc"[: form.arity]]
+        # Spark computes a constant before it has a row, and an error of it is one of the statement
+        if text in found or len(text) > _LONGEST or set(used) <= set(_LITERALS):
             continue
         if sql := accept(parse_statement("v", f"SELECT {text} AS v FROM t", {T_NAME: table})):
             found[text] = sql
-            grown[text] = depth
+            grown[text] = 1 + max(grown[part] for part in used)
     return found
 
 

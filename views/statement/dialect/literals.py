@@ -117,8 +117,11 @@ def write_struct(t: Translator, node: exp.Struct) -> Value:
     fields, parts = list[T.StructField](), list[str]()
     for position, part in enumerate(node.expressions, 1):
         is_named = isinstance(part, exp.PropertyEQ)
-        name = part.this.name if is_named else f"col{position}"
-        value = t.value(part.expression if is_named else part)
+        inner = part.expression if is_named else part.unnest()
+        # a column in parentheses keeps its name
+        named = part.this.name if is_named else inner.name if isinstance(inner, exp.Column | exp.Dot) else ""
+        name = named or f"col{position}"
+        value = t.value(inner)
         require(value.type != NOTHING, "a field of no type")
         fields.append(T.StructField(name, value.type))
         parts.append(f"{text_literal(name)}: {value.sql}")
