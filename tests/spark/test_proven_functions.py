@@ -5,7 +5,7 @@ from random import Random
 
 import duckdb
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -85,8 +85,9 @@ def test_where_spark_has_an_error_duckdb_has_one(engines: Engines, sql: str) -> 
         engines.spark.sql(sql).collect()
 
 
+# a smaller seed is no simpler case
+@settings(examples(10), phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(seed=st.integers(0, 2**32 - 1))
-@examples(10)
 def test_expressions_composed_of_the_list_give_the_same_values(engines: Engines, seed: int) -> None:
     random = Random(seed)
     table, rows = random_table(random)

@@ -122,7 +122,7 @@ FORMS: dict[str, tuple[str, ...]] = {
     "arrays": (
         *("size(a)", "cardinality(a)", "array_contains(a, b)", "array_contains(a, 1)", "array_contains(a, 'a')"),
         *("sort_array(a)", "sort_array(a, FALSE)", "sort_array(a, TRUE)", "array_sort(a)"),
-        *("sort_array(array(struct(a, b), NULL, struct(b, a)))", "sort_array(array(a, b))"),
+        *("sort_array(array(struct(a, b), struct(b AS a, a AS b)))", "sort_array(array(a, b))"),
     ),
 }
 """Forms that are computed from one row."""

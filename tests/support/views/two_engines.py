@@ -68,6 +68,8 @@ class Engines:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        # what two expressions share would be computed outside of what catches its errors
+        spark.conf.set("spark.sql.subexpressionElimination.enabled", "false")
         self.duckdb = duckdb.connect(":memory:")
         self.duckdb.execute("SET threads = 1")
         self.duckdb.execute("SET TimeZone = 'UTC'")

@@ -117,10 +117,10 @@ def write_struct(t: Translator, node: exp.Struct) -> Value:
     fields, parts = list[T.StructField](), list[str]()
     for position, part in enumerate(node.expressions, 1):
         is_named = isinstance(part, exp.PropertyEQ)
-        inner = part.expression if is_named else part.unnest()
-        # a column in parentheses keeps its name
-        named = part.this.name if is_named else inner.name if isinstance(inner, exp.Column | exp.Dot) else ""
-        name = named or f"col{position}"
+        name, inner = (part.this.name, part.expression) if is_named else (f"col{position}", part)
+        # Spark gives it the column's name, sqlglot none
+        is_hidden = isinstance(inner, exp.Paren) and isinstance(inner.unnest(), exp.Column | exp.Dot)
+        require(not is_hidden, "a column in parentheses")
         value = t.value(inner)
         require(value.type != NOTHING, "a field of no type")
         fields.append(T.StructField(name, value.type))
