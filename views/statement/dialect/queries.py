@@ -179,7 +179,10 @@ def _widen(query: Query, types: Sequence[T.DataType]) -> str:
     if [duckdb_type(of) for of in query.types] == [duckdb_type(of) for of in types]:
         return query.sql
     names = [f'"c{number}"' for number in range(len(types))]
-    columns = ", ".join(f"CAST({name} AS {duckdb_type(of)})" for name, of in zip(names, types, strict=True))
+    columns = ", ".join(
+        f"CAST({name} AS {duckdb_type(of)}) AS {quote(output)}"
+        for name, of, output in zip(names, types, query.names, strict=True)
+    )
     return f'SELECT {columns} FROM ({query.sql}) AS "#branch" ({", ".join(names)})'  # noqa: S608
 
 
