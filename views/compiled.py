@@ -12,28 +12,31 @@ from sinks.lake.table.lookup import ROW, TableLookup
 from sinks.lake.table.writer import TableWriter
 from views.definition import ViewDefinition
 from views.plan import ViewPlan
-from views.refresh.evaluate import Evaluator, translate
 from views.refresh.refresh import ViewShape
 from views.refresh.row_hashes import hashed_schema
 from views.statement.analysis import plan_view
+from views.statement.dialect.statements import DuckStatement, write_statement
+from views.statement.dialect.values import Unproven
 from views.statement.lineage import Lineage, name_outputs
 from views.statement.list_order import ListPaths, find_unordered_lists
 from views.statement.parsing import parse_statement
+from views.statement.refused import check_deterministic
 from views.statement.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledView:
-    """A definition with its statement read: plan, lists to be sorted, and the statement in DuckDB's dialect.
+    """A definition with its statement read: its plan, the lists to be sorted, and how few rows are evaluated.
 
-    `names`: of the tables in that dialect.
+    `duckdb`: the statement in DuckDB's dialect, over tables of these `names`, if it is proven to give there what it
+    gives in Spark; otherwise the expressions that are not.
     """
 
     definition: ViewDefinition
     statement: Statement
     plan: ViewPlan
     unordered: Mapping[str, ListPaths]
-    query: str
+    duckdb: DuckStatement | Sequence[Unproven]
     names: Mapping[TableName, str]
 
     @property
@@ -55,21 +58,16 @@ class CompiledView:
         single = {name: next(iter(sources)) for name, sources in found.items() if len(sources) == 1}
         return {name.lower(): self.statement.column(*source) for name, source in single.items()}
 
-    def run(self, evaluator: Evaluator, rows: Mapping[TableName, pa.Table]) -> pa.Table:
-        """Run the statement on these rows, in this process."""
-        return evaluator.evaluate(self.query, {self.names[name]: table for name, table in rows.items()})
-
 
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
     """Read a view's statement over these tables; raises ConfigurationError with the place of an error."""
     label = str(definition.name)
     statement = parse_statement(label, definition.sql, tables)
+    check_deterministic(label, statement)
     names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
-    query = translate(statement.tree, {str(name).lower(): each for name, each in names.items()})
-    key = [name.lower() for name in definition.key]
-    return CompiledView(
-        definition, statement, plan_view(statement, key), find_unordered_lists(label, statement), query, names
-    )
+    plan = plan_view(statement, [name.lower() for name in definition.key])
+    unordered = find_unordered_lists(label, statement)
+    return CompiledView(definition, statement, plan, unordered, write_statement(statement, names), names)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cdc.core.table import TableName
+from views.compiled import CompiledView
 from views.plan import Route, ViewPlan
+from views.statement.dialect.statements import DuckStatement
+from views.statement.dialect.values import Unproven
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +24,35 @@ class ExplainedUse:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`uses`: one for each use of a table. `indexes`: the columns by which rows are found, per table."""
+    """`uses`: one for each use of a table. `indexes`: the columns by which rows are found, per table.
+
+    `unproven`: expressions for which Spark evaluates the touched rows, since DuckDB may give another result.
+    """
 
     uses: Sequence[ExplainedUse]
     indexes: Sequence[tuple[TableName, tuple[str, ...]]]
+    unproven: Sequence[Unproven]
+
+    @property
+    def engine(self) -> str:
+        """The engine that evaluates the statement over the touched rows."""
+        return "Spark" if self.unproven else "DuckDB"
 
     def as_json(self) -> dict[str, Any]:
         return {
             "uses": [use.as_json() for use in self.uses],
             "indexes": [{"table": str(table), "columns": list(columns)} for table, columns in self.indexes],
+            "engine": self.engine,
+            "unproven": [asdict(each) for each in self.unproven],
         }
 
 
-def explain_plan(plan: ViewPlan) -> Explanation:
-    """Say for each use of a table how its changes reach the view."""
+def explain(view: CompiledView) -> Explanation:
+    """Say for each use of a table how its changes reach the view, and what evaluates the statement."""
+    plan = view.plan
     uses = [ExplainedUse(_name_use(plan, alias), _describe_way(plan, alias)) for alias in plan.uses]
-    return Explanation(uses, _list_indexes(plan))
+    unproven = () if isinstance(view.duckdb, DuckStatement) else view.duckdb
+    return Explanation(uses, _list_indexes(plan), unproven)
 
 
 def _name_use(plan: ViewPlan, alias: str) -> str:

@@ -23,7 +23,7 @@ from sinks.lake.table.row_changes import RowChanges
 from sinks.lake.table.row_files import RowFiles
 from views.compiled import CompiledView, PresentRows, compile_view
 from views.definition import ViewDefinition
-from views.refresh.evaluate import Evaluator
+from views.engines import Engines
 from views.refresh.lake_tables import TablesAtCut, TooManyRowsError
 from views.refresh.refresh import ViewEngine, refresh
 from views.refresh.row_hashes import HashedRows, hashed_schema
@@ -92,7 +92,7 @@ class ViewKeeper:
         self._recent = recent
         self._say = say
         self._tables: TablesAtCut | None = None
-        self._evaluator = Evaluator()
+        self._engines = Engines(spark)
         store.prepare([view.definition for view in views])
 
     def advance(self, cut: Cut) -> Cut:
@@ -208,7 +208,7 @@ class ViewKeeper:
         present, lookups = self._open_present(view, table), self._opened.lookups
         changed = {name: step.changes[name] for name in view.tables if name in step.changes}
         try:
-            engine = ViewEngine(partial(compiled.run, self._evaluator), present.find)
+            engine = ViewEngine(partial(self._engines.run, compiled), present.find)
             changes = refresh(compiled.shape(table.table), lookups, changed, engine)
         except TooManyRowsError:
             self._compute_whole(view, compiled, table, step)

@@ -47,3 +47,7 @@ def explain(context: typer.Context, name: View, json: Json = False) -> None:
     output.data("")
     indexes = [(str(table), ", ".join(columns)) for table, columns in explanation.indexes]
     output.table(("index of", "by"), indexes)
+    output.data("")
+    output.data(f"evaluated by {explanation.engine}")
+    for each in explanation.unproven:
+        output.data(f"  {each.name} (line {each.line}, column {each.column}): {each.why}")

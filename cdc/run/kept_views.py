@@ -16,7 +16,7 @@ from sinks.lake.feed.change_cache import ChangeCache
 from sinks.lake.metadata.cuts import Cut
 from views.compiled import compile_view
 from views.definition import ViewDefinition
-from views.explanation import Explanation, explain_plan
+from views.explanation import Explanation, explain
 from views.keeper import KeptView, ViewKeeper
 from views.order import sort_views
 from views.store import ViewStore
@@ -115,4 +115,4 @@ def explain_view(settings: PipelineSettings, name: str) -> Explanation:
         if found is None:
             raise PreconditionError(f"the lake has no copy of {table} yet", "run `cdc bootstrap` first")
         tables[table] = found
-    return explain_plan(compile_view(view, tables).plan)
+    return explain(compile_view(view, tables))

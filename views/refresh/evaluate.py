@@ -1,13 +1,9 @@
 """A view's statement over a small set of rows, by an embedded engine."""
 
 from collections.abc import Mapping
-from typing import Final
 
 import duckdb
 import pyarrow as pa
-from sqlglot import exp
-
-DIALECT: Final = "duckdb"
 
 
 class Evaluator:
@@ -28,15 +24,3 @@ class Evaluator:
         finally:
             for name in tables:
                 self._connection.unregister(name)
-
-
-def translate(tree: exp.Query, names: Mapping[str, str]) -> str:
-    """The statement in DuckDB's dialect. `names`: the names there of tables, by `schema.table` in lower case."""
-
-    def rename(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Table):
-            name = names[f"{node.db}.{node.name}".lower()]
-            return exp.alias_(exp.to_table(name), node.alias_or_name, table=True)
-        return node
-
-    return tree.copy().transform(rename).sql(dialect=DIALECT, identify=True)

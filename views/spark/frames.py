@@ -4,10 +4,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.names import quoted
-from cdc.core.table import TableName
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.values.spark_types import row_type
+from cdc.core.table import Table, TableName
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.cuts import Cut
 from views.statement.statement import Statement
@@ -16,6 +19,18 @@ from views.statement.statement import Statement
 def read_table(spark: SparkSession, lake: Lake, cut: Cut, name: TableName) -> DataFrame:
     """A table or view of a lake at a cut that has it."""
     return spark.read.format("delta").option("versionAsOf", cut.versions[str(name)]).load(lake.folder(name))
+
+
+def run_on_rows(spark: SparkSession, statement: Statement, rows: Mapping[TableName, pa.Table]) -> pa.Table:
+    """The result of a statement over these rows, which have those of their tables' columns that it reads."""
+    tables = statement.tables
+    frames = {
+        name: spark.createDataFrame(_complete(each, tables[name]), row_type(tables[name]))
+        for name, each in rows.items()
+    }
+    with run_statement(spark, statement, frames) as result:
+        found: pa.Table = result.toArrow()
+        return found
 
 
 @contextmanager
@@ -35,3 +50,11 @@ def run_statement(
     finally:
         for temporary in names.values():
             spark.catalog.dropTempView(temporary)
+
+
+def _complete(rows: pa.Table, table: Table) -> pa.Table:
+    """The rows with all columns of their table; those that nothing reads are null."""
+    schema = arrow_schema(table)
+    missing = {field.name: pa.nulls(len(rows), field.type) for field in schema if field.name not in rows.column_names}
+    columns = [missing[field.name] if field.name in missing else rows[field.name] for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)

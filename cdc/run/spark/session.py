@@ -30,6 +30,8 @@ FIXED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    # an error in a view's statement is an error, not a null; DuckDB does the same
+    "spark.sql.ansi.enabled": "true",
     # Delta's default is 50 tasks to read the log of any table, even a small one
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",

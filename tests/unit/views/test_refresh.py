@@ -11,11 +11,12 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
 from sinks.lake.table.lookup import ROW
 from sinks.lake.table.row_changes import RowChanges
-from views.refresh.evaluate import Evaluator, translate
+from views.refresh.evaluate import Evaluator
 from views.refresh.needed import find_needed_rows
 from views.refresh.rows import Tables, matching
 from views.refresh.touched import find_touched_keys
 from views.statement.analysis import plan_view
+from views.statement.dialect.statements import DuckStatement, write_statement
 from views.statement.parsing import parse_statement
 
 Record = dict[str, object]
@@ -152,7 +153,9 @@ def test_a_view_equals_its_statement(sql: str, key: list[str]) -> None:
     statement = parse_statement("v", sql, TABLES)
     plan, evaluator = plan_view(statement, key), Evaluator()
     assert not plan.whole
-    query = translate(statement.tree, {str(name): name.table for name in TABLES})
+    written = write_statement(statement, {name: name.table for name in TABLES})
+    assert isinstance(written, DuckStatement), written
+    query = written.sql
     for seed in range(10):
         random, state = Random(seed), {name: MemoryTable(each) for name, each in TABLES.items()}
         view = whole(evaluator, query, state)

@@ -1,0 +1,172 @@
+"""Only what means the same in both engines goes to DuckDB, and what gives another result each time nowhere."""
+
+import pytest
+
+from cdc.core.table import Column, Kind, Table, TableName
+from views.statement.dialect.statements import DuckStatement, find_unproven, write_statement
+from views.statement.parsing import parse_statement
+from views.statement.refused import find_refused
+
+T = Table(
+    TableName("public", "t"),
+    (
+        Column("id", Kind.INTEGER),
+        Column("l", Kind.BIGINT),
+        Column("d", Kind.DOUBLE),
+        Column("m", Kind.DECIMAL, 12, 2),
+        Column("long", Kind.DECIMAL, 38, 18),
+        Column("s", Kind.TEXT),
+        Column("at", Kind.TIMESTAMPTZ),
+    ),
+    ("id",),
+)
+U = Table(TableName("public", "u"), (Column("id", Kind.BIGINT), Column("t_id", Kind.INTEGER)), ("id",))
+TABLES = {each.name: each for each in (T, U)}
+
+
+def unproven(sql: str) -> list[str]:
+    return [f"{each.name} at {each.line}:{each.column}" for each in find_unproven(parse_statement("v", sql, TABLES))]
+
+
+def whys(sql: str) -> list[str]:
+    return [each.why for each in find_unproven(parse_statement("v", sql, TABLES))]
+
+
+def test_every_unproven_expression_is_named_with_its_place() -> None:
+    sql = "SELECT id,\n  regexp_replace(s, 'a', 'b') AS r,\n  soundex(s) AS x\nFROM t\nWHERE s RLIKE 'b' AND id > 1"
+    assert unproven(sql) == ["regexp_like at 5:7", "regexp_replace at 2:3", "soundex at 3:3"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("sum(d)", "the order of addition matters"),
+        ("max(d)", "of double"),
+        ("long * long", "more than 38 digits"),
+        ("max_by(s, id)", "not on the list"),
+        ("round(d, 2)", "behind the point"),
+        ("CAST(d AS STRING)", "double to string"),
+        ("s = 1", "string with int"),
+        ("'it''s'", "two literals side by side"),
+        ("m + 2L", "a bigint literal beside a decimal"),
+        ("map('a', 1)", "not on the list"),
+        ("struct((id), s)", "a column in parentheses"),
+    ],
+)
+def test_a_function_may_be_proven_for_some_types_only(expression: str, why: str) -> None:
+    [found] = whys(f"SELECT {expression} AS v FROM t")
+    assert why in found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT s FROM t LIMIT 3",
+        "SELECT s, count(*) AS n FROM t GROUP BY s WITH ROLLUP",
+        "SELECT s, d FROM t GROUP BY s, d",
+        "SELECT DISTINCT d FROM t",
+        "SELECT id FROM t TABLESAMPLE (10 PERCENT)",
+        "SELECT explode(array(1)) AS e FROM t",
+        "SELECT e FROM t LATERAL VIEW explode(array(1)) x AS e",
+        "SELECT v FROM VALUES (1) AS x (v)",
+        "SELECT d FROM t UNION SELECT d FROM t",
+        "SELECT id, max(l) AS l FROM t GROUP BY id HAVING l > 1",
+        "SELECT t.s FROM t JOIN u USING (id) WHERE id > 1",
+    ],
+)
+def test_a_clause_that_is_not_known_is_not_proven(sql: str) -> None:
+    assert unproven(sql)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "id = l > 1",
+        "id & l | 1",
+        "'x' || id - 1",
+        "s || 'x' LIKE 'a' = TRUE",
+        "l BETWEEN 1 AND 2 = TRUE",
+    ],
+)
+def test_operators_that_the_parsers_group_differently_are_not_proven(expression: str) -> None:
+    assert "without parentheses" in "".join(whys(f"SELECT {expression} AS v FROM t"))
+
+
+@pytest.mark.parametrize(
+    ("window", "is_proven"),
+    [
+        ("row_number() OVER (PARTITION BY s ORDER BY l, id)", True),
+        ("row_number() OVER (PARTITION BY s ORDER BY l)", False),
+        ("rank() OVER (PARTITION BY s ORDER BY l)", True),
+        ("lag(l) OVER (ORDER BY at)", False),
+        ("sum(l) OVER (ORDER BY at)", True),
+        ("sum(l) OVER (ORDER BY at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", False),
+        ("sum(l) OVER (ORDER BY l RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", False),
+    ],
+)
+def test_a_window_is_proven_if_rows_that_tie_do_not_matter(window: str, is_proven: bool) -> None:
+    assert (not unproven(f"SELECT id, {window} AS v FROM t")) is is_proven
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_proven"),
+    [
+        ("collect_list(s)", True),
+        ("size(collect_list(s))", True),
+        ("sort_array(collect_list(struct(id, s)))", True),
+        ("array_contains(collect_list(s), 'x')", True),
+        ("element_at(collect_list(s), 1)", False),
+        ("count(DISTINCT collect_list(s))", False),
+    ],
+)
+def test_nothing_depends_on_the_order_of_a_collected_list(expression: str, is_proven: bool) -> None:
+    assert (not unproven(f"SELECT {expression} AS v FROM t GROUP BY id")) is is_proven
+
+
+def test_a_statement_is_written_with_the_types_that_spark_gives() -> None:
+    statement = parse_statement("v", "SELECT id + l AS a, m / 3 AS b, sum(m) AS c FROM t GROUP BY id, l, m", TABLES)
+    found = write_statement(statement, {name: f"#{name}" for name in TABLES})
+    assert isinstance(found, DuckStatement)
+    assert [of.simpleString() for of in found.types] == ["bigint", "decimal(16,6)", "decimal(22,2)"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "name"),
+    [
+        ("rand()", "rand"),
+        ("uuid()", "uuid"),
+        ("current_timestamp()", "current_timestamp"),
+        ("current_date", "current_date"),
+        ("now()", "now"),
+        ("monotonically_increasing_id()", "monotonically_increasing_id"),
+        ("input_file_name()", "input_file_name"),
+        ("spark_partition_id()", "spark_partition_id"),
+        ("first(s)", "first"),
+        ("first(s) IGNORE NULLS", "first"),
+        ("any_value(s)", "any_value"),
+        ("last_value(s)", "last_value"),
+        ("shuffle(array(1, 2))", "shuffle"),
+        ("unix_timestamp()", "current_timestamp"),
+        ("current_user()", "current_user"),
+    ],
+)
+def test_what_is_not_deterministic_is_refused_by_name_and_place(expression: str, name: str) -> None:
+    [found] = find_refused(parse_statement("v", f"SELECT id,\n {expression} AS v FROM t", TABLES))
+    assert found.name == name
+    assert found.line in (2, 0)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT first_value(s) OVER (PARTITION BY l ORDER BY id) AS v FROM t",
+        "SELECT max(s) AS v FROM t",
+        "SELECT id FROM t ORDER BY id LIMIT 3",
+    ],
+)
+def test_what_an_order_makes_certain_is_not_refused(sql: str) -> None:
+    assert not find_refused(parse_statement("v", sql, TABLES))
+
+
+def test_a_limit_without_an_order_is_refused() -> None:
+    assert find_refused(parse_statement("v", "SELECT id FROM t LIMIT 3", TABLES))
