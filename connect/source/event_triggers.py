@@ -5,6 +5,7 @@ from typing import Final
 from psycopg import sql
 
 from connect.settings import SourceSettings
+from connect.source.heartbeat import HEARTBEAT
 from connect.source.queries import read_sql
 from connect.source.registration import HISTORY, PIPELINES
 from connect.source.relation import RelationKind
@@ -29,6 +30,7 @@ def fill_sql(name: str, source: SourceSettings, **further: sql.Composable) -> sq
         "moved": _read("moved"),
         "current": sql.SQL(_CURRENT),
         "own": sql.Literal(schema),
+        "beats": sql.Literal(HEARTBEAT),
     }
     return _read(name).format(**identifiers, **parts, **further)
 

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.run.pipeline import delta_follower
+from connect.source.heartbeat import write_heartbeat
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
@@ -93,8 +94,27 @@ def test_incomplete_publication_is_reported(pipeline: Pipeline, spark: SparkSess
     with following(pipeline, spark) as running:
         pipeline.run(f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')", "UPDATE things SET total = 0")
         running.wait_for(f"publication {name} leaves changes out → ALTER PUBLICATION")
+        write_beats(pipeline)
         remedy = next(line for line in running.said if "leaves changes out" in line).partition("→ ")[2]
         pipeline.run(remedy)
         running.wait_for("is copied again")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
+
+
+def test_publication_incomplete_while_nobody_follows_costs_copies_only(pipeline: Pipeline, spark: SparkSession) -> None:
+    name = f'ALTER PUBLICATION "{pipeline.settings.source.publication}"'
+    away, back = PARTS["operations"]
+    pipeline.run(f"{name} {away}", "UPDATE things SET total = 9")
+    write_beats(pipeline)
+    pipeline.run(f"{name} {back}", "UPDATE parted SET name = 'again'")
+    write_beats(pipeline)
+    catch_up(pipeline, spark)
+    assert verify(pipeline, spark).is_equal
+
+
+def write_beats(pipeline: Pipeline) -> None:
+    """Heartbeats now, so that none of them is a matter of chance."""
+    source, name = pipeline.settings.source, pipeline.settings.pipeline.name
+    for mark in ("one", "two"):
+        write_heartbeat(pipeline.connection, source, name, mark)

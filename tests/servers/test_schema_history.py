@@ -29,7 +29,7 @@ def source(make_pipeline: MakePipeline) -> "tuple[Connection[Any], SourceSetting
 
 def read_history(connection: "Connection[Any]") -> dict[str, tuple[list[str], int]]:
     """The columns that the history has of every table, and which transaction rewrote it."""
-    rows = connection.execute('SELECT "table", shape, rewritten_by FROM cdc.shapes').fetchall()
+    rows = connection.execute("SELECT \"table\", shape, rewritten_by FROM cdc.shapes WHERE schema <> 'cdc'").fetchall()
     return {name: ([column.name for column in parse_shape(text).columns], rewritten) for name, text, rewritten in rows}
 
 

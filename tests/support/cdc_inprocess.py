@@ -130,4 +130,5 @@ def following(pipeline: Pipeline, spark: SparkSession, *names: str) -> Iterator[
         yield running
     finally:
         running.end()
-    assert running.failure is None
+    if running.failure:
+        raise AssertionError(running.said[-5:]) from running.failure

@@ -5,6 +5,7 @@ to a heartbeat when two things hold: the one before it in the log is the one tha
 that Debezium had confirmed, so at a commit in the log.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import Lsn, Offsets, Position, format_lsn
+from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic
@@ -24,6 +26,8 @@ from cdc.log.settings import LogSettings
 from cdc.log.whole_transactions import RunReader
 from connect.settings import SourceSettings
 from connect.source.heartbeat import START, digest_of, heartbeat_table, read_beat
+from connect.source.relation import parse_shape
+from connect.source.schema_history import history_table
 
 NEVER: Final = Lsn(2**63 - 1)
 
@@ -71,7 +75,7 @@ class HeartbeatChain:
         # the reader would wait for heartbeats that retention has deleted: the ENDs count them
         beating = beating[run.lsn[beating] >= self._verifiable_from]
         if not len(beating):
-            return before.beat, start
+            return before.beat if self._is_linked else None, start
         has_beat = np.zeros(len(run), np.bool_)
         has_beat[beating] = True
         read = self._reader.read(run.where(has_beat), [self._table], start)
@@ -82,6 +86,13 @@ class HeartbeatChain:
         digest = check_beats(beats, last, self._is_captured)
         self._forget_confirmed(beats)
         return digest, read.next_offsets
+
+    def unlink(self) -> None:
+        """Accept any next heartbeat: the publication left heartbeats out, and says so (`schema_history.py`).
+
+        The tables whose changes it left out then are copied again.
+        """
+        self._is_linked = False
 
     def _is_captured(self, lsn: Lsn) -> bool:
         at = int(np.searchsorted(self._commits, lsn))
@@ -94,16 +105,24 @@ class HeartbeatChain:
             self._commits = self._commits[np.searchsorted(self._commits, max(slots)) :]
 
 
-def check_beats(beats: Sequence[CapturedBeat], last: str | None, is_confirmed: IsConfirmed) -> str | None:
+def check_beats(
+    beats: Sequence[CapturedBeat], last: str | None, is_confirmed: IsConfirmed, gaps: Sequence[Lsn] = ()
+) -> str | None:
     """Check heartbeats; returns the digest of the last one. `last`: the digest before them, None if unknown.
+
+    `gaps`, ascending: heartbeats may be missing there, as the schema history says (`HeartbeatChain.unlink`).
 
     Raises HistoryLostError when a heartbeat is missing, or the slot stood at an LSN that is not confirmed: somebody
     moved the slot, or the log lost its end.
     """
+    known_gaps = deque(gaps)
     for captured in beats:
         if digest_of(captured.text) == last:
             # delivered twice
             continue
+        while known_gaps and known_gaps[0] < captured.commit:
+            known_gaps.popleft()
+            last = None
         # one of an older version names no other, and the next one names it all the same
         if beat := read_beat(captured.text):
             slot = beat.slot_lsn
@@ -145,13 +164,12 @@ def check_ahead(log: LogSettings, source: SourceSettings, pipeline: str, positio
 
     Raises HistoryLostError as `check_beats` does. Slot LSNs are only checked for heartbeats that began a capture.
     """
-    topic = change_topic(log.prefix, heartbeat_table(source).name)
     with Reader(log) as reader:
-        first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
-        known = position.next_offsets.get(topic, {}).get(0, 0)
-        records = [record.value for record in reader.read(topic, 0, max(first, known), end) if record.value]
-    beats = [*_read_own_beats(records, pipeline, position.lsn)]
-    check_beats(beats, position.beat if first <= known else None, lambda lsn: True)
+        is_whole, messages = _read_behind(reader, change_topic(log.prefix, heartbeat_table(source).name), position)
+        _, history = _read_behind(reader, change_topic(log.prefix, history_table(source).name), position)
+    beats = [*_read_own_beats(messages, pipeline, position.lsn)]
+    gaps = [lsn for lsn in _read_gaps(history, source) if lsn > position.lsn]
+    check_beats(beats, position.beat if is_whole else None, lambda lsn: True, gaps)
     read = [beat for captured in beats if (beat := read_beat(captured.text))]
     starts = {beat.slot_lsn or 0 for beat in read if beat.mark == START}
     confirmed = ConfirmedLsns(log, position.log_start)
@@ -167,8 +185,13 @@ class _Source(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
+    """A row of the heartbeats, or of the schema history."""
+
     pipeline: str = ""
     beat: str = ""
+    schema: str = ""
+    table: str = ""
+    shape: str = ""
 
 
 class _Envelope(msgspec.Struct):
@@ -179,12 +202,30 @@ class _Envelope(msgspec.Struct):
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
+def _read_behind(reader: Reader, topic: str, position: Position) -> tuple[bool, list[bytes]]:
+    """Read the messages of a topic behind a position; also, whether the log still has all of them."""
+    first, end = reader.beginning([topic])[topic].get(0, 0), reader.end([topic])[topic].get(0, 0)
+    known = position.next_offsets.get(topic, {}).get(0, 0)
+    messages = [record.value for record in reader.read(topic, 0, max(first, known), end) if record.value]
+    return first <= known, messages
+
+
 def _read_own_beats(messages: Iterable[bytes], pipeline: str, applied: Lsn) -> Iterator[CapturedBeat]:
     """The heartbeats of a pipeline in these messages, without duplicates and those at or below `applied`."""
     for message in map(_decode_envelope, messages):
         if message.after is not None and message.after.pipeline == pipeline and message.source.lsn > applied:
             applied = Lsn(message.source.lsn)
             yield CapturedBeat(message.after.beat, applied)
+
+
+def _read_gaps(messages: Iterable[bytes], source: SourceSettings) -> Iterator[Lsn]:
+    """The LSNs at which the publication of the heartbeats has changed, by these messages of the schema history."""
+    beats = heartbeat_table(source).name
+    for message in map(_decode_envelope, messages):
+        row = message.after
+        is_beats = row is not None and TableName(row.schema, row.table) == beats
+        if row and is_beats and source.publication in parse_shape(row.shape).moved:
+            yield Lsn(message.source.lsn)
 
 
 def _to_beats(changes: Changes, ends: Integers, pipeline: str, run: Ends) -> list[CapturedBeat]:

@@ -225,9 +225,12 @@ class LakeStream:
             return start
         # earlier runs are applied with the tables as they were
         self._await_commit()
-        stops, start = self._schema.apply_run(run, start)
-        self._hooks.reports.report(stops)
-        return start
+        applied = self._schema.apply_run(run, start)
+        self._hooks.reports.report(applied.stopped)
+        # not for a run that a joining table reads once more: the chain is beyond it
+        if applied.lacks_beats and run.last.lsn > self._position.lsn:
+            self._readers.chain.unlink()
+        return applied.next_offsets
 
     def stop(self, reasons: Mapping[TableName, str]) -> None:
         """Stop tables that have changed in the source; callable from any thread."""

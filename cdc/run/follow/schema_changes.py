@@ -25,6 +25,7 @@ from cdc.core.table_state import ACTIVE
 from cdc.log.whole_transactions import RunReader
 from connect.settings import SourceSettings
 from connect.source.catalog import to_table
+from connect.source.heartbeat import heartbeat_table
 from connect.source.relation import Shape, parse_shape
 from connect.source.schema_history import history_table
 from sinks.lake.apply.tables import LakeTable
@@ -47,6 +48,18 @@ class HistoryEntry:
     is_rewritten: bool
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedSchema:
+    """What the schema changes of a run have done: the tables stopped, and the offsets where reading goes on.
+
+    `lacks_beats`: the publication has left changes out, so heartbeats may be missing before this run.
+    """
+
+    stopped: Sequence[StoppedTable]
+    next_offsets: Offsets
+    lacks_beats: bool
+
+
 class SchemaChanges:
     """Reads the schema history for one lake, and changes or stops its tables as their policies say."""
 
@@ -61,11 +74,8 @@ class SchemaChanges:
         """The source table that holds the history. A transaction that changes it is a run of its own."""
         return str(self._history.name)
 
-    def apply_run(self, run: Ends, start: Offsets) -> tuple[list[StoppedTable], Offsets]:
-        """Apply the schema changes of a run of one transaction.
-
-        Returns the tables that this has stopped, and the offsets where reading goes on.
-        """
+    def apply_run(self, run: Ends, start: Offsets) -> AppliedSchema:
+        """Apply the schema changes of a run of one transaction."""
         end = run.last
         read = self._reader.read(run, [self._history], start)
         entries = read_history(read.batch.changes[self._history.name].changes, end.tx_id)
@@ -75,7 +85,10 @@ class SchemaChanges:
             # a copy made later, or a run that was repeated after a kill, has this change already
             if name in entries and table.lacks_schema(end.lsn)
         }
-        return self._apply_changes(changes, end.lsn), read.next_offsets
+        stopped = self._apply_changes(changes, end.lsn)
+        beats = entries.get(heartbeat_table(self._source).name, ())
+        lacks_beats = any(entry.shape and self._source.publication in entry.shape.moved for entry in beats)
+        return AppliedSchema(stopped, read.next_offsets, lacks_beats)
 
     def stop(self, reasons: Mapping[TableName, str]) -> list[StoppedTable]:
         """Stop tables whose schema has changed; those with policy `evolve` are to be copied again."""

@@ -47,6 +47,15 @@ def test_missing_heartbeat_is_found_at_the_next_one(data: st.DataObject) -> None
         check_beats([*beats[:missing], *beats[missing + 1 :]], None, anywhere)
 
 
+def test_heartbeats_may_be_missing_where_the_publication_left_them_out() -> None:
+    beats = chain([10, 20, 30, 40, 50], [0, 10, 20, 30, 40])
+    left = [beats[0], beats[3], beats[4]]
+    assert check_beats(left, None, anywhere, [Lsn(35)]) == digest_of(beats[-1].text)
+    for elsewhere in (5, 45):
+        with pytest.raises(HistoryLostError):
+            check_beats(left, None, anywhere, [Lsn(elsewhere)])
+
+
 def test_moved_slot_is_found_without_a_missing_heartbeat() -> None:
     # 28 was committed behind the slot's new place, before the beat
     beats = chain([10, 20, 30], [0, 10, 25])

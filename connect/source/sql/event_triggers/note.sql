@@ -1,6 +1,7 @@
 -- Writes the shapes that differ, and no others: a written row is locked until its transaction ends, and DDL of other
 -- tables must not wait for that. For the same reason it takes no locks on other tables: `pg_get_publication_tables` and
 -- `pg_partition_tree` would, so other queries replace them. Tables that are no longer published are written once more.
+-- Of our own tables only the heartbeat's is written: where its publication changes, beats may be missing in the log.
 -- {commanded}: further tables; {apart}: a further condition. `moved`: the publications that the table came to or left just
 -- now. For their pipelines it has lost changes; to those of others it is the same.
 WITH sent AS MATERIALIZED {sent}
@@ -17,7 +18,8 @@ SELECT now.schema, now."table", now.relation, (now.shape || CASE
   FROM (SELECT found.schema, found."table", found.relation, found.shape || jsonb_build_object('publications', (
                SELECT coalesce(jsonb_agg(sent.pubname ORDER BY sent.pubname), '[]')
                  FROM sent WHERE sent.relid = found.relation::oid)) AS shape
-          FROM ({shapes} WHERE n.nspname <> {own} AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND (
+          FROM ({shapes} WHERE (n.nspname <> {own} OR c.relname = {beats})
+                AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p') AND (
                     c.oid IN (SELECT relid FROM sent {commanded})
                     OR c.oid IN (SELECT relation::oid FROM {history} WHERE shape::jsonb->'publications' <> '[]')
                 ) {apart}) AS found) AS now
