@@ -45,7 +45,7 @@ class KeptView:
     """A view, and what its keeper remembers of it.
 
     `tables`: those that it reads. `whole_seconds`: the least pause between two computations of the whole view.
-    `is_behind`: changes that touch every row are not in it yet.
+    `as_of`: the END offset of the older cut that it shows, while changes that touch every row are not in it yet.
     """
 
     definition: ViewDefinition
@@ -56,8 +56,7 @@ class KeptView:
     present: PresentRows | None = None
     retry_at: Deadline = field(default_factory=lambda: Deadline(0))
     whole_at: Deadline = field(default_factory=lambda: Deadline(0))
-    # at the start nobody knows what came since the last whole computation
-    is_behind: bool = True
+    as_of: int | None = None
     problem: str = ""
 
     @property
@@ -94,6 +93,9 @@ class ViewKeeper:
         self._tables: TablesAtCut | None = None
         self._engines = Engines(spark)
         store.prepare([view.definition for view in views])
+        last = store.cuts.last()
+        for view in views:
+            view.as_of = last.as_of.get(str(view.name)) if last else None
 
     def advance(self, cut: Cut) -> Cut:
         """Bring all views to a cut of the tables; returns the cut that has both. Raises what ends the stream."""
@@ -109,7 +111,9 @@ class ViewKeeper:
             # the tables stand at no cut any more
             self._tables = None
             raise
-        reached = self.store.add_cut(cut, step.done)
+        views = [view for view in self._views if view.name in step.done]
+        as_of = {str(view.name): view.as_of for view in views if view.as_of is not None}
+        reached = self.store.add_cut(cut, step.done, as_of)
         self._recent.announce_cut()
         return reached
 
@@ -191,9 +195,11 @@ class ViewKeeper:
         if table is None or step.lost & {*view.tables} or not compiled.has_columns_of(table.table):
             return self._fill(view, compiled, step)
         changed = {name: step.changes[name] for name in view.tables if name in step.changes}
+        assert step.since is not None
         touches_all = any(compiled.plan.uses[alias].table in {*changed, *step.large} for alias in compiled.plan.whole)
-        view.is_behind = (view.is_behind or touches_all) and bool(compiled.plan.whole)
-        if view.is_behind:
+        if view.as_of is None and touches_all:
+            view.as_of = step.since.position.end_offset
+        if view.as_of is not None:
             if view.whole_at.is_past:
                 self._compute_whole(view, compiled, table, step)
         elif step.large & {*view.tables}:
@@ -237,7 +243,7 @@ class ViewKeeper:
             self._load(view, compiled, step, anew=False)
         else:
             self._write(table, changes, step)
-        view.whole_at, view.is_behind = Deadline(view.whole_seconds), False
+        view.whole_at, view.as_of = Deadline(view.whole_seconds), None
 
     def _fill(self, view: KeptView, compiled: CompiledView, step: _Step) -> LakeTable:
         began = time.monotonic()
@@ -246,7 +252,7 @@ class ViewKeeper:
         assert table is not None
         rows, seconds = table.writer.snapshot.live_rows, time.monotonic() - began
         self._say(f"view {view.name}: {rows:,} rows computed in {seconds:.1f} s")
-        view.whole_at, view.is_behind = Deadline(view.whole_seconds), False
+        view.whole_at, view.as_of = Deadline(view.whole_seconds), None
         return table
 
     def _load(self, view: KeptView, compiled: CompiledView, step: _Step, *, anew: bool) -> None:

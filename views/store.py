@@ -66,17 +66,23 @@ class ViewStore:
             return None
         return table
 
-    def add_cut(self, tables: Cut, views: Mapping[TableName, LakeTable]) -> Cut:
-        """Add a cut of the tables' cut and of these views, which stand at it."""
+    def add_cut(self, tables: Cut, views: Mapping[TableName, LakeTable], as_of: Mapping[str, int]) -> Cut:
+        """Add a cut of the tables' cut and of these views, which stand at it, or at the older ones of `as_of`."""
         snapshots = {str(name): view.writer.snapshot for name, view in views.items()}
         cut = replace(
             tables,
             versions={**tables.versions, **{name: each.version for name, each in snapshots.items()}},
             ids={**tables.ids, **{name: each.table_id for name, each in snapshots.items()}},
             commits={**tables.commits, **{name: each.commit_id for name, each in snapshots.items() if each.commit_id}},
+            as_of=as_of,
         )
         self.cuts.add(cut, self.cuts.last())
         return cut
+
+    def shown_cut(self, cut: Cut, name: TableName) -> Cut:
+        """The cut that a view shows at `cut`: that one, or an older one."""
+        older = cut.as_of.get(str(name))
+        return cut if older is None else self.cuts.find(older) or cut
 
     def position(self) -> Position | None:
         """The position of the last cut; None before the first."""

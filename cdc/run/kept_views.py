@@ -23,11 +23,19 @@ from views.store import ViewStore
 
 
 def open_keeper(
-    settings: PipelineSettings, spark: SparkSession, recent: ChangeCache, say: Callable[[str], None]
+    settings: PipelineSettings,
+    spark: SparkSession,
+    recent: ChangeCache,
+    say: Callable[[str], None],
+    *,
+    is_patient: bool = True,
 ) -> ViewKeeper:
-    """The keeper of the pipeline's views, with nothing open yet."""
+    """The keeper of the pipeline's views, with nothing open yet.
+
+    `is_patient`: whole views may show an older cut; otherwise they are computed at every one.
+    """
     kept = [
-        KeptView(view, tables, settings.views[str(view.name)].whole_seconds)
+        KeptView(view, tables, settings.views[str(view.name)].whole_seconds if is_patient else 0.0)
         for view, tables in sort_views(settings.view_definitions).items()
     ]
     return ViewKeeper(spark, view_store(settings), kept, recent, say)
@@ -64,7 +72,10 @@ def describe_stopped_views(settings: PipelineSettings) -> list[PreconditionError
 
 @dataclass(frozen=True, slots=True)
 class ViewDescription:
-    """A view as it stands. `state`: kept up, not filled, stopped, or waiting; `rows` and `lsn`: in its last cut."""
+    """A view as it stands. `state`: kept up, not filled, stopped, or waiting. `rows`: in its last cut.
+
+    `lsn`: of the cut that it shows.
+    """
 
     name: TableName
     state: str
@@ -95,7 +106,8 @@ def _describe(store: ViewStore, cut: Cut | None, view: ViewDefinition) -> ViewDe
         return ViewDescription(view.name, "not filled yet")
     if cut is None or not table.is_in(cut):
         return ViewDescription(view.name, "waits for the next cut", table.writer.snapshot.live_rows)
-    return ViewDescription(view.name, "kept up", table.writer.snapshot.live_rows, cut.position.lsn)
+    shown = store.shown_cut(cut, view.name)
+    return ViewDescription(view.name, "kept up", table.writer.snapshot.live_rows, shown.position.lsn)
 
 
 def explain_view(settings: PipelineSettings, name: str) -> Explanation:

@@ -59,7 +59,7 @@ def test_views_are_kept_up_in_every_follower(make_pipeline: MakePipeline, spark:
         write(pipeline, 3)
     catch_up(pipeline, spark)
     report = verify(pipeline, spark)
-    assert report.is_equal, report.as_json()
+    assert report.is_equal, [(f, str(t), v) for f, vs in report.followers.items() for t, v in vs.items()]
     assert {str(name) for name in report.followers["search"]} == {"public.customers", "shop.card"}
     assert {str(name) for name in report.followers["latest"]} == {"shop.card", "shop.big"}
     assert {str(name) for name in report.followers["views"]} == {"shop.card", "shop.big", "shop.ranking"}

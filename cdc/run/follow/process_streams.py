@@ -131,7 +131,8 @@ class ProcessStreams:
         def start() -> Stream:
             # closes the maintenance of the last try before its tables are opened anew
             held.close()
-            keeper = open_keeper(s, self.spark, self._recent, self._say)
+            is_patient = self._context.target is None
+            keeper = open_keeper(s, self.spark, self._recent, self._say, is_patient=is_patient)
             held.enter_context(maintain_views(s, keeper, partial(self._read_positions, of_views=True), self._say))
             return open_view_stream(s, keeper, self._recent, hooks, self._poll_seconds)
 

@@ -91,16 +91,17 @@ class ViewComparison:
             reason = stop.reason if stop else "it is in no cut yet"
             return Verdict(None, stopped=PreconditionError(f"view {view.name}: {reason}", "see `cdc status`"))
         with translate_errors(f"the comparison of view {view.name}"):
-            return Verdict(self._compare_at(view, cut))
+            return Verdict(self._compare_at(view, cut, store.shown_cut(cut, view.name)))
 
-    def _compare_at(self, view: ViewDefinition, cut: Cut) -> Comparison:
+    def _compare_at(self, view: ViewDefinition, cut: Cut, shown: Cut) -> Comparison:
+        """Compare the view at `cut` with its statement over the tables at the cut that it shows."""
         lake = lake_of(self.settings)
-        compiled = self._compile(view, cut)
+        compiled = self._compile(view, shown)
         log = layout.open_owned_log(lake, view.name, cut.versions[str(view.name)])
         table = layout.table_of(log.snapshot) if log else None
         assert table is not None
         present = LakeFeed(self.spark, lake, with_views=True).copy(table, cut)
-        frames = {name: read_table(self.spark, lake, cut, name) for name in compiled.tables}
+        frames = {name: read_table(self.spark, lake, shown, name) for name in compiled.tables}
         with run_statement(self.spark, compiled.statement, frames) as result:
             copy = ResultCopy(result, compiled.shape(table))
             ours, theirs = digest_of_copy(copy, table), digest_of_copy(present, table)

@@ -33,6 +33,7 @@ SCHEMA = pa.schema(
         "ids": pa.string(),  # JSON map: Delta table id
         "commits": pa.string(),  # JSON map: commit id of the version
         "behind": pa.string(),  # id of the previous cut
+        "as_of": pa.string(),  # JSON map: END offset of the older cut that a view shows
     }
 )
 """One row per cut; its key: end_offset. The JSON maps have table names as keys, `schema.table`."""
@@ -44,7 +45,8 @@ class Cut:
 
     `ids` are Delta table ids: a table that was created again has another id under its name. `commits` are commit ids: a
     table that was put back and written again has other commits under the same versions. `behind` is the previous cut's
-    id. Cuts of older versions of the toolkit lack these three.
+    id. Cuts of older versions of the toolkit lack these three. `as_of`: the views that show an older cut, by its END
+    offset, since they are computed as a whole, every now and then.
     """
 
     position: Position
@@ -53,6 +55,7 @@ class Cut:
     ids: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
     behind: str | None = None
+    as_of: Mapping[str, int] = field(default_factory=dict)
 
     def is_next_to(self, other: "Cut") -> bool:
         """Whether this cut follows `other`, as far as ids tell. After the lake was put back, a later cut may not."""
@@ -78,6 +81,7 @@ class Cut:
             "ids": json.dumps(dict(self.ids)),
             "commits": json.dumps(dict(self.commits)),
             "behind": self.behind,
+            "as_of": json.dumps(dict(self.as_of)) if self.as_of else None,
         }
 
 
@@ -90,7 +94,8 @@ def cut_from_record(record: Mapping[str, object]) -> Cut:
     ids = json.loads(str(record["ids"])) if record["ids"] else {}
     commits = json.loads(str(record["commits"])) if record["commits"] else {}
     behind = str(record["behind"]) if record["behind"] else None
-    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids, commits, behind)
+    as_of = json.loads(str(record["as_of"])) if record["as_of"] else {}
+    return Cut(position, milliseconds, json.loads(str(record["versions"])), ids, commits, behind, as_of)
 
 
 def oldest_needed_version(name: str, behind: Sequence[Cut], last: Cut, version: int) -> int:
