@@ -64,6 +64,7 @@ EDGES: Mapping[str, tuple[Column, Values]] = {
     "bigint": (Column("", Kind.BIGINT), _integers(64, 2**53, 2**53 + 1, -(2**53) - 1, 2**31, 10**15 + 1)),
     "real": (Column("", Kind.REAL), _REALS),
     "double": (Column("", Kind.DOUBLE), _DOUBLES),
+    "decimal(4,4)": (Column("", Kind.DECIMAL, 4, 4), _decimals(4, 4)),
     "decimal(5,2)": (Column("", Kind.DECIMAL, 5, 2), _decimals(5, 2)),
     "decimal(10,0)": (Column("", Kind.DECIMAL, 10, 0), _decimals(10, 0)),
     "decimal(12,2)": (Column("", Kind.DECIMAL, 12, 2), _decimals(12, 2)),

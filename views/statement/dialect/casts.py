@@ -21,6 +21,7 @@ from views.statement.dialect.types import (
     SHORT,
     TEXT,
     TIMESTAMP,
+    decimal,
     duckdb_type,
     is_floating,
     is_integral,
@@ -116,6 +117,18 @@ def _time_to_text(value: Value, to: T.DataType) -> Value:
     return fail_when(bounds, _plain(value, to), "a year of other than four digits")
 
 
+def _decimal_to_text(value: Value, to: T.DataType) -> Value:
+    """Of a decimal without digits before the point, DuckDB writes no zero there."""
+    of = value.type
+    assert isinstance(of, T.DecimalType)
+    if of.precision > of.scale:
+        return _plain(value, to)
+    wider = decimal(of.precision + 1, of.scale)
+    if wider is None:
+        raise NotProvenError(f"{of.simpleString()} to string")
+    return _plain(_plain(value, wider), to)
+
+
 def _read_text(value: Value, to: T.DataType) -> Value:
     form = _FORMS[to]
     read = Value(f"CAST({value.sql} AS {duckdb_type(to)})", to)
@@ -140,7 +153,8 @@ _CASTS: list[tuple[Accepts, Cast]] = [
     (lambda of, to: isinstance(of, T.DecimalType) and is_integral(to), _cut),
     (lambda of, to: is_floating(of) and is_integral(to), _cut),
     (lambda of, to: _is_exact(of) and _is_exact(to), _plain),
-    (lambda of, to: _is_exact(of) and to == TEXT, _plain),
+    (lambda of, to: is_integral(of) and to == TEXT, _plain),
+    (lambda of, to: isinstance(of, T.DecimalType) and to == TEXT, _decimal_to_text),
     (lambda of, to: _is_exact(of) and to == BOOLEAN, _is_not_zero),
     (lambda of, to: is_integral(of) and to == DOUBLE, _plain),
     (lambda of, to: isinstance(of, T.DecimalType) and of.precision <= LONGEST_EXACT and to == DOUBLE, _plain),
