@@ -58,7 +58,8 @@ def check(outcomes: dict[Form, Outcome], expected: list[Form]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arity", [pytest.param(0, id="literals"), pytest.param(1, id="of one"), further("of two", 2), further("of three", 3)]
+    "arity",
+    [pytest.param(0, id="literals"), pytest.param(1, id="of one"), further("of two", 2), further("of three", 3)],
 )
 def test_every_form_gives_the_same_values_in_both_engines(engines: Engines, arity: int) -> None:
     expected = [form for form in forms() if form.arity == arity]

@@ -13,7 +13,7 @@ from cdc.columns.values.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
 from views.plan import TableUse
-from views.statement.statement import Reference, Statement
+from views.statement.statement import Qualifier, Reference, Statement
 
 DIALECT: Final = "spark"
 DEFAULT_SCHEMA: Final = "public"
@@ -24,6 +24,7 @@ def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> S
     tree = parse_query(view, sql)
     known = {str(name).lower(): name for name in tables}
     references = _find_references(view, tree, known)
+    qualifiers = _find_qualifiers(tree, known)
     schema: dict[str, object] = {}
     for name in {place.table for place in references}:
         columns = {column.name: spark_type(column).simpleString() for column in tables[name].columns}
@@ -36,7 +37,7 @@ def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> S
         _refuse(view, str(error))
     assert isinstance(tree, exp.Query)
     tree = _inline(tree)
-    return Statement(sql, tree, tables, _name_uses(tree, known), references)
+    return Statement(sql, tree, tables, _name_uses(tree, known), references, qualifiers)
 
 
 def parse_query(view: str, sql: str) -> exp.Query:
@@ -45,7 +46,9 @@ def parse_query(view: str, sql: str) -> exp.Query:
         trees = sqlglot.parse(sql, read=DIALECT)
     except ParseError as error:
         first = error.errors[0]
-        _refuse(view, f"{first['description']} at line {first['line']}, column {first['col']}")
+        # some of sqlglot's reasons name its classes
+        reason = "it is incomplete" if "sqlglot" in str(first["description"]) else first["description"]
+        _refuse(view, f"{reason} at line {first['line']}, column {first['col']}")
     except TokenError as error:
         _refuse(view, str(error))
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
@@ -94,6 +97,13 @@ def _find_references(view: str, tree: exp.Query, known: Mapping[str, TableName])
             _refuse(view, f"no table or view {named} is followed (line {first['line']})")
         found.append(Reference(name, first["start"], last["end"] + 1, bool(table.alias)))
     return found
+
+
+def _find_qualifiers(tree: exp.Query, known: Mapping[str, TableName]) -> list[Qualifier]:
+    columns = tree.find_all(exp.Column)
+    # a column of a struct looks the same: `c.address.city`
+    qualified = [column for column in columns if column.db and f"{column.db}.{column.table}".lower() in known]
+    return [Qualifier(column.args["db"].meta["start"], column.args["table"].meta["start"]) for column in qualified]
 
 
 def _inline(tree: exp.Query) -> exp.Query:

@@ -20,10 +20,19 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Qualifier:
+    """A place of the text where a column's table has a schema: `public.` of `public.orders.id`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A parsed statement: common table expressions are inlined, and every use of a table has an alias of its own.
 
-    `text`: as the user wrote it, with `references` to its tables. `uses`: by the id of the node in the tree.
+    `text`: as the user wrote it, with `references` to its tables, and `qualifiers` of their columns. `uses`: by the id
+    of the node in the tree.
     """
 
     text: str
@@ -31,6 +40,7 @@ class Statement:
     tables: Mapping[TableName, Table]
     uses: Mapping[int, TableUse]
     references: Sequence[Reference]
+    qualifiers: Sequence[Qualifier]
 
     def column(self, alias: str, name: str) -> Column:
         """A column of the table that is used under this alias."""
@@ -46,10 +56,17 @@ class Statement:
         """The user's text with other names for the tables. All else stays as it was, character by character."""
         text = self.text
         # from the end, so that earlier places stay where they are
-        for place in sorted(self.references, key=lambda place: -place.start):
-            alias = "" if place.has_alias else f" AS {_quote(place.table.table)}"
-            text = text[: place.start] + _quote(names[place.table]) + alias + text[place.end :]
+        places: list[Reference | Qualifier] = [*self.references, *self.qualifiers]
+        for place in sorted(places, key=lambda place: -place.start):
+            other = _rename(place, names) if isinstance(place, Reference) else ""
+            text = text[: place.start] + other + text[place.end :]
         return text
+
+
+def _rename(place: Reference, names: Mapping[TableName, str]) -> str:
+    # columns go on to name the table as before
+    alias = "" if place.has_alias else f" AS {_quote(place.table.table)}"
+    return _quote(names[place.table]) + alias
 
 
 def _quote(name: str) -> str:

@@ -20,6 +20,14 @@ def test_tables_are_renamed_and_nothing_else() -> None:
     )
 
 
+def test_columns_lose_the_schema_of_a_renamed_table() -> None:
+    sql = "SELECT sales.orders.id, `sales` . `orders`.* FROM sales.orders JOIN customers AS o"
+    statement = parse_statement("v", sql, TABLES)
+    assert statement.rename_tables({CUSTOMERS.name: "t0", ORDERS.name: "t1"}) == (
+        "SELECT orders.id, `orders`.* FROM `t1` AS `orders` JOIN `t0` AS o"
+    )
+
+
 def test_names_are_found_whatever_their_case() -> None:
     sql = "SELECT NAME, c.cid FROM CUSTOMERS JOIN sales.Orders c ON cid = Customers.id"
     statement = parse_statement("v", sql, TABLES)
@@ -39,6 +47,7 @@ def test_tables_of_a_statement_are_listed_without_knowing_them() -> None:
         ("SELECT x FROM customers", "'x' could not be resolved. Line: 1, Col: 8"),
         ("SELECT 1; SELECT 2", "it is no single SELECT"),
         ("DELETE FROM customers", "it is no single SELECT"),
+        ("SELECT 1 FROM customers WHERE", "it is incomplete at line 1, column 29"),
         ("SELECT 'a FROM x", "Error tokenizing"),
     ],
 )
