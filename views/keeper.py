@@ -277,7 +277,7 @@ class ViewKeeper:
 
     def _stop(self, view: KeptView, step: _Step, reason: str, seconds: float) -> None:
         reason = reason.removeprefix(f"view {view.name}: ").removeprefix(f"views.{view.name}: ")
-        self.store.stop(view.definition, step.cut.position, reason)
+        self.store.stop(view.definition, step.cut.position.lsn, reason)
         view.retry_at = Deadline(max(RETRY_SECONDS, BACKOFF_FACTOR * seconds))
         self._note(view, f"is kept up no further: {reason}")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cdc.core.position import Bookmark, Position
+from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import TableName
 from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.layout import SOURCE_PROPERTY, Lake
@@ -53,11 +53,11 @@ class ViewStore:
             return stops.get(table.id)
         return stops.get(view.id)
 
-    def stop(self, view: ViewDefinition, position: Position, reason: str) -> None:
-        """Stop a view durably: it leaves the cuts until it is filled again."""
+    def stop(self, view: ViewDefinition, lsn: Lsn, reason: str) -> None:
+        """Stop a view durably behind this LSN: it leaves the cuts until it is filled again."""
         table = self.find(view)
         id, name = table.id if table else view.id, view.name
-        self._stopped.add([StoppedTable(id, name.schema, name.table, position.lsn, reason, True)])
+        self._stopped.add([StoppedTable(id, name.schema, name.table, lsn, reason, True)])
 
     def find_in(self, cut: Cut | None, view: ViewDefinition) -> LakeTable | None:
         """The view's table, if the cut has it and it was not put back since."""

@@ -15,6 +15,7 @@ def register(app: typer.Typer) -> None:
     verbs = typer.Typer(no_args_is_help=True, help="What is derived from the tables and kept up.")
     verbs.command("list")(list_views)
     verbs.command("explain")(explain)
+    verbs.command("rebuild")(rebuild)
     app.add_typer(verbs, name="views")
 
 
@@ -51,3 +52,12 @@ def explain(context: typer.Context, name: View, json: Json = False) -> None:
     output.data(f"evaluated by {explanation.engine}")
     for each in explanation.unproven:
         output.data(f"  {each.name} (line {each.line}, column {each.column}): {each.why}")
+
+
+def rebuild(context: typer.Context, name: View) -> None:
+    """Have a view filled anew, whatever is in it now; its readers keep the old rows until then."""
+    settings = Invocation.of(context).settings
+    from cdc.run.kept_views import rebuild_view
+
+    rebuild_view(settings, name)
+    output.say(f"{name}: the next `cdc follow` fills it anew")

@@ -6,10 +6,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdc.config.settings import PipelineSettings
+from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.run.lease import hold_lease
 from cdc.run.pipeline import lake_of, view_store
 from sinks.lake import layout
 from sinks.lake.feed.change_cache import ChangeCache
@@ -115,11 +116,7 @@ def explain_view(settings: PipelineSettings, name: str) -> Explanation:
 
     Raises ConfigurationError for a name that is no view's, PreconditionError while the lake lacks a table.
     """
-    wanted = TableName.parse(name)
-    view = next((view for view in settings.view_definitions if view.name == wanted), None)
-    if view is None:
-        known = ", ".join(settings.views) or "none"
-        raise ConfigurationError(f"there is no view {wanted}", f"cdc.yaml has {known}")
+    view = _find_view(settings, name)
     lake, tables = lake_of(settings), dict[TableName, Table]()
     for table in sort_views([view])[view]:
         log = layout.open_owned_log(lake, table)
@@ -128,3 +125,24 @@ def explain_view(settings: PipelineSettings, name: str) -> Explanation:
             raise PreconditionError(f"the lake has no copy of {table} yet", "run `cdc bootstrap` first")
         tables[table] = found
     return explain(compile_view(view, tables))
+
+
+def rebuild_view(settings: PipelineSettings, name: str) -> None:
+    """Have a view filled anew by the next `cdc follow`, whatever is in it now.
+
+    Raises ConfigurationError for a name that is no view's, RefusedError while the views are being followed.
+    """
+    view, store = _find_view(settings, name), view_store(settings)
+    with hold_lease(settings, VIEWS):
+        store.prepare(settings.view_definitions)
+        position = store.position()
+        store.stop(view, position.lsn if position else Lsn(0), "it is to be filled anew")
+
+
+def _find_view(settings: PipelineSettings, name: str) -> ViewDefinition:
+    wanted = TableName.parse(name)
+    view = next((view for view in settings.view_definitions if view.name == wanted), None)
+    if view is None:
+        known = ", ".join(settings.views) or "none"
+        raise ConfigurationError(f"there is no view {wanted}", f"cdc.yaml has {known}")
+    return view

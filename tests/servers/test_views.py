@@ -1,9 +1,11 @@
 """Views on real servers: kept up, fed to the index and the latest log as documents, and proved."""
 
+import pytest
 from pyspark.sql import SparkSession
 
+from cdc.core.errors import RefusedError
 from cdc.core.table import TableName
-from cdc.run.kept_views import describe_views, explain_view
+from cdc.run.kept_views import describe_views, explain_view, rebuild_view
 from cdc.run.pipeline import view_store
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -66,6 +68,21 @@ def test_views_are_kept_up_in_every_follower(make_pipeline: MakePipeline, spark:
     assert not problems(pipeline)
     assert {view.state for view in describe_views(pipeline.settings)} == {"kept up"}
     assert all(not use.way.startswith("computes") for use in explain_view(pipeline.settings, "shop.card").uses)
+
+
+def test_a_rebuilt_view_is_filled_anew_everywhere(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    """Once damaged rows are in it, which only `cdc verify` finds."""
+    pipeline = make_shop(make_pipeline)
+    bootstrap(pipeline, spark)
+    with following(pipeline, spark) as running:
+        running.wait_for("following")
+        with pytest.raises(RefusedError, match="views is already being followed"):
+            rebuild_view(pipeline.settings, str(CARD))
+    spark.sql(f"UPDATE delta.`{view_store(pipeline.settings).lake.folder(CARD)}` SET spent = -1 WHERE id = 7")
+    rebuild_view(pipeline.settings, str(CARD))
+    catch_up(pipeline, spark)
+    report = verify(pipeline, spark)
+    assert report.is_equal, report.as_json()
 
 
 def write(pipeline: Pipeline, number: int) -> None:

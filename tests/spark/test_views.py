@@ -49,7 +49,9 @@ RANKING = ViewDefinition.of(
     "SELECT rank, id FROM (SELECT id, row_number() OVER (ORDER BY total DESC, id) AS rank FROM orders) WHERE rank <= 3",
     ["rank"],
 )
-VIEWS = (CARD, BIG, RANKING)
+NAMED = ViewDefinition.of("sales.named", "SELECT id, initcap(name) AS name FROM customers", ["id"])
+"""`initcap` is not proven for DuckDB."""
+VIEWS = (CARD, BIG, RANKING, NAMED)
 
 
 class Kept:
@@ -61,10 +63,10 @@ class Kept:
         self.source = CutLake(in_folder(place), (CUSTOMERS, ORDERS))
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, whole_seconds: float = 0.0) -> None:
         """Go on as a new process: nothing is left but the lake and the folder of indexes."""
         self.store = ViewStore(self.source.lake, self.place / "state")
-        kept = [KeptView(view, list_tables(str(view.name), view.sql), 0.0) for view in self.views]
+        kept = [KeptView(view, list_tables(str(view.name), view.sql), whole_seconds) for view in self.views]
         self.keeper = ViewKeeper(self.spark, self.store, kept, ChangeCache(0), self.said.append)
 
     def rows(self, view: ViewDefinition, cut: Cut) -> list[Row]:
@@ -134,3 +136,24 @@ def test_views_equal_their_statements_at_every_cut(spark: SparkSession, tmp_path
                 writer = kept.source.writer("orders")
                 compact_files(writer, [*writer.snapshot.files])
     assert not [line for line in kept.said if "further" in line]
+
+
+def test_a_whole_view_shows_the_cut_of_its_last_computation(spark: SparkSession, tmp_path: Path) -> None:
+    kept, random = Kept(spark, tmp_path, [RANKING]), Random(1)
+    kept.restart(LONG_SECONDS)
+    shown = None
+    for number in range(6):
+        kept.source.put("orders", order(number, random))
+        cut = kept.keeper.advance(kept.source.cut())
+        shown = shown or cut
+        assert kept.store.shown_cut(cut, RANKING.name).position == shown.position
+        assert kept.rows(RANKING, cut) == kept.rows_by_spark(RANKING, shown)
+        # what it shows is known from the cut
+        if number == 3:
+            kept.restart(LONG_SECONDS)
+            shown = None
+    kept.source.put("customers", {"id": 1, "name": "a"})
+    assert kept.keeper.advance(kept.source.cut()).as_of
+
+
+LONG_SECONDS = 1e6
