@@ -1,4 +1,20 @@
+"""A change-data-capture toolkit. `cdc.programs` says what programs call."""
+
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cdc.programs import CutFrames, LakeCut, TableVersion, changes, cut, read, token, wait
+
+__all__ = ["CutFrames", "LakeCut", "TableVersion", "changes", "cut", "read", "token", "wait"]
 
 # it warns of whatever is tried again, on stderr where no handler wants it: who tries again says what there is to say
 logging.getLogger("stamina").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    # imported when it is asked for: the command line starts without Spark
+    if name in __all__:
+        return getattr(import_module("cdc.programs"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

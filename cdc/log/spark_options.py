@@ -49,6 +49,16 @@ def stream_options(log: LogSettings, topic: str, offset: int, most: int) -> dict
     }
 
 
+def topic_options(log: LogSettings, start: Offsets) -> dict[str, str]:
+    """Options of a stream of whole topics from these offsets, with the messages' headers."""
+    return {
+        **read_options(log),
+        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in start.items()}),
+        "startingOffsets": _as_text(start),
+        "includeHeaders": "true",
+    }
+
+
 def cluster_options(log: LogSettings) -> dict[str, str]:
     """Options of all Kafka readers and writers of Spark."""
     options = {"kafka.bootstrap.servers": log.bootstrap, "kafka.security.protocol": log.security_protocol}

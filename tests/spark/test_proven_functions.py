@@ -24,7 +24,7 @@ from tests.support.views.query_proof import (
     prove_queries,
     put_two_tables,
 )
-from tests.support.views.random_expressions import compose, random_table
+from tests.support.views.random_expressions import compare_apart, compose, random_table
 from tests.support.views.two_engines import Engines, translate
 from views.statement.dialect.registry import AGGREGATES, PROVEN, Kind
 from views.statement.dialect.statements import DuckStatement
@@ -106,7 +106,8 @@ def test_expressions_composed_of_the_list_give_the_same_values(engines: Engines,
     random = Random(seed)
     table, rows = random_table(random)
     engines.put(table, rows)
-    results = engines.compare(compose(random, table, BATCH))
+    results = compare_apart(engines, compose(random, table, BATCH))
+    assert len(results) > BATCH // 2
     assert not {
         text: [(found.spark[row], found.duckdb[row]) for row in found.differences[:2]]
         for text, found in results.items()

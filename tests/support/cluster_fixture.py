@@ -21,7 +21,7 @@ MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.depl
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """A master and a worker of two cores; its address."""
+    """A master and two workers of one core each; its address."""
     find_java()
     here = ("--host", "127.0.0.1")
     port, web = free_ports(2)
@@ -30,9 +30,10 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     processes = [_spark(tmp_path, MASTER, *here, "--port", str(port), "--webui-port", str(web))]
     try:
         until(lambda: _answers(page), "the master answers")
-        small = ("--cores", "2", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / "work"))
-        processes.append(_spark(tmp_path, WORKER, *here, *small, master))
-        until(lambda: httpx.get(page).json()["aliveworkers"] == 1, "its worker is there")
+        for name in ("one", "two"):
+            small = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / name))
+            processes.append(_spark(tmp_path, WORKER, *here, *small, master))
+        until(lambda: httpx.get(page).json()["aliveworkers"] == 2, "its workers are there")
         yield master
     finally:
         for process in reversed(processes):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import Position
+from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
 from sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, txn_action
 from sinks.lake.delta.write_rate import WriteRate
@@ -138,6 +138,22 @@ class Cuts:
         """The cut at this END offset; None when there is none."""
         snapshot = self._table.snapshot()
         return self._find(snapshot, end_offset) if snapshot else None
+
+    def find_newest(self, *, lsn: Lsn | None = None, time: datetime | None = None) -> Cut | None:
+        """The newest cut at or below this LSN, or with a last transaction committed at or before this time.
+
+        None when there is none, or no longer.
+        """
+        column, most = ("lsn", pa.scalar(lsn)) if time is None else ("committed_at", pa.scalar(time.astimezone(UTC)))
+        snapshot = self._table.snapshot()
+        # from the newest file backwards: cuts are in order, and a file's statistics are not asked, since those of times
+        # are cut to milliseconds
+        for file in sorted(snapshot.files.values() if snapshot else (), key=_bounds, reverse=True):
+            rows = self._table.rows([file]).filter(pc.field(column) <= most)
+            if rows.num_rows:
+                last = pc.select_k_unstable(rows, 1, [("end_offset", "descending")])
+                return cut_from_record(rows.take(last).to_pylist()[0])
+        return None
 
     def list_after(self, than: Cut, most: int) -> list[Cut]:
         """The first `most` cuts after `than`, in order."""

@@ -1,0 +1,31 @@
+"""`cdc wait`: return when a follower shows what was committed before a token was taken."""
+
+from typing import Annotated
+
+import typer
+
+from cdc.cli import output
+from cdc.cli.invocation import Invocation
+from cdc.cli.options import Json
+
+
+def register(app: typer.Typer) -> None:
+    app.command("wait")(wait)
+
+
+def wait(
+    context: typer.Context,
+    token: Annotated[str, typer.Option(help="An LSN of the source: `cdc.token(connection)` after a commit.")],
+    follower: Annotated[str, typer.Option("--follower", "-f", help="Whose readers are to see it.")],
+    seconds: Annotated[float, typer.Option(help="Give up after so many seconds.")] = 30.0,
+    json: Json = False,
+) -> None:
+    """Wait until readers of a follower see everything that was committed before a token was taken."""
+    settings = Invocation.of(context).settings
+    from cdc.run.read.tokens import wait_for_token
+
+    reached = wait_for_token(settings, follower, token, seconds)
+    if json:
+        output.as_json({"follower": follower, "token": token, "shown": reached})
+    else:
+        output.data(f"{follower} shows {reached}")

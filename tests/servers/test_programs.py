@@ -1,0 +1,219 @@
+"""What programs call: tables at one cut, the changes of a table, and reading their own writes."""
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import polars
+import pytest
+from pyspark.sql import SparkSession
+
+import cdc
+from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionError, UnreachableError
+from cdc.core.position import parse_lsn
+from cdc.core.table import TableName
+from sinks.search.layout import index_name
+from sinks.search.settings import SearchSettings
+from tests.support.cdc_inprocess import bootstrap, catch_up, following
+from tests.support.pipelines import MakePipeline, Pipeline
+
+ACCOUNTS, TOTAL = 20, 2000
+SAVINGS, CHECKING = "public.savings", "public.checking"
+BANK = (
+    *(f"CREATE TABLE {name} (id int PRIMARY KEY, amount int)" for name in (SAVINGS, CHECKING)),
+    *(f"INSERT INTO {name} SELECT n, 50 FROM generate_series(1, {ACCOUNTS}) AS n" for name in (SAVINGS, CHECKING)),
+)
+WRITERS, READS = 8, int(os.environ.get("CDC_TEST_READS", "200"))
+SEEN = "views:\n  shop.seen:\n    key: [id]\n    sql: SELECT id, text, 1 AS one FROM notes\n\n"
+
+
+@pytest.fixture
+def environ(monkeypatch: pytest.MonkeyPatch) -> Callable[[Pipeline], None]:
+    """Gives this process what a pipeline's file refers to."""
+
+    def give(pipeline: Pipeline) -> None:
+        for name, value in pipeline.environ.items():
+            monkeypatch.setenv(name, value)
+
+    return give
+
+
+def move_money(pipeline: Pipeline, done: threading.Event, seed: int) -> None:
+    """Move money between the two tables, a transaction each, until told to end."""
+    rng = random.Random(seed)
+    with pipeline.servers.connect(pipeline.settings.source.dbname) as connection:
+        while not done.is_set():
+            amount, one, other = rng.randrange(1, 9), *rng.sample((SAVINGS, CHECKING), 2)
+            with connection.transaction():
+                for name, change in ((one, -amount), (other, amount)):
+                    account = rng.randrange(1, ACCOUNTS + 1)
+                    connection.execute(
+                        f"UPDATE {name} SET amount = amount + %s WHERE id = %s".encode(), (change, account)
+                    )
+
+
+def test_the_sum_is_right_at_every_cut(
+    make_pipeline: MakePipeline, spark: SparkSession, environ: Callable[[Pipeline], None]
+) -> None:
+    pipeline = make_pipeline(*BANK, tables=(SAVINGS, CHECKING), lake_only=True)
+    bootstrap(pipeline, spark)
+    environ(pipeline)
+    done, cuts = threading.Event(), set[str]()
+    began = datetime.now(UTC)
+    with following(pipeline, spark), ThreadPoolExecutor(WRITERS) as threads:
+        try:
+            for seed in range(WRITERS):
+                threads.submit(move_money, pipeline, done, seed)
+            for _ in range(READS):
+                cut = cdc.cut(SAVINGS, CHECKING, config=pipeline.config)
+                tables = [polars.scan_delta(each.path, version=each.version) for each in cut.tables.values()]
+                assert sum(each.select(polars.sum("amount")).collect().item() for each in tables) == TOTAL, cut
+                cuts.add(cut.lsn)
+        finally:
+            done.set()
+    assert len(cuts) >= READS / 50
+    last = cdc.cut(config=pipeline.config)
+    moments: list[str | datetime] = [*sorted(cuts, key=parse_lsn)[:3], last.lsn, last.committed_at]
+    for at in moments:
+        frames = cdc.read(spark, at=at, config=pipeline.config)
+        assert sum(frames[name].agg({"amount": "sum"}).collect()[0][0] for name in frames) == TOTAL
+        assert not isinstance(at, str) or frames.cut.lsn == at
+    with pytest.raises(HistoryLostError, match="no cut at or before"):
+        cdc.cut(at=began - timedelta(days=1), config=pipeline.config)
+    with pytest.raises(ConfigurationError, match=r"no table or view public\.nothing"):
+        cdc.cut("public.nothing", config=pipeline.config)
+
+
+def find_note(pipeline: Pipeline, follower: str, number: int) -> str | None:
+    """A note's text as a reader of the follower sees it."""
+    if follower == "search":
+        settings = pipeline.settings.followers["search"]
+        assert isinstance(settings, SearchSettings)
+        index = index_name(settings.prefix, TableName("public", "notes"))
+        found = httpx.get(f"{settings.url}/{index}/_search", params={"q": f"id:{number}"}).json()["hits"]["hits"]
+        return found[0]["_source"]["text"] if found else None
+    name = "public.notes" if follower == "lake" else "shop.seen"
+    table = cdc.cut(name, config=pipeline.config).tables[name]
+    rows = polars.scan_delta(table.path, version=table.version).filter(polars.col("id") == number).collect()
+    return rows["text"][0] if len(rows) else None
+
+
+CLIENTS, WRITES = 10, int(os.environ.get("CDC_TEST_WRITES", "60"))
+
+
+def test_clients_read_their_own_writes(
+    make_pipeline: MakePipeline, spark: SparkSession, environ: Callable[[Pipeline], None]
+) -> None:
+    pipeline = make_pipeline("CREATE TABLE notes (id int PRIMARY KEY, text text)", tables=("public.notes",))
+    pipeline.configure("followers:\n", SEEN + "followers:\n")
+    bootstrap(pipeline, spark)
+    environ(pipeline)
+
+    def write_and_read(number: int) -> None:
+        follower = ("lake", "views", "search")[number % 3]
+        with pipeline.servers.connect(pipeline.settings.source.dbname) as connection:
+            connection.execute("INSERT INTO notes VALUES (%s, %s)", (number, f"note {number}"))
+            with connection.transaction(), pytest.raises(PreconditionError, match="commit first"):
+                cdc.token(connection)
+            token = cdc.token(connection)
+        shown = cdc.wait(token, follower, seconds=120, config=pipeline.config)
+        assert parse_lsn(shown) >= parse_lsn(token)
+        assert find_note(pipeline, follower, number) == f"note {number}"
+
+    with following(pipeline, spark), ThreadPoolExecutor(CLIENTS) as threads:
+        list(threads.map(write_and_read, range(WRITES)))
+    token = cdc.token(pipeline.connection)
+    with pytest.raises(UnreachableError, match=f"has not shown {token} within 0.2 s"):
+        cdc.wait(token, "search", seconds=0.2, config=pipeline.config)
+    with pytest.raises(ConfigurationError, match="'x' is no token"):
+        cdc.wait("x", "lake", config=pipeline.config)
+    with pytest.raises(ConfigurationError, match="there is no follower nobody"):
+        cdc.wait(token, "nobody", config=pipeline.config)
+
+
+PAGES = ("home", "search", "cart")
+
+
+def click(pipeline: Pipeline, numbers: range, counts: Counter[tuple[datetime, str]]) -> None:
+    """Clicks of ten seconds each, all in order of time; some are corrected or taken back later."""
+    for number in numbers:
+        at, page = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=10 * number), PAGES[number % 3]
+        pipeline.connection.execute("INSERT INTO clicks VALUES (%s, %s, %s, %s)", (number, at, page, "x" * 5000))
+        counts[at.replace(second=0, tzinfo=None), page] += 1
+    pipeline.run("UPDATE clicks SET page = 'none' WHERE id % 7 = 1", "DELETE FROM clicks WHERE id % 11 = 5")
+
+
+def run_job(pipeline: Pipeline, master: str, folder: Path) -> Counter[tuple[datetime, str]]:
+    """The clicks a minute that the job has given so far."""
+    command = [sys.executable, "-m", "tests.support.clicks_job", master, str(pipeline.config), str(folder)]
+    ended = subprocess.run(command, env={**os.environ, **pipeline.environ}, check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    rows = polars.read_parquet(folder / "windows" / "*.parquet").to_dicts()
+    assert len({(row["start"], row["page"]) for row in rows}) == len(rows), "a window is given twice"
+    return Counter({(row["start"].replace(tzinfo=None), row["page"]): row["count"] for row in rows})
+
+
+def test_a_job_of_ones_own_over_changes_goes_on_from_its_checkpoint(
+    make_pipeline: MakePipeline, spark: SparkSession, cluster: str, tmp_path: Path
+) -> None:
+    """Clicks a minute, on the two workers of a cluster."""
+    clicks = "CREATE TABLE clicks (id int PRIMARY KEY, at timestamptz, page text, long text)"
+    pipeline = make_pipeline(clicks, tables=("public.clicks",), lake_only=True)
+    bootstrap(pipeline, spark)
+    expected, job = Counter[tuple[datetime, str]](), tmp_path / "job"
+    click(pipeline, range(300), expected)
+    # the log has everything then
+    catch_up(pipeline, spark)
+    first = run_job(pipeline, cluster, job)
+    assert first
+    assert first.items() <= expected.items()
+    click(pipeline, range(300, 600), expected)
+    catch_up(pipeline, spark)
+    second = run_job(pipeline, cluster, job)
+    assert len(first) < len(second)
+    closed = max(start for start, _ in second)
+    assert second == Counter({key: count for key, count in expected.items() if key[0] <= closed})
+
+
+def test_changes_behind_a_cut_are_all_that_its_rows_lack(
+    make_pipeline: MakePipeline, spark: SparkSession, environ: Callable[[Pipeline], None], tmp_path: Path
+) -> None:
+    things = "CREATE TABLE things (id int PRIMARY KEY, text text)"
+    pipeline = make_pipeline(things, tables=("public.things",), lake_only=True)
+    bootstrap(pipeline, spark)
+    environ(pipeline)
+    pipeline.run("INSERT INTO things SELECT n, repeat(md5(n::text), 200) FROM generate_series(1, 9) AS n")
+    catch_up(pipeline, spark)
+    cut = cdc.cut(config=pipeline.config)
+    pipeline.run(
+        "UPDATE things SET id = id + 100 WHERE id = 1",
+        "UPDATE things SET text = 'new' WHERE id = 2",
+        "DELETE FROM things WHERE id = 3",
+        "ALTER TABLE things ADD COLUMN note int",
+    )
+    catch_up(pipeline, spark)
+    pipeline.run("INSERT INTO things VALUES (10, NULL, 5)", "TRUNCATE things")
+    catch_up(pipeline, spark)
+    changes = cdc.changes(spark, "public.things", after=cut, config=pipeline.config)
+    query = changes.writeStream.format("memory").queryName("seen").trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    rows = spark.table("seen").orderBy("_lsn", "_number").collect()
+    assert [(row["_change_type"], row["id"], row["text"], row["note"], row["_unsent"]) for row in rows] == [
+        ("delete", 1, None, None, []),
+        ("insert", 101, None, None, ["text"]),
+        ("update", 2, "new", None, []),
+        ("delete", 3, None, None, []),
+        ("insert", 10, None, 5, []),
+        ("truncate", None, None, None, []),
+    ]
+    assert all(row["_lsn"] > parse_lsn(cut.lsn) for row in rows)
+    moments = [row["_committed_at"] for row in rows]
+    assert moments == sorted(moments)

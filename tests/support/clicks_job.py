@@ -1,0 +1,34 @@
+"""A user's own Structured Streaming job over the changes of a table: clicks a minute, by Spark's own watermark.
+
+    python -m tests.support.clicks_job MASTER CONFIG FOLDER
+
+It reads what there is, writes the windows that have closed to FOLDER/windows, and keeps its place in FOLDER/checkpoint.
+"""
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import cdc
+from cdc.local.fetch.jars import spark_jars
+
+
+def run(master: str, config: str, folder: Path) -> None:
+    builder = SparkSession.builder.master(master).appName("clicks").config("spark.sql.shuffle.partitions", "2")
+    jars = ",".join(str(jar) for jar in spark_jars())
+    local = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    for key, value in {"spark.jars": jars, "spark.executor.memory": "512m", **local}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    clicks = cdc.changes(spark, "public.clicks", config=config).where("_change_type = 'insert'")
+    counts = clicks.withWatermark("at", "1 minute").groupBy(F.window("at", "1 minute"), "page").count()
+    rows = counts.select("window.start", "page", "count")
+    query = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint")).format("parquet")
+    query.outputMode("append").trigger(availableNow=True).start(str(folder / "windows")).awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
