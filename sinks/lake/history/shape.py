@@ -1,0 +1,30 @@
+"""The table of a history: its name, its columns, and how a version is told from a change that only ends one."""
+
+from dataclasses import replace
+from typing import Final
+
+from cdc.core.table import Column, Kind, Table, TableName
+
+SUFFIX: Final = "_history"
+CHANGE, LSN, NUMBER = "_change_type", "_lsn", "_number"
+FURTHER: Final = (
+    Column(CHANGE, Kind.TEXT),  # copy, insert, update: a version begins; delete, truncate: it ends
+    Column("_committed_at", Kind.TIMESTAMPTZ),  # the commit's time by the source's clock; of a copy, when it joined
+    Column(LSN, Kind.BIGINT),  # the commit's LSN; of a copy, that of its snapshot
+    Column("_tx_id", Kind.BIGINT),  # the source's transaction; null for a copy
+    Column(NUMBER, Kind.BIGINT),  # the change's number in the transaction; 0 for a copy
+)
+"""The columns behind those of the table, in this order."""
+ENDS: Final = ("delete", "truncate")
+"""Changes that end a version and begin none: such a row has the key's columns only."""
+
+
+def history_name(name: TableName) -> TableName:
+    """The name under which a table's history lies in the lake, beside it: `public.prices_history`."""
+    return TableName(name.schema, f"{name.table}{SUFFIX}")
+
+
+def history_table(table: Table) -> Table:
+    """The history's table: a row for each version of a row, and for each change that only ends one."""
+    columns = (*(replace(column, number=0) for column in table.columns), *FURTHER)
+    return Table(history_name(table.name), columns, (*table.key, LSN, NUMBER))
