@@ -1,0 +1,129 @@
+"""A table's history has every committed version once, whatever batches brought it, and whatever died between."""
+
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.core.change import Change, Key, Row, Truncate
+from cdc.core.position import Bookmark, Lsn
+from sinks.lake import layout
+from sinks.lake.apply import apply as applying
+from sinks.lake.delta.scan import Share, live_rows
+from sinks.lake.follower import DeltaFollower
+from sinks.lake.history.shape import ENDS, history_name
+from sinks.lake.settings import DeltaSettings
+from tests.contract.delta_harness import batch_of as columns_of
+from tests.contract.followers import SYSTEM, Crash, batch_of
+from tests.support.examples import examples
+from tests.support.histories import THINGS, Sent, histories
+from tests.support.lake.places import PlacedLake, in_folder
+from tests.support.lake.tables import write_copy
+
+BEFORE: dict[Key, Row] = {(n,): {"id": n, "small": n, "big": f"old {n}"} for n in range(3)}
+COPIED = 5
+"""LSN of the first copy; transaction n commits at 10 n."""
+
+
+class Keeping:
+    """A lake whose table `things` has a history, and the process that applies to it."""
+
+    def __init__(self, lake: PlacedLake) -> None:
+        self.lake = lake
+        self.restart()
+        self.copy(BEFORE, COPIED)
+        self.follower.first_cut(0)
+
+    def restart(self) -> None:
+        settings = DeltaSettings(kind="delta", path=self.lake.path)
+        indexes = self.lake.indexes / "index"
+        self.follower = DeltaFollower(settings, self.lake, indexes, histories=[THINGS.name])
+        self.follower.prepare([THINGS])
+
+    def copy(self, rows: dict[Key, Row], lsn: int, *, anew: bool = False) -> None:
+        mark = Bookmark(Lsn(lsn), SYSTEM, 1)
+        self.follower.load(THINGS, [write_copy(self.lake, THINGS, rows.values())], mark, anew=anew)
+
+    def apply(self, history: list[tuple[int, Sent]]) -> None:
+        batch, position = batch_of(history)
+        self.follower.apply(columns_of(batch), position)
+
+    def die_before_the_table(self, history: list[tuple[int, Sent]]) -> None:
+        """The history is committed, and its table is not."""
+        with patch.object(applying, "apply_effect", side_effect=Crash), suppress(Crash):
+            self.apply(history)
+        self.restart()
+
+    def rows(self) -> list[Row]:
+        """The rows of the history in the newest cut."""
+        name, cut = history_name(THINGS.name), self.follower.cuts.last()
+        assert cut
+        log = layout.open_owned_log(self.lake, name, cut.versions[str(name)])
+        assert log
+        table = layout.table_of(log.snapshot)
+        assert table
+        storage = self.lake.table_storage(name)
+        parts = [part for file in log.snapshot.files.values() for part in live_rows(storage, Share(file), table)]
+        return [row for part in parts for row in part.to_pylist()]
+
+
+def as_of(rows: list[Row], lsn: int) -> dict[Key, Row]:
+    """The table at an LSN, by its history."""
+    last = dict[Key, Row]()
+    for row in sorted(rows, key=lambda row: (row["_lsn"], row["_number"])):
+        if row["_lsn"] <= lsn:
+            last[row["id"],] = row
+    going = {key: row for key, row in last.items() if row["_change_type"] not in ENDS}
+    return {key: {name: row[name] for name in THINGS.column_names} for key, row in going.items()}
+
+
+def count_of(changes: list[Change]) -> int:
+    return sum(not isinstance(change, Truncate) for change in changes)
+
+
+@examples(60)
+@given(histories(BEFORE), st.randoms(use_true_random=False))
+def test_a_history_has_every_version_once(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Sent], random: Random
+) -> None:
+    keeping = Keeping(in_folder(tmp_path_factory.mktemp("lake")))
+    numbered = [(number, sent) for number, sent in enumerate(history, 1) if sent.changes]
+    done = 0
+    while done < len(numbered):
+        if random.random() < 0.3:
+            keeping.die_before_the_table(numbered[done : done + random.randint(1, 3)])
+        if random.random() < 0.2:
+            keeping.restart()
+        until = done + random.randint(1, 3)
+        keeping.apply(numbered[done:until])
+        done = until
+    rows = keeping.rows()
+    assert as_of(rows, COPIED) == BEFORE
+    for number, sent in numbered:
+        assert as_of(rows, 10 * number) == sent.rows, number
+    kinds = [row["_change_type"] for row in rows]
+    assert kinds.count("copy") == len(BEFORE)
+    expected = count_of([change for _, sent in numbered for change in sent.changes])
+    assert len(kinds) - kinds.count("copy") - kinds.count("truncate") == expected
+    for row in rows:
+        if row["_change_type"] != "copy":
+            assert row["_committed_at"].timestamp() * 1000 == pytest.approx(
+                1_700_000_000_000 + row["_lsn"] // 10, abs=1
+            )
+
+
+def test_a_new_copy_goes_on_with_the_history(tmp_path: Path) -> None:
+    keeping = Keeping(in_folder(tmp_path))
+    keeping.follower.tables.stop({THINGS.name: "test"}, copy=[THINGS.name])
+    again: dict[Key, Row] = {(1,): {"id": 1, "small": 7, "big": "new"}, (9,): {"id": 9, "small": 9, "big": None}}
+    keeping.copy(again, 55, anew=True)
+    keeping.follower.tables.adopt([THINGS.name])
+    keeping.apply([(6, Sent((), again))])
+    rows = keeping.rows()
+    assert as_of(rows, 54) == BEFORE
+    assert as_of(rows, 55) == again
+    assert as_of(rows, 60) == again
