@@ -208,7 +208,7 @@ def test_changes_behind_a_cut_are_all_that_its_rows_lack(
     query = changes.writeStream.format("memory").queryName("seen").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     rows = spark.table("seen").orderBy("_lsn", "_number").collect()
-    assert [(row["_change_type"], row["id"], row["text"], row["note"], row["_unsent"]) for row in rows] == [
+    assert [(row["_change"], row["id"], row["text"], row["note"], row["_unsent"]) for row in rows] == [
         ("delete", 1, None, None, []),
         ("insert", 101, None, None, ["text"]),
         ("update", 2, "new", None, []),
