@@ -142,8 +142,10 @@ class DeltaFollower:
         return sum(tables, self.cuts.write_rate())
 
     def highest_offset(self) -> int:
-        """The highest END offset of any table; after a crash, beyond the last cut."""
-        return max((table.offset for table in self.tables.select(*ACTIVE).values()), default=BEFORE_LOG)
+        """The highest END offset of any table or history; after a crash, beyond the last cut."""
+        active = self.tables.select(*ACTIVE)
+        self.histories.begin(active)
+        return max([self.histories.highest_offset(), *(table.offset for table in active.values())])
 
     def first_cut(self, committed_ms: int) -> None:
         """Make the copies themselves the first cut, at the oldest copy's LSN."""

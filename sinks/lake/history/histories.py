@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from cdc.core.errors import DivergenceError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark
 from cdc.core.table import Table, TableName
 from sinks.lake import layout
-from sinks.lake.apply.tables import LakeTable
 from sinks.lake.delta import data_files
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.delta.snapshot import Snapshot, TxnUpdate, now_ms
@@ -32,6 +31,19 @@ from sinks.lake.table.writer import TableWriter
 
 PART_ROWS: Final = 200_000
 """Rows of a copy that are written to the history at a time."""
+
+
+class CopiedTable(Protocol):
+    """A table of the lake: its copy's bookmark, and the offset of the last END that was applied to it."""
+
+    @property
+    def writer(self) -> TableWriter: ...
+    @property
+    def bookmark(self) -> Bookmark: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def table(self) -> Table: ...
 
 
 class Histories:
@@ -52,7 +64,7 @@ class Histories:
         """Is a history of this table kept?"""
         return name in self._names
 
-    def add(self, table: LakeTable, changes: TableChanges | None, ends: Ends, version: int) -> None:
+    def add(self, table: CopiedTable, changes: TableChanges | None, ends: Ends, version: int) -> None:
         """Add the versions of a batch, if a history of the table is kept; `version`: the offset of its last END.
 
         Call it before the table's own commit. Raises DivergenceError when an update left values out and the table has
@@ -62,18 +74,20 @@ class Histories:
             return
         # tables with a history are read by the driver
         assert changes is not None
-        with _blaming(table.table.name):
+        with table.writer.lock, _blaming(table.table.name):
             self._add(table, TableVersions(changes.changes, changes.ranks, ends), version)
 
-    def _add(self, table: LakeTable, versions: TableVersions, version: int) -> None:
+    def _add(self, table: CopiedTable, versions: TableVersions, version: int) -> None:
         writer = self._open(table)
         offset = writer.snapshot.transactions.get(self._lake.app_id)
-        own = versions.behind(BEFORE_LOG if offset is None else offset)
-        if not len(own.changes):
+        after = BEFORE_LOG if offset is None else offset
+        if not (versions.ranks > after).any():
             return
         source = table.writer
+        # only indexed files yield old rows
+        source.rows.index_new_files()
         try:
-            rows = make_rows(own, source.table, source.read_rows, lambda: _live_keys(source))
+            rows = make_rows(versions, source.table, after, source.read_rows, lambda: _live_keys(source))
         except UnsentVersionError:
             raise DivergenceError(
                 f"{source.table.name}: an update left out values, and the lake has no previous row to take them from",
@@ -81,7 +95,7 @@ class Histories:
             ) from None
         _append(writer, [rows], TxnUpdate(self._lake.app_id, offset, version))
 
-    def begin(self, tables: Mapping[TableName, LakeTable]) -> None:
+    def begin(self, tables: Mapping[TableName, CopiedTable]) -> None:
         """Begin the histories of tables that have none of their present copy."""
         for name, table in tables.items():
             if self.has(name):
@@ -92,11 +106,16 @@ class Histories:
         """The histories of these tables as they are, by their own names; those that have begun."""
         return {history_name(name): self._writers[name].snapshot for name in sorted(names) if name in self._writers}
 
+    def highest_offset(self) -> int:
+        """The highest END offset of any history; after a crash, beyond its table's."""
+        offsets = [writer.snapshot.transactions.get(self._lake.app_id) for writer in self._writers.values()]
+        return max((offset for offset in offsets if offset is not None), default=BEFORE_LOG)
+
     def list_open(self) -> list[tuple[TableName, TableWriter]]:
         """The histories opened so far; safe beside the thread that opens them."""
         return [(writer.table.name, writer) for writer in list(self._writers.values())]
 
-    def _open(self, table: LakeTable) -> TableWriter:
+    def _open(self, table: CopiedTable) -> TableWriter:
         """The history of the table's present copy, with its columns."""
         name = table.table.name
         writer = self._writers.get(name) or self._find(name)
@@ -118,7 +137,7 @@ class Histories:
         storage = self._lake.table_storage(table.name)
         return TableWriter(table, storage, log, self._indexes / layout.folder_name(table.name))
 
-    def _create(self, table: LakeTable) -> TableWriter:
+    def _create(self, table: CopiedTable) -> TableWriter:
         own = history_table(table.table)
         prepare_folder(self._lake, own.name)
         load_copy(self._lake, own, [], table.bookmark)
@@ -127,14 +146,14 @@ class Histories:
         _append(writer, _copied_rows(table, self._lsn_of(table)), self._copy_mark(writer, table.bookmark))
         return writer
 
-    def _begin_copy(self, writer: TableWriter, table: LakeTable) -> None:
+    def _begin_copy(self, writer: TableWriter, table: CopiedTable) -> None:
         """Add the rows of a new copy, and end the versions of keys that it does not have."""
         at = self._lsn_of(table)
         ended = _ended_keys(writer, table, at)
         parts = [*_copied_rows(table, at), *([ended] if ended.num_rows else [])]
         _append(writer, parts, self._copy_mark(writer, table.bookmark))
 
-    def _lsn_of(self, table: LakeTable) -> int:
+    def _lsn_of(self, table: CopiedTable) -> int:
         """The LSN at which the table stands: its copy's, or the last cut's if changes were applied since."""
         cut = self._cuts.last()
         return (
@@ -177,7 +196,7 @@ def _write(writer: TableWriter, rows: pa.Table) -> WrittenRows:
     return WrittenRows(file.path, file.size, file.rows, file.stats, keys, new)
 
 
-def _copied_rows(table: LakeTable, at: int) -> Iterator[pa.Table]:
+def _copied_rows(table: CopiedTable, at: int) -> Iterator[pa.Table]:
     """The table's rows, which are those of this LSN, as rows of its history."""
     writer = table.writer
     for file in writer.snapshot.files.values():
@@ -203,7 +222,7 @@ def _live_keys(writer: TableWriter) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *parts])
 
 
-def _ended_keys(writer: TableWriter, table: LakeTable, at: int) -> pa.Table:
+def _ended_keys(writer: TableWriter, table: CopiedTable, at: int) -> pa.Table:
     """A `delete` for each key whose last version goes on in the history, and that the new copy does not have."""
     key = list(table.table.key)
     names = [*key, CHANGE, LSN, NUMBER]

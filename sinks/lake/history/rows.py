@@ -31,21 +31,18 @@ class TableVersions:
     ranks: Integers
     ends: Ends
 
-    def behind(self, offset: int) -> "TableVersions":
-        """Those of transactions whose END is above the offset."""
-        late = np.flatnonzero(self.ranks > offset)
-        return TableVersions(self.changes.take(late), self.ranks[late], self.ends)
-
 
 class UnsentVersionError(Exception):
     """An update left values out, and there is no row from before to take them from."""
 
 
-def make_rows(own: TableVersions, table: Table, read_old: ReadOld, live_keys: Callable[[], pa.Table]) -> pa.Table:
-    """The history's rows of a batch, in commit order.
+def make_rows(
+    own: TableVersions, table: Table, after: int, read_old: ReadOld, live_keys: Callable[[], pa.Table]
+) -> pa.Table:
+    """The history's rows of a batch, in commit order; without those of ENDs up to the offset `after`.
 
-    `live_keys`: the key columns of all rows before the batch; asked for a TRUNCATE only, which ends each key's version.
-    Raises UnsentVersionError.
+    Those are listed as well, since they say what later changes left out. `live_keys`: the key columns of all rows
+    before the batch; asked for a TRUNCATE only, which ends each key's version. Raises UnsentVersionError.
     """
     versions = list_versions(own.changes, own.ranks)
     rows = _fill_unsent(versions, read_old)
@@ -55,7 +52,8 @@ def make_rows(own: TableVersions, table: Table, read_old: ReadOld, live_keys: Ca
     truncates = np.flatnonzero(op == Op.TRUNCATE)
     if len(truncates):
         rows, places, kinds = _expand_truncates(rows, places, kinds, truncates, table, live_keys())
-    return _add_further(rows, kinds, places, own, table)
+    further = _add_further(rows, kinds, places, own, table)
+    return further.filter(pa.array(own.ranks[places] > after))
 
 
 def _fill_unsent(versions: Versions, read_old: ReadOld) -> pa.Table:

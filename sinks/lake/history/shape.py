@@ -6,10 +6,10 @@ from typing import Final
 from cdc.core.table import Column, Kind, Table, TableName
 
 SUFFIX: Final = "_history"
-CHANGE, LSN, NUMBER = "_change_type", "_lsn", "_number"
+CHANGE, COMMITTED_AT, LSN, NUMBER = "_change", "_committed_at", "_lsn", "_number"
 FURTHER: Final = (
     Column(CHANGE, Kind.TEXT),  # copy, insert, update: a version begins; delete, truncate: it ends
-    Column("_committed_at", Kind.TIMESTAMPTZ),  # the commit's time by the source's clock; of a copy, when it joined
+    Column(COMMITTED_AT, Kind.TIMESTAMPTZ),  # the commit's time by the source's clock; of a copy, when it joined
     Column(LSN, Kind.BIGINT),  # the commit's LSN; of a copy, that of its snapshot
     Column("_tx_id", Kind.BIGINT),  # the source's transaction; null for a copy
     Column(NUMBER, Kind.BIGINT),  # the change's number in the transaction; 0 for a copy
@@ -28,3 +28,11 @@ def history_table(table: Table) -> Table:
     """The history's table: a row for each version of a row, and for each change that only ends one."""
     columns = (*(replace(column, number=0) for column in table.columns), *FURTHER)
     return Table(history_name(table.name), columns, (*table.key, LSN, NUMBER))
+
+
+def find_obstacle(table: Table) -> str | None:
+    """Why no history of a table can be kept; None if it can."""
+    if not table.key:
+        return "it has no key, so that its versions cannot be told apart"
+    taken = {column.name for column in FURTHER} & {*table.column_names}
+    return f"it has a column {min(taken)}, which a history has, too" if taken else None

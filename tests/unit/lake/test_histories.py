@@ -1,15 +1,17 @@
 """A table's history has every committed version once, whatever batches brought it, and whatever died between."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.core.change import Change, Key, Row, Truncate
+from cdc.core.change import Change, CommitOrder, Key, Row, Truncate
 from cdc.core.position import Bookmark, Lsn
 from sinks.lake import layout
 from sinks.lake.apply import apply as applying
@@ -18,7 +20,7 @@ from sinks.lake.follower import DeltaFollower
 from sinks.lake.history.shape import ENDS, history_name
 from sinks.lake.settings import DeltaSettings
 from tests.contract.delta_harness import batch_of as columns_of
-from tests.contract.followers import SYSTEM, Crash, batch_of
+from tests.contract.followers import SYSTEM, Crash, batch_of, end
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import PlacedLake, in_folder
@@ -58,7 +60,7 @@ class Keeping:
             self.apply(history)
         self.restart()
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[dict[str, Any]]:
         """The rows of the history in the newest cut."""
         name, cut = history_name(THINGS.name), self.follower.cuts.last()
         assert cut
@@ -71,14 +73,21 @@ class Keeping:
         return [row for part in parts for row in part.to_pylist()]
 
 
-def as_of(rows: list[Row], lsn: int) -> dict[Key, Row]:
+def as_of(rows: list[dict[str, Any]], lsn: int) -> dict[Key, Row]:
     """The table at an LSN, by its history."""
-    last = dict[Key, Row]()
+    last = dict[Key, dict[str, Any]]()
     for row in sorted(rows, key=lambda row: (row["_lsn"], row["_number"])):
         if row["_lsn"] <= lsn:
             last[row["id"],] = row
-    going = {key: row for key, row in last.items() if row["_change_type"] not in ENDS}
+    going = {key: row for key, row in last.items() if row["_change"] not in ENDS}
     return {key: {name: row[name] for name in THINGS.column_names} for key, row in going.items()}
+
+
+def ranked(number: int, sent: Sent) -> Sent:
+    """A transaction whose changes have the offset of its END for their rank, as the log has them."""
+    offset = end(number).offset
+    changes = [replace(change, place=CommitOrder(offset, change.place.total_order)) for change in sent.changes]
+    return Sent(tuple(changes), sent.rows)
 
 
 def count_of(changes: list[Change]) -> int:
@@ -91,26 +100,29 @@ def test_a_history_has_every_version_once(
     tmp_path_factory: pytest.TempPathFactory, history: list[Sent], random: Random
 ) -> None:
     keeping = Keeping(in_folder(tmp_path_factory.mktemp("lake")))
-    numbered = [(number, sent) for number, sent in enumerate(history, 1) if sent.changes]
+    numbered = [(number, ranked(number, sent)) for number, sent in enumerate(history, 1)]
     done = 0
     while done < len(numbered):
+        until = done + random.randint(1, 3)
         if random.random() < 0.3:
-            keeping.die_before_the_table(numbered[done : done + random.randint(1, 3)])
+            keeping.die_before_the_table(numbered[done:until])
+            assert keeping.follower.highest_offset() >= keeping.follower.tables.all()[THINGS.name].offset
+            # at least as far as the furthest has come (`highest_offset`)
+            until += random.randint(0, 2)
         if random.random() < 0.2:
             keeping.restart()
-        until = done + random.randint(1, 3)
         keeping.apply(numbered[done:until])
         done = until
     rows = keeping.rows()
     assert as_of(rows, COPIED) == BEFORE
     for number, sent in numbered:
         assert as_of(rows, 10 * number) == sent.rows, number
-    kinds = [row["_change_type"] for row in rows]
+    kinds = [row["_change"] for row in rows]
     assert kinds.count("copy") == len(BEFORE)
     expected = count_of([change for _, sent in numbered for change in sent.changes])
     assert len(kinds) - kinds.count("copy") - kinds.count("truncate") == expected
     for row in rows:
-        if row["_change_type"] != "copy":
+        if row["_change"] != "copy":
             assert row["_committed_at"].timestamp() * 1000 == pytest.approx(
                 1_700_000_000_000 + row["_lsn"] // 10, abs=1
             )
