@@ -1,5 +1,7 @@
 """Histories on real servers: every committed version, as of any moment, also for a view of what was true then."""
 
+import json
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -8,6 +10,7 @@ from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
 from connect.source.catalog import TablesRefusedError
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
+from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.pipelines import MakePipeline, Pipeline
 
 PRICES = (
@@ -80,6 +83,28 @@ def test_every_version_can_be_read_again(
     history = spark.read.format("delta").load(lake_of(pipeline.settings).folder(TableName("public", "prices_history")))
     lived = history.where("id = 3 AND price = 0").collect()
     assert [row["_change"] for row in lived] == ["update"], "a version that lived inside one transaction"
+
+
+def test_a_changed_past_breaks_the_chain(make_pipeline: MakePipeline, spark: SparkSession) -> None:
+    pipeline = make_pipeline(*PRICES, tables=("public.prices",), lake_only=True)
+    pipeline.configure("followers:\n", "history: [public.prices]\nfollowers:\n")
+    bootstrap(pipeline, spark)
+    for condition in ("id < 4", "id = 7"):
+        pipeline.run(f"UPDATE prices SET price = price + 1 WHERE {condition}")
+        catch_up(pipeline, spark)
+    whole = run_cdc(pipeline, "verify", "--chain", "--json")
+    assert whole.returncode == 0, whole.stderr
+    [verdict] = json.loads(whole.stdout)
+    assert (verdict["history"], verdict["batches"], verdict["broken"]) == ("public.prices_history", 3, None)
+    place = lake_of(pipeline.settings).folder(TableName("public", "prices_history"))
+    spark.sql(f"UPDATE delta.`{place}` SET price = 0 WHERE _batch = 2 AND id = 3")
+    broken = run_cdc(pipeline, "verify", "--chain")
+    assert broken.returncode == 5
+    assert "public.prices_history: a row of batch 2 was changed, taken away or added" in broken.stderr
+    # nor is anything added to it
+    with following(pipeline, spark) as running:
+        pipeline.run("UPDATE prices SET price = 5 WHERE id = 1")
+        running.wait_for("public.prices: its history public.prices_history is lost")
 
 
 def test_a_table_without_a_key_has_no_history(make_pipeline: MakePipeline, spark: SparkSession) -> None:

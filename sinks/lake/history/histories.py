@@ -1,7 +1,9 @@
 """The histories of a lake: kept beside their tables, one batch after the other."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -21,8 +23,9 @@ from sinks.lake import layout
 from sinks.lake.delta import data_files
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.delta.snapshot import Snapshot, TxnUpdate, now_ms
+from sinks.lake.history.chain import BEGINNING, digest_batch, extend, hash_rows
 from sinks.lake.history.rows import TableVersions, UnsentVersionError, make_rows, with_further
-from sinks.lake.history.shape import CHANGE, ENDS, LSN, NUMBER, history_name, history_table
+from sinks.lake.history.shape import BATCH, CHAIN, CHANGE, ENDS, LSN, NUMBER, history_name, history_table
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.table.commit import CommitPlan, commit
@@ -46,6 +49,15 @@ class CopiedTable(Protocol):
     def table(self) -> Table: ...
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A history that is kept: the number of its last batch, and the chain up to it."""
+
+    writer: TableWriter
+    batch: int = 0
+    chain: str = BEGINNING
+
+
 class Histories:
     """Keeps the histories of some tables.
 
@@ -58,7 +70,7 @@ class Histories:
         self._names = frozenset(names)
         self._indexes = indexes
         self._cuts = cuts
-        self._writers: dict[TableName, TableWriter] = {}
+        self._kept: dict[TableName, _Kept] = {}
 
     def has(self, name: TableName) -> bool:
         """Is a history of this table kept?"""
@@ -78,7 +90,8 @@ class Histories:
             self._add(table, TableVersions(changes.changes, changes.ranks, ends), version)
 
     def _add(self, table: CopiedTable, versions: TableVersions, version: int) -> None:
-        writer = self._open(table)
+        history = self._open(table)
+        writer = history.writer
         offset = writer.snapshot.transactions.get(self._lake.app_id)
         after = BEFORE_LOG if offset is None else offset
         if not (versions.ranks > after).any():
@@ -93,7 +106,7 @@ class Histories:
                 f"{source.table.name}: an update left out values, and the lake has no previous row to take them from",
                 "something else has written to the lake: see `cdc verify`, then bootstrap the table again",
             ) from None
-        _append(writer, [rows], TxnUpdate(self._lake.app_id, offset, version))
+        _append(history, [rows], TxnUpdate(self._lake.app_id, offset, version))
 
     def begin(self, tables: Mapping[TableName, CopiedTable]) -> None:
         """Begin the histories of tables that have none of their present copy."""
@@ -104,54 +117,52 @@ class Histories:
 
     def snapshots(self, names: Collection[TableName]) -> dict[TableName, Snapshot]:
         """The histories of these tables as they are, by their own names; those that have begun."""
-        return {history_name(name): self._writers[name].snapshot for name in sorted(names) if name in self._writers}
+        return {history_name(n): self._kept[n].writer.snapshot for n in sorted(names) if n in self._kept}
 
     def highest_offset(self) -> int:
         """The highest END offset of any history; after a crash, beyond its table's."""
-        offsets = [writer.snapshot.transactions.get(self._lake.app_id) for writer in self._writers.values()]
+        offsets = [kept.writer.snapshot.transactions.get(self._lake.app_id) for kept in self._kept.values()]
         return max((offset for offset in offsets if offset is not None), default=BEFORE_LOG)
 
     def list_open(self) -> list[tuple[TableName, TableWriter]]:
         """The histories opened so far; safe beside the thread that opens them."""
-        return [(writer.table.name, writer) for writer in list(self._writers.values())]
+        return [(kept.writer.table.name, kept.writer) for kept in list(self._kept.values())]
 
-    def _open(self, table: CopiedTable) -> TableWriter:
+    def _open(self, table: CopiedTable) -> _Kept:
         """The history of the table's present copy, with its columns."""
         name = table.table.name
-        writer = self._writers.get(name) or self._find(name)
-        if writer is None:
-            writer = self._create(table)
-        elif self._copied_lsn(writer.snapshot) != table.bookmark.lsn:
-            self._begin_copy(writer, table)
-        self._writers[name] = writer
-        wanted = history_table(table.table)
+        history = self._kept.get(name) or self._find(name) or self._create(table)
+        self._kept[name] = history
+        writer, wanted = history.writer, history_table(table.table)
         if writer.table.column_names != wanted.column_names:
             writer.add_columns(wanted, layout.schema_lsn(table.writer.snapshot))
-        return writer
+        if self._copied_lsn(writer.snapshot) != table.bookmark.lsn:
+            self._begin_copy(history, table)
+        return history
 
-    def _find(self, name: TableName) -> TableWriter | None:
+    def _find(self, name: TableName) -> _Kept | None:
         log = layout.open_owned_log(self._lake, history_name(name))
         table = layout.table_of(log.snapshot) if log else None
         if log is None or table is None:
             return None
         storage = self._lake.table_storage(table.name)
-        return TableWriter(table, storage, log, self._indexes / layout.folder_name(table.name))
+        writer = TableWriter(table, storage, log, self._indexes / layout.folder_name(table.name))
+        return _Kept(writer, *_read_chain(writer))
 
-    def _create(self, table: CopiedTable) -> TableWriter:
+    def _create(self, table: CopiedTable) -> _Kept:
         own = history_table(table.table)
         prepare_folder(self._lake, own.name)
         load_copy(self._lake, own, [], table.bookmark)
-        writer = self._find(table.table.name)
-        assert writer is not None
-        _append(writer, _copied_rows(table, self._lsn_of(table)), self._copy_mark(writer, table.bookmark))
-        return writer
+        history = self._find(table.table.name)
+        assert history is not None
+        return history
 
-    def _begin_copy(self, writer: TableWriter, table: CopiedTable) -> None:
+    def _begin_copy(self, history: _Kept, table: CopiedTable) -> None:
         """Add the rows of a new copy, and end the versions of keys that it does not have."""
         at = self._lsn_of(table)
-        ended = _ended_keys(writer, table, at)
-        parts = [*_copied_rows(table, at), *([ended] if ended.num_rows else [])]
-        _append(writer, parts, self._copy_mark(writer, table.bookmark))
+        ended = _ended_keys(history.writer, table, at)
+        parts = chain((part for part in _copied_rows(table, at) if len(part)), [ended] if len(ended) else [])
+        _append(history, parts, self._copy_mark(history.writer, table.bookmark))
 
     def _lsn_of(self, table: CopiedTable) -> int:
         """The LSN at which the table stands: its copy's, or the last cut's if changes were applied since."""
@@ -183,10 +194,22 @@ def _blaming(name: TableName) -> Iterator[None]:
         ) from lost
 
 
-def _append(writer: TableWriter, parts: Sequence[pa.Table] | Iterator[pa.Table], move: TxnUpdate) -> None:
+def _append(history: _Kept, parts: Iterable[pa.Table], move: TxnUpdate) -> None:
+    """Add rows, each part as a batch of the chain, all in one commit."""
+    writer, number, so_far, files = history.writer, history.batch, history.chain, list[WrittenRows]()
     with writer.lock:
-        files = [_write(writer, rows) for rows in parts]
+        for rows in parts:
+            number, so_far = number + 1, extend(so_far, digest_batch(hash_rows(rows, writer.table)))
+            files.append(_write(writer, _with_chain(rows, number, so_far, writer.table)))
         commit(writer, CommitPlan(False, files, empty_keys(), []), move)
+    history.batch, history.chain = number, so_far
+
+
+def _with_chain(rows: pa.Table, number: int, so_far: str, table: Table) -> pa.Table:
+    added = {BATCH: pa.array(np.repeat(number, len(rows))), CHAIN: pa.array([so_far] * len(rows), pa.string())}
+    schema = arrow_schema(table)
+    columns = [added[field.name] if field.name in added else rows[field.name] for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _write(writer: TableWriter, rows: pa.Table) -> WrittenRows:
@@ -202,6 +225,17 @@ def _copied_rows(table: CopiedTable, at: int) -> Iterator[pa.Table]:
     for file in writer.snapshot.files.values():
         for part in live_rows(writer.storage, Share(file), writer.table):
             yield _with_copy(part, "copy", at, writer.table)
+
+
+def _read_chain(writer: TableWriter) -> tuple[int, str]:
+    """The number of the last batch, and the chain up to it."""
+    last, found = 0, BEGINNING
+    for file in writer.snapshot.files.values():
+        for part in live_rows(writer.storage, Share(file), writer.table, [BATCH, CHAIN]):
+            at = int(pc.index(part[BATCH], pc.max(part[BATCH])).as_py()) if len(part) else -1
+            if at >= 0 and part[BATCH][at].as_py() > last:
+                last, found = part[BATCH][at].as_py(), part[CHAIN][at].as_py()
+    return last, found
 
 
 def _with_copy(rows: pa.Table, kind: str, lsn: int, table: Table) -> pa.Table:

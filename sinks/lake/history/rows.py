@@ -15,7 +15,7 @@ from cdc.columns.netting.versions import Versions, list_versions
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
-from sinks.lake.history.shape import FURTHER, history_table
+from sinks.lake.history.shape import BATCH, CHAIN, FURTHER, history_table
 
 _NAMES = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _TRUNCATE = "truncate"
@@ -147,9 +147,10 @@ def _add_further(rows: pa.Table, kinds: list[str], places: Integers, own: TableV
 
 
 def with_further(rows: pa.Table, further: Sequence[Any], table: Table) -> pa.Table:
-    """The rows of a table as rows of its history, with these columns of FURTHER."""
+    """The rows of a table as rows of its history, with these columns of FURTHER; without BATCH and CHAIN."""
     schema = arrow_schema(history_table(table))
-    types = [schema.field(column.name).type for column in FURTHER]
+    schema = pa.schema([field for field in schema if field.name not in (BATCH, CHAIN)])
+    types = [schema.field(column.name).type for column in FURTHER[: len(further)]]
     added = [
         (pa.array(values) if not isinstance(values, pa.Array) else values).cast(kind)
         for values, kind in zip(further, types, strict=True)

@@ -7,14 +7,17 @@ from cdc.core.table import Column, Kind, Table, TableName
 
 SUFFIX: Final = "_history"
 CHANGE, COMMITTED_AT, LSN, NUMBER = "_change", "_committed_at", "_lsn", "_number"
+BATCH, CHAIN = "_batch", "_chain"
 FURTHER: Final = (
     Column(CHANGE, Kind.TEXT),  # copy, insert, update: a version begins; delete, truncate: it ends
     Column(COMMITTED_AT, Kind.TIMESTAMPTZ),  # the commit's time by the source's clock; of a copy, when it joined
     Column(LSN, Kind.BIGINT),  # the commit's LSN; of a copy, that of its snapshot
     Column("_tx_id", Kind.BIGINT),  # the source's transaction; null for a copy
     Column(NUMBER, Kind.BIGINT),  # the change's number in the transaction; 0 for a copy
+    Column(BATCH, Kind.BIGINT),  # the number of the batch that added the row, from 1
+    Column(CHAIN, Kind.TEXT),  # the digest of all rows up to the end of that batch (`chain.py`)
 )
-"""The columns behind those of the table, in this order."""
+"""The columns behind those of the table, in this order. The last two are added when a batch is written."""
 ENDS: Final = ("delete", "truncate")
 """Changes that end a version and begin none: such a row has the key's columns only."""
 

@@ -7,17 +7,21 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.core.change import Change, CommitOrder, Key, Row, Truncate
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.change import Change, CommitOrder, Key, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn
+from cdc.core.table import Table
 from sinks.lake import layout
 from sinks.lake.apply import apply as applying
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.history.shape import ENDS, history_name
+from sinks.lake.history.chain import digest_batch, find_break, hash_rows
+from sinks.lake.history.shape import ENDS, history_name, history_table
 from sinks.lake.settings import DeltaSettings
 from tests.contract.delta_harness import batch_of as columns_of
 from tests.contract.followers import SYSTEM, Crash, batch_of, end
@@ -72,6 +76,9 @@ class Keeping:
         parts = [part for file in log.snapshot.files.values() for part in live_rows(storage, Share(file), table)]
         return [row for part in parts for row in part.to_pylist()]
 
+    def table(self) -> Table:
+        return history_table(THINGS)
+
 
 def as_of(rows: list[dict[str, Any]], lsn: int) -> dict[Key, Row]:
     """The table at an LSN, by its history."""
@@ -88,6 +95,34 @@ def ranked(number: int, sent: Sent) -> Sent:
     offset = end(number).offset
     changes = [replace(change, place=CommitOrder(offset, change.place.total_order)) for change in sent.changes]
     return Sent(tuple(changes), sent.rows)
+
+
+def batches_of(rows: list[dict[str, Any]], table: Table) -> list[tuple[int, str, str]]:
+    """The batches of a history's rows: number, chain and digest."""
+    digests = hash_rows(pa.Table.from_pylist(rows, arrow_schema(table)), table)
+    found: dict[tuple[int, str], list[str]] = {}
+    for row, digest in zip(rows, digests, strict=True):
+        found.setdefault((row["_batch"], row["_chain"]), []).append(digest)
+    return [(number, chain, digest_batch(found[number, chain])) for number, chain in sorted(found)]
+
+
+@pytest.mark.parametrize("tamper", ["changed", "missing", "added"])
+def test_the_chain_finds_a_past_that_somebody_tampered_with(tmp_path: Path, tamper: str) -> None:
+    keeping = Keeping(in_folder(tmp_path))
+    for number in range(1, 6):
+        row: Row = {"id": 1, "small": number, "big": "x"}
+        keeping.apply([(number, ranked(number, Sent((Update(THINGS.name, CommitOrder(0, 1), (1,), row),), {})))])
+    rows, table = keeping.rows(), keeping.table()
+    assert find_break(batches_of(rows, table)) is None
+    batch = next(row["_batch"] for row in rows if row["small"] == 3)
+    match tamper:
+        case "changed":
+            tampered = [{**row, "small": 30} if row["_batch"] == batch else row for row in rows]
+        case "missing":
+            tampered = [row for row in rows if row["_batch"] != batch]
+        case _:
+            tampered = [*rows, {**next(row for row in rows if row["_batch"] == batch), "id": 9}]
+    assert find_break(batches_of(tampered, table)) == batch
 
 
 def count_of(changes: list[Change]) -> int:
@@ -114,6 +149,7 @@ def test_a_history_has_every_version_once(
         keeping.apply(numbered[done:until])
         done = until
     rows = keeping.rows()
+    assert find_break(batches_of(rows, keeping.table())) is None
     assert as_of(rows, COPIED) == BEFORE
     for number, sent in numbered:
         assert as_of(rows, 10 * number) == sent.rows, number
