@@ -94,6 +94,8 @@ class Lineage:
         while here is not None:
             if column.table in here.sources:
                 source = here.sources[column.table]
+                if not joins_from_left(here.expression):
+                    return NOWHERE
                 if isinstance(source, Scope):
                     return self.output(source, column.name)
                 use = self._statement.uses.get(id(source))
@@ -133,6 +135,24 @@ def name_outputs(scope: Scope) -> list[str]:
     query = scope.expression
     assert isinstance(query, exp.Query)
     return query.named_selects
+
+
+def joins_from_left(query: exp.Expr) -> bool:
+    """Is each join between all that is named before it and one more name?
+
+    Not in `a LEFT JOIN (b JOIN c ON ...) ON ...`, nor in `a, b RIGHT JOIN c ON ...`, where `a` stands alone. sqlglot
+    reads the comma as CROSS JOIN, so neither is taken.
+    """
+    first, joins = query.args.get("from_"), query.args.get("joins") or []
+    named = [first.this] if first else []
+    if any(isinstance(each, exp.Expr) and _is_group(each) for each in [*named, *(join.this for join in joins)]):
+        return False
+    crossed = [at for at, join in enumerate(joins) if join.kind == "CROSS"]
+    return not any(join.side in ("RIGHT", "FULL") for join in joins[min(crossed, default=len(joins)) :])
+
+
+def _is_group(named: exp.Expr) -> bool:
+    return bool(named.args.get("joins")) or (isinstance(named, exp.Subquery) and isinstance(named.this, exp.Table))
 
 
 def optional_sources(scope: Scope) -> set[str]:
@@ -176,7 +196,14 @@ def _may_restrict(query: exp.Select, selected: exp.Expr) -> bool:
     is_aggregated = group or any(
         node.find_ancestor(exp.Window, exp.Select) is query for node in query.find_all(exp.AggFunc)
     )
-    if is_aggregated and not (group and selected in group.expressions):
+    if is_aggregated and not (group and _is_grouped_by(group, selected)):
         return False
-    windows = [w for value in query.selects for w in value.find_all(exp.Window) if w.parent_select is query]
+    # in QUALIFY, too
+    windows = [window for window in query.find_all(exp.Window) if window.parent_select is query]
     return all(selected in window.args.get("partition_by", []) for window in windows)
+
+
+def _is_grouped_by(group: exp.Group, selected: exp.Expr) -> bool:
+    # ROLLUP and its like have rows of several groups, where the column is null
+    is_plain = all(not value for name, value in group.args.items() if name != "expressions")
+    return is_plain and selected in group.expressions
