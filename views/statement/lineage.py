@@ -9,6 +9,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from cdc.core.table import TableName
 from views.statement.derived import DerivedColumns
+from views.statement.join_order import joins_from_left
 from views.statement.statement import Statement
 
 BaseColumn = tuple[str, str]
@@ -135,24 +136,6 @@ def name_outputs(scope: Scope) -> list[str]:
     query = scope.expression
     assert isinstance(query, exp.Query)
     return query.named_selects
-
-
-def joins_from_left(query: exp.Expr) -> bool:
-    """Is each join between all that is named before it and one more name?
-
-    Not in `a LEFT JOIN (b JOIN c ON ...) ON ...`, nor in `a, b RIGHT JOIN c ON ...`, where `a` stands alone. sqlglot
-    reads the comma as CROSS JOIN, so neither is taken.
-    """
-    first, joins = query.args.get("from_"), query.args.get("joins") or []
-    named = [first.this] if first else []
-    if any(isinstance(each, exp.Expr) and _is_group(each) for each in [*named, *(join.this for join in joins)]):
-        return False
-    crossed = [at for at, join in enumerate(joins) if join.kind == "CROSS"]
-    return not any(join.side in ("RIGHT", "FULL") for join in joins[min(crossed, default=len(joins)) :])
-
-
-def _is_group(named: exp.Expr) -> bool:
-    return bool(named.args.get("joins")) or (isinstance(named, exp.Subquery) and isinstance(named.this, exp.Table))
 
 
 def optional_sources(scope: Scope) -> set[str]:
