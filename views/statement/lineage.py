@@ -9,6 +9,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from cdc.core.table import TableName
 from views.statement.derived import DerivedColumns
+from views.statement.join_order import joins_from_left
 from views.statement.statement import Statement
 
 BaseColumn = tuple[str, str]
@@ -94,6 +95,8 @@ class Lineage:
         while here is not None:
             if column.table in here.sources:
                 source = here.sources[column.table]
+                if not joins_from_left(here.expression):
+                    return NOWHERE
                 if isinstance(source, Scope):
                     return self.output(source, column.name)
                 use = self._statement.uses.get(id(source))
@@ -176,7 +179,14 @@ def _may_restrict(query: exp.Select, selected: exp.Expr) -> bool:
     is_aggregated = group or any(
         node.find_ancestor(exp.Window, exp.Select) is query for node in query.find_all(exp.AggFunc)
     )
-    if is_aggregated and not (group and selected in group.expressions):
+    if is_aggregated and not (group and _is_grouped_by(group, selected)):
         return False
-    windows = [w for value in query.selects for w in value.find_all(exp.Window) if w.parent_select is query]
+    # in QUALIFY, too
+    windows = [window for window in query.find_all(exp.Window) if window.parent_select is query]
     return all(selected in window.args.get("partition_by", []) for window in windows)
+
+
+def _is_grouped_by(group: exp.Group, selected: exp.Expr) -> bool:
+    # ROLLUP and its like have rows of several groups, where the column is null
+    is_plain = all(not value for name, value in group.args.items() if name != "expressions")
+    return is_plain and selected in group.expressions

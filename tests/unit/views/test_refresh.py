@@ -118,6 +118,29 @@ CASES = {
         " UNION ALL SELECT CAST(y AS STRING) AS k, count(*) + 5 AS n FROM b GROUP BY CAST(y AS STRING)",
         ["k", "n"],
     ),
+    "using, after a right join": (
+        "SELECT id, c.a_id, a.x, d.z FROM a RIGHT JOIN c USING (id) LEFT JOIN c d USING (id)",
+        ["id"],
+    ),
+    "using, after full joins": (
+        "SELECT id, a.x, c.z, d.a_id FROM a FULL JOIN c USING (id) FULL JOIN c d USING (id)",
+        ["id"],
+    ),
+    "a common table expression in another": (
+        "WITH s AS (WITH q AS (SELECT id, a_id FROM b) SELECT l.id, r.id AS other FROM q l JOIN q r"
+        " ON l.a_id = r.a_id) SELECT id, other FROM s",
+        ["id", "other"],
+    ),
+    "a name of two common table expressions": (
+        "WITH q AS (SELECT id, x AS n FROM a), s AS (WITH q AS (SELECT id, a_id AS n FROM b WHERE a_id IS NOT NULL)"
+        " SELECT n, count(*) AS m FROM q GROUP BY n) SELECT q.id, s.m FROM q LEFT JOIN s ON s.n = q.id",
+        ["id"],
+    ),
+    "other names of columns": (
+        "WITH q AS (SELECT id, x FROM a) SELECT t.x, u.y, t.id FROM q AS t(x, id) JOIN c AS u(id, b_id, a_id, y)"
+        " ON u.a_id = t.x",
+        ["x", "y", "id"],
+    ),
     "nested": (
         "SELECT a.id, collect_list(struct(b.id, b.y)) AS list FROM a LEFT JOIN b ON b.a_id = a.id GROUP BY a.id",
         ["id"],
@@ -206,6 +229,18 @@ WHOLE = {
     ),
     "not in": ("SELECT id FROM a WHERE id NOT IN (SELECT a_id FROM b)", ["id"]),
     "a comparison": ("SELECT a.id, count(*) AS n FROM a JOIN b ON a.x < b.y GROUP BY a.id", ["id"]),
+    "a part of a window, chosen": ("SELECT id, x FROM a QUALIFY row_number() OVER (ORDER BY x, id) < 3", ["id"]),
+    "groups of groups": ("SELECT a_id, count(*) AS n FROM b GROUP BY a_id WITH ROLLUP", ["a_id"]),
+    "sets of groups": ("SELECT a_id, y, count(*) AS n FROM b GROUP BY a_id, y GROUPING SETS ((a_id), (y))", ["a_id"]),
+    "a comma before an outer join": (
+        "SELECT c.id, a.id AS a FROM a, b RIGHT JOIN c ON b.id = c.b_id WHERE c.a_id = a.id",
+        ["id"],
+    ),
+    "a group of joins": (
+        "WITH q AS (SELECT id, x FROM a) SELECT c.id, q.x, b.y FROM c LEFT JOIN (q JOIN b ON b.a_id = q.id)"
+        " ON c.b_id = b.id",
+        ["id"],
+    ),
     "a limit": ("SELECT b.id FROM (SELECT * FROM a ORDER BY x LIMIT 2) t JOIN b ON b.a_id = t.id", ["id"]),
     "the first of two values": (
         "SELECT coalesce(a.x, b.y) AS x, count(*) AS n FROM a JOIN b ON a.id = b.a_id GROUP BY coalesce(a.x, b.y)",
