@@ -52,8 +52,8 @@ class DeltaFollower:
         look_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self.cuts = Cuts(lake, look_seconds)
         self.tables = LakeTables(lake, indexes, self.cuts, look_seconds)
-        self.letters = TableDeadLetters(lake, self.tables, self.cuts)
         self.histories = Histories(lake, histories, indexes, self.cuts)
+        self.letters = TableDeadLetters(lake, self.tables, self.cuts, self.histories)
         self.maintenance = LakeMaintenance(
             [self.tables, self.histories], self.cuts, self.letters, settings.history_hours
         )

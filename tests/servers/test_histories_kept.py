@@ -24,7 +24,7 @@ views:
   shop.sold:
     key: [id]
     sql: |
-      SELECT s.id, max_by(h.price, struct(h._lsn, h._number)) AS price
+      SELECT s.id, max_by(h.price, h._sequence) AS price
       FROM sales s LEFT JOIN prices_history h ON h.id = s.price_id AND h._committed_at <= s.at
       GROUP BY s.id
 
@@ -101,10 +101,10 @@ def test_a_changed_past_breaks_the_chain(make_pipeline: MakePipeline, spark: Spa
     broken = run_cdc(pipeline, "verify", "--chain")
     assert broken.returncode == 5
     assert "public.prices_history: a row of batch 2 was changed, taken away or added" in broken.stderr
-    # nor is anything added to it
-    with following(pipeline, spark) as running:
-        pipeline.run("UPDATE prices SET price = 5 WHERE id = 1")
-        running.wait_for("public.prices: its history public.prices_history is lost")
+    # what is added later does not hide it
+    pipeline.run("UPDATE prices SET price = 5 WHERE id = 1")
+    catch_up(pipeline, spark)
+    assert "a row of batch 2 was changed" in run_cdc(pipeline, "verify", "--chain").stderr
 
 
 def test_a_table_without_a_key_has_no_history(make_pipeline: MakePipeline, spark: SparkSession) -> None:

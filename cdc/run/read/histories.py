@@ -13,7 +13,7 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.read.cuts import find_cut
 from sinks.lake import layout
-from sinks.lake.history.shape import CHANGE, COMMITTED_AT, ENDS, LSN, NUMBER, history_name
+from sinks.lake.history.shape import CHANGE, COMMITTED_AT, ENDS, LSN, SEQUENCE, history_name
 
 _ROW = "row"
 
@@ -41,7 +41,7 @@ def select_as_of(history: DataFrame, table: Table, at: Lsn | datetime | None = N
         history = history.where(F.col(COMMITTED_AT) <= at if isinstance(at, datetime) else F.col(LSN) <= at)
     columns = [F.col(quoted(column)) for column in table.column_names]
     row = F.struct(CHANGE, *columns)
-    last = F.max_by(row, F.struct(LSN, NUMBER)).alias(_ROW)
+    last = F.max_by(row, SEQUENCE).alias(_ROW)
     newest = history.groupBy(*(F.col(quoted(column)).alias(f"key {at}") for at, column in enumerate(table.key))).agg(
         last
     )

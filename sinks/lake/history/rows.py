@@ -15,7 +15,7 @@ from cdc.columns.netting.versions import Versions, list_versions
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
-from sinks.lake.history.shape import BATCH, CHAIN, FURTHER, history_table
+from sinks.lake.history.shape import ADDED, FURTHER, history_table
 
 _NAMES = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _TRUNCATE = "truncate"
@@ -141,15 +141,14 @@ def _add_further(rows: pa.Table, kinds: list[str], places: Integers, own: TableV
         own.ends.committed_ms[at] * 1000,
         own.ends.lsn[at],
         own.changes.tx_id[places],
-        own.changes.total_order[places],
     ]
     return with_further(rows, further, table)
 
 
 def with_further(rows: pa.Table, further: Sequence[Any], table: Table) -> pa.Table:
-    """The rows of a table as rows of its history, with these columns of FURTHER; without BATCH and CHAIN."""
+    """The rows of a table as rows of its history, with these columns of FURTHER; without ADDED ones."""
     schema = arrow_schema(history_table(table))
-    schema = pa.schema([field for field in schema if field.name not in (BATCH, CHAIN)])
+    schema = pa.schema([field for field in schema if field.name not in ADDED])
     types = [schema.field(column.name).type for column in FURTHER[: len(further)]]
     added = [
         (pa.array(values) if not isinstance(values, pa.Array) else values).cast(kind)

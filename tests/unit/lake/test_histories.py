@@ -44,10 +44,10 @@ class Keeping:
         self.copy(BEFORE, COPIED)
         self.follower.first_cut(0)
 
-    def restart(self) -> None:
+    def restart(self, *, is_kept: bool = True) -> None:
         settings = DeltaSettings(kind="delta", path=self.lake.path)
         indexes = self.lake.indexes / "index"
-        self.follower = DeltaFollower(settings, self.lake, indexes, histories=[THINGS.name])
+        self.follower = DeltaFollower(settings, self.lake, indexes, histories=[THINGS.name] if is_kept else [])
         self.follower.prepare([THINGS])
 
     def copy(self, rows: dict[Key, Row], lsn: int, *, anew: bool = False) -> None:
@@ -83,7 +83,7 @@ class Keeping:
 def as_of(rows: list[dict[str, Any]], lsn: int) -> dict[Key, Row]:
     """The table at an LSN, by its history."""
     last = dict[Key, dict[str, Any]]()
-    for row in sorted(rows, key=lambda row: (row["_lsn"], row["_number"])):
+    for row in sorted(rows, key=lambda row: row["_sequence"]):
         if row["_lsn"] <= lsn:
             last[row["id"],] = row
     going = {key: row for key, row in last.items() if row["_change"] not in ENDS}
@@ -110,8 +110,7 @@ def batches_of(rows: list[dict[str, Any]], table: Table) -> list[tuple[int, str,
 def test_the_chain_finds_a_past_that_somebody_tampered_with(tmp_path: Path, tamper: str) -> None:
     keeping = Keeping(in_folder(tmp_path))
     for number in range(1, 6):
-        row: Row = {"id": 1, "small": number, "big": "x"}
-        keeping.apply([(number, ranked(number, Sent((Update(THINGS.name, CommitOrder(0, 1), (1,), row),), {})))])
+        keeping.apply([put(number)])
     rows, table = keeping.rows(), keeping.table()
     assert find_break(batches_of(rows, table)) is None
     batch = next(row["_batch"] for row in rows if row["small"] == 3)
@@ -175,3 +174,34 @@ def test_a_new_copy_goes_on_with_the_history(tmp_path: Path) -> None:
     assert as_of(rows, 54) == BEFORE
     assert as_of(rows, 55) == again
     assert as_of(rows, 60) == again
+
+
+def put(number: int) -> tuple[int, Sent]:
+    """A transaction that updates row 1."""
+    row: Row = {"id": 1, "small": number, "big": "x"}
+    change = Update(THINGS.name, CommitOrder(0, 1), (1,), row)
+    return number, ranked(number, Sent((change,), {**BEFORE, (1,): row}))
+
+
+def test_a_history_that_was_not_kept_for_a_while_goes_on_with_a_copy(tmp_path: Path) -> None:
+    keeping = Keeping(in_folder(tmp_path))
+    keeping.apply([put(1)])
+    keeping.restart(is_kept=False)
+    keeping.apply([put(2)])
+    keeping.restart()
+    for number in (3, 4):
+        keeping.apply([put(number)])
+        keeping.restart()
+    rows = keeping.rows()
+    assert [row["_change"] for row in rows if row["id"] == 1] == ["copy", "update", "copy", "update", "update"]
+    assert find_break(batches_of(rows, keeping.table())) is None
+    for number in range(1, 5):
+        assert as_of(rows, 10 * number) == put(number)[1].rows
+
+
+def test_a_truncate_of_an_empty_table_breaks_no_chain(tmp_path: Path) -> None:
+    keeping = Keeping(in_folder(tmp_path))
+    for number in (1, 2):
+        keeping.apply([(number, ranked(number, Sent((Truncate(THINGS.name, CommitOrder(0, 1)),), {})))])
+    keeping.apply([put(3)])
+    assert find_break(batches_of(keeping.rows(), keeping.table())) is None
