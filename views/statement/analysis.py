@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from views.plan import Anchor, AnchorGroup, Link, Route, ViewPlan
-from views.statement.equalities import find_equated, find_links
+from views.statement.equalities import are_comparable, find_equated, find_links
 from views.statement.lineage import BaseColumn, Lineage, Sources
 from views.statement.statement import Statement
 
@@ -13,7 +13,7 @@ def plan_view(statement: Statement, key: Sequence[str]) -> ViewPlan:
     """Plan how changes of the statement's tables reach a view with this key."""
     lineage, links = _trace(statement)
     uses = {use.alias: use for use in statement.uses.values()}
-    groups = _group_anchors(lineage, key)
+    groups = _group_anchors(statement, lineage, key)
     ways = {group: _find_way(links, group) for group in groups}
     # rows of a key are found only if links lead from it to every use
     complete = {group: way for group, way in ways.items() if _reached(group, way) == uses.keys()}
@@ -44,13 +44,15 @@ def _explain_whole(reached: Sequence[Collection[str]], aliases: Iterable[str]) -
     }
 
 
-def _group_anchors(lineage: Lineage, key: Sequence[str]) -> list[AnchorGroup]:
+def _group_anchors(statement: Statement, lineage: Lineage, key: Sequence[str]) -> list[AnchorGroup]:
     """The groups of uses that give the key's columns, one for each set of uses that gives a column.
 
-    A column that an outer join may leave null gives none: no row leads to the result in which it is null.
+    A column that an outer join may leave null gives none: no row leads to the result in which it is null. Nor does one
+    that branches give as values of several types, which the result has as one.
     """
     certain = [name for name in key if not lineage.may_be_missing(lineage.root, name)]
     sources = {name: found for name in certain if (found := lineage.output(lineage.root, name))}
+    sources = {name: found for name, found in sources.items() if are_comparable(statement, found)}
     starts = dict.fromkeys(frozenset(use for use, _ in found) for found in sources.values())
     return [AnchorGroup(tuple(_anchor(sources, use) for use in sorted(group))) for group in starts]
 
