@@ -32,7 +32,8 @@ def test_letters_have_no_case_and_moments_that_nothing_reads_are_not_asked_for()
     def run(rows: Mapping[TableName, pa.Table]) -> pa.Table:
         return Evaluator().evaluate(duckdb.sql, {compiled.names[name]: each for name, each in rows.items()})
 
-    def find(columns: Sequence[str], _: Sequence[pa.Array]) -> pa.Table:
+    def find(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
+        assert [value.to_pylist() for value in values] == [[1]]
         asked.append(tuple(columns))
         return hashed_schema(VIEW).empty_table()
 
