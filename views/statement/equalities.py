@@ -67,7 +67,7 @@ class _LinkFinder:
     def find(self, scope: Scope, clause: _Clause) -> Iterator[Link]:
         pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
         for sides in self.equalities(scope, clause):
-            if not are_comparable(self.statement, [column for side in sides for column in side.sources]):
+            if not are_comparable(self.lineage, [column for side in sides for column in side.sources]):
                 continue
             for side, other in (sides, sides[::-1]):
                 if side.is_filtered and len(side.sources) == len(other.sources) == 1:
@@ -96,9 +96,9 @@ class _LinkFinder:
         return _Side(self.lineage.resolve(scope, value), names <= clause.filtered, names <= clause.joined)
 
 
-def are_comparable(statement: Statement, columns: Iterable[BaseColumn]) -> bool:
+def are_comparable(lineage: Lineage, columns: Iterable[BaseColumn]) -> bool:
     """Whether equal values of these columns are equal for whoever finds rows by them."""
-    types = [comparison_type(arrow_type(statement.column(*column))) for column in columns]
+    types = [comparison_type(arrow_type(lineage.derived.column(*column))) for column in columns]
     return None not in types and len(set(types)) == 1
 
 

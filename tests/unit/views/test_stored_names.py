@@ -1,12 +1,10 @@
 """A refresh finds a view's rows whatever the case of the letters in its key, and of columns that it does not read."""
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import pyarrow as pa
 
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake.table.lookup import TableLookup
 from sinks.lake.table.row_changes import RowChanges
 from tests.unit.views.test_refresh import MemoryTable
 from views.compiled import compile_view
@@ -14,6 +12,7 @@ from views.definition import ViewDefinition
 from views.refresh.evaluate import Evaluator
 from views.refresh.refresh import ViewEngine, refresh
 from views.refresh.row_hashes import hashed_schema
+from views.refresh.rows import Tables
 from views.statement.dialect.statements import DuckStatement
 
 EVENTS = Table(TableName("public", "events"), (Column("Id", Kind.INTEGER), Column("at", Kind.TIMESTAMPTZ)), ("Id",))
@@ -37,8 +36,8 @@ def test_letters_have_no_case_and_moments_that_nothing_reads_are_not_asked_for()
         asked.append(tuple(columns))
         return hashed_schema(VIEW).empty_table()
 
-    lookups = cast("Mapping[TableName, TableLookup]", {EVENTS.name: state})
-    found = refresh(compiled.shape(VIEW), lookups, {EVENTS.name: changes}, ViewEngine(run, find))
+    tables = Tables({EVENTS.name: state}, {EVENTS.name: changes})
+    found = refresh(compiled.shape(VIEW), tables, ViewEngine(run, find))
     assert found
     assert found.rows.to_pylist() == [{"theId": 1}]
     assert asked == [("theId",)]

@@ -10,7 +10,7 @@ from cdc.core.table import TableName
 from views.statement.dialect.translator import Source, Translator, check_arguments, column_types
 from views.statement.dialect.types import TIMESTAMP, quote
 from views.statement.dialect.values import PartNotProvenError, require
-from views.statement.lineage import joins_from_left
+from views.statement.join_order import joins_from_left
 
 if TYPE_CHECKING:
     from views.statement.dialect.queries import Query
