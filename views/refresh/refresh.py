@@ -1,7 +1,7 @@
 """Compute the touched rows of a view anew, and find which of them differ from its present ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -81,9 +81,16 @@ def refresh(
     # without derived columns
     rows = {name: found.select(shape.plan.columns[name]) for name, found in needed.items()}
     result = shape.conform(engine.run(rows))
+    touched = [_name_as_stored(keys, shape.table) for keys in touched]
     stored = [engine.find(keys.key, keys.values) for keys in touched]
     old = _drop_repeated(pa.concat_tables([hashed_schema(shape.table).empty_table(), *stored]), shape.table)
     return compare(shape.table, _select_touched(old, touched), _select_touched(result, touched))
+
+
+def _name_as_stored(keys: TouchedKeys, table: Table) -> TouchedKeys:
+    """The keys by the view's own names: in a statement, letters have no case."""
+    names = {name.lower(): name for name in table.key}
+    return replace(keys, key=tuple(names[name.lower()] for name in keys.key))
 
 
 def _select_touched(rows: pa.Table, touched: Sequence[TouchedKeys]) -> pa.Table:

@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from cdc.columns.rows.join_fingerprints import comparison_type
-from cdc.columns.values.arrow_types import arrow_type
 from cdc.core.table import TableName
 from views.plan import Anchor, AnchorGroup, DerivedColumn, Link, Route, ViewPlan
-from views.statement.equalities import find_equated, find_links
-from views.statement.lineage import NOWHERE, BaseColumn, Lineage, Sources
+from views.statement.equalities import are_comparable, find_equated, find_links
+from views.statement.lineage import BaseColumn, Lineage, Sources
+from views.statement.read_columns import list_read_columns
 from views.statement.statement import Statement
 
 
@@ -23,7 +22,7 @@ def plan_view(statement: Statement, key: Sequence[str]) -> ViewPlan:
     routes = _find_routes(links, complete)
     reached = [_reached(group, way) for group, way in ways.items()]
     whole = _explain_whole(reached, uses.keys() - routes.keys())
-    plan = ViewPlan(uses, lineage.columns(), {}, routes, complete, whole)
+    plan = ViewPlan(uses, list_read_columns(statement), {}, routes, complete, whole)
     return replace(plan, derived=_select_derived(plan, lineage.derived.found))
 
 
@@ -64,19 +63,14 @@ def _explain_whole(reached: Sequence[Collection[str]], aliases: Iterable[str]) -
 def _group_anchors(lineage: Lineage, key: Sequence[str]) -> list[AnchorGroup]:
     """The groups of uses that give the key's columns, one for each set of uses that gives a column.
 
-    A column that an outer join may leave null gives none: no row leads to the result in which it is null.
+    A column that an outer join may leave null gives none: no row leads to the result in which it is null. Nor does one
+    that branches give as values of several types, which the result has as one.
     """
     certain = [name for name in key if not lineage.may_be_missing(lineage.root, name)]
-    sources = {name: found for name in certain if (found := _find_sources(lineage, name))}
+    sources = {name: found for name in certain if (found := lineage.output(lineage.root, name))}
+    sources = {name: found for name, found in sources.items() if are_comparable(lineage, found)}
     starts = dict.fromkeys(frozenset(use for use, _ in found) for found in sources.values())
     return [AnchorGroup(tuple(_anchor(sources, use) for use in sorted(group))) for group in starts]
-
-
-def _find_sources(lineage: Lineage, name: str) -> Sources:
-    """The columns that give a column of the key, if rows can be found by their values."""
-    found = lineage.output(lineage.root, name)
-    types = [comparison_type(arrow_type(lineage.derived.column(*source))) for source in found]
-    return found if None not in types else NOWHERE
 
 
 def _anchor(sources: Mapping[str, Sources], use: str) -> Anchor:

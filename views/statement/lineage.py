@@ -7,7 +7,6 @@ from itertools import combinations, product
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from cdc.core.table import TableName
 from views.statement.derived import DerivedColumns
 from views.statement.join_order import joins_from_left
 from views.statement.statement import Statement
@@ -39,18 +38,6 @@ class Lineage:
     def scope_of(self, query: exp.Expr) -> Scope:
         """The scope of a query, which may stand in parentheses."""
         return self._of_query[id(query.unnest())]
-
-    def columns(self) -> dict[TableName, list[str]]:
-        """Per table, the columns that the statement reads, in the table's order."""
-        read: dict[TableName, set[str]] = {use.table: set() for use in self._statement.uses.values()}
-        for scope in self.scopes:
-            for column in scope.columns:
-                source = scope.sources.get(column.table)
-                if isinstance(source, exp.Table):
-                    use = self._statement.uses[id(source)]
-                    read[use.table].add(self._statement.column(use.alias, column.name).name)
-        tables = self._statement.tables
-        return {name: [c for c in tables[name].column_names if c in names] for name, names in read.items()}
 
     def output(self, scope: Scope, name: str) -> Sources:
         """The sources of an output column, if the rows of the scope can be restricted by it; else none.

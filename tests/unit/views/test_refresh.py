@@ -241,6 +241,7 @@ WHOLE = {
         " ON c.b_id = b.id",
         ["id"],
     ),
+    "a key of several types": ("SELECT id AS k FROM a UNION SELECT t AS k FROM a", ["k"]),
     "a limit": ("SELECT b.id FROM (SELECT * FROM a ORDER BY x LIMIT 2) t JOIN b ON b.a_id = t.id", ["id"]),
     "the first of two values": (
         "SELECT coalesce(a.x, b.y) AS x, count(*) AS n FROM a JOIN b ON a.id = b.a_id GROUP BY coalesce(a.x, b.y)",

@@ -85,8 +85,10 @@ def _read_table(t: Translator, node: exp.Table) -> tuple[str, str, Source]:
     columns, alias = column_types(table), node.alias_or_name
     unique = frozenset(column.lower() for column in table.key) or None
     place = quote(t.names[name])
-    moments = [column for column, of in columns.items() if of == TIMESTAMP]
-    lists = [column for column, of in columns.items() if of == T.ArrayType(TIMESTAMP)]
+    # the others are not among the rows
+    read = {column: of for column, of in columns.items() if column in {each.lower() for each in t.read.get(name, ())}}
+    moments = [column for column, of in read.items() if of == TIMESTAMP]
+    lists = [column for column, of in read.items() if of == T.ArrayType(TIMESTAMP)]
     # a moment becomes the local time in UTC: no function of DuckDB then asks for the session's zone
     changed = [f"make_timestamp(epoch_us({quote(column)})) AS {quote(column)}" for column in moments]
     changed += [
