@@ -84,7 +84,7 @@ class PipelineSettings(Settings):
     @property
     def view_definitions(self) -> list[ViewDefinition]:
         """The views as they are written, in the file's order."""
-        return [ViewDefinition.of(name, view.sql, view.key) for name, view in self.views.items()]
+        return [ViewDefinition.of(name, view.sql, view.key, view.final_after) for name, view in self.views.items()]
 
     @property
     def histories(self) -> list[TableName]:
@@ -204,10 +204,11 @@ class PipelineSettings(Settings):
         complete = {str(TableName.parse(name)): view for name, view in views.items()}
         source, followers = info.data.get("source"), info.data.get("followers")
         if complete and isinstance(source, SourceSettings) and followers is not None:
-            from cdc.config.view_findings import find_wrong_views
+            from cdc.config.view_findings import add_late_views, find_wrong_views
 
             histories = [history_name(TableName.parse(text)) for text in info.data.get("history", ())]
             _refuse(find_wrong_views(complete, source, histories))
+            return add_late_views(complete)
         return complete
 
 
