@@ -43,7 +43,7 @@ def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | Non
     try:
         match settings:
             case SearchSettings():
-                from sinks.search import layout as index
+                from sinks.opensearch import layout as index
 
                 index.check_table(table)
             case LatestSettings():

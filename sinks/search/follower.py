@@ -19,12 +19,13 @@ from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
+from sinks.opensearch import layout, write
+from sinks.opensearch.bulk import operations
+from sinks.opensearch.client import Cluster, open_client
+from sinks.opensearch.layout import IndexNote
 from sinks.owner import Owner
-from sinks.search import layout, read, write
-from sinks.search.bulk import operations
-from sinks.search.client import Cluster, open_client
+from sinks.search import read
 from sinks.search.indexes import Indexes, TableIndex
-from sinks.search.layout import IndexNote
 from sinks.search.settings import SearchSettings
 from sinks.search.state import SearchState, StateDocument, Stops
 

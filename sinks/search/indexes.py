@@ -10,10 +10,10 @@ from opensearchpy.exceptions import RequestError
 
 from cdc.core.errors import TableStoppedError
 from cdc.core.table import Table, TableName
+from sinks.opensearch import layout
+from sinks.opensearch.client import Cluster, describe_error, find_failure
+from sinks.opensearch.layout import IndexNote
 from sinks.owner import Owner
-from sinks.search import layout
-from sinks.search.client import Cluster, describe_error, find_failure
-from sinks.search.layout import IndexNote
 from sinks.search.settings import SearchSettings
 
 
