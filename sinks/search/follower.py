@@ -23,10 +23,10 @@ from sinks.opensearch import layout, write
 from sinks.opensearch.bulk import operations
 from sinks.opensearch.client import Cluster, open_client
 from sinks.opensearch.layout import IndexNote
+from sinks.opensearch.settings import ClusterSettings
 from sinks.owner import Owner
 from sinks.search import read
 from sinks.search.indexes import Indexes, TableIndex
-from sinks.search.settings import SearchSettings
 from sinks.search.state import SearchState, StateDocument, Stops
 
 
@@ -40,7 +40,7 @@ class SearchFollower:
     The rows of a copy have the lowest version: all later changes are newer.
     """
 
-    def __init__(self, spark: SparkSession | None, settings: SearchSettings, pipeline: str, name: str) -> None:
+    def __init__(self, spark: SparkSession | None, settings: ClusterSettings, pipeline: str, name: str) -> None:
         self._spark = spark
         self._settings = settings
         password = settings.password.get_secret_value() if settings.password else None
