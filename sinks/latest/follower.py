@@ -174,6 +174,10 @@ class LatestFollower:
         found = self._states.state.tables.get(name)
         return found is not None and found.bookmark is not None
 
+    def remarks(self) -> Sequence[PreconditionError]:
+        """Nothing: what a topic does not take stops its table."""
+        return ()
+
     def stops(self) -> Stops:
         return self._states.read_state().stops
 

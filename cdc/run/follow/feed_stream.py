@@ -111,9 +111,10 @@ class FeedStream:
             self._follower.load(table, self._feed.copy(table, until), bookmark)
         stopped = self._follower.stops()
         followed = {name: rows for name, rows in changes.items() if name not in stopped}
-        self._follower.apply(FeedBatch(followed), until.position)
+        self._follower.apply(FeedBatch(followed, until.committed_ms), until.position)
         self._cut = until
         self._filler.report_stops(until)
+        self._filler.say_remarks()
         # before `reached`: whoever waits for a position expects all tables that can be there
         self._filler.refill(until)
         self._hooks.works()
