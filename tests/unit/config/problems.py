@@ -140,7 +140,7 @@ PROBLEMS = [
     (
         "kind: delta\n    path: lake",
         "kind: latest",
-        "cdc.yaml:17: followers: one of kind delta is needed: search and latest are fed from it",
+        "cdc.yaml:17: followers: one of kind delta is needed: the others are fed from it",
     ),
     ("public.lines", "orders", "cdc.yaml:12: source.tables[1]: public.orders is there twice"),
     (
