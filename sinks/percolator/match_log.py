@@ -87,7 +87,7 @@ class MatchLog:
             self._write_reached(writer, reached)
         self.reached = reached
 
-    def _records_of(self, change: Change, moment: Moment) -> Iterable[tuple[Topic, records.Record]]:
+    def _records_of(self, change: Change, moment: Moment) -> Iterable[tuple[Topic, records.NewRecord]]:
         yield self._topics.events, records.event(change, moment)
         yield self._topics.present, records.presence(change, moment)
 

@@ -44,22 +44,22 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A record of one of the topics; without a value it is a tombstone."""
+class NewRecord:
+    """A record to write to one of the topics; without a value it is a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
-def event(change: Change, moment: Moment) -> Record:
+def event(change: Change, moment: Moment) -> NewRecord:
     """The event that a match begins or ends; events of the same query and row have the same key."""
     kind = MATCH if change.begins else END
-    return Record(_key(change.pair), _dump({"kind": kind, **_pair(change.pair), **moment.as_json()}))
+    return NewRecord(_key(change.pair), _dump({"kind": kind, **_pair(change.pair), **moment.as_json()}))
 
 
-def presence(change: Change, moment: Moment) -> Record:
+def presence(change: Change, moment: Moment) -> NewRecord:
     """The record of a match that is there, with the moment since when; a tombstone at its end."""
-    return Record(_key(change.pair), _dump({**_pair(change.pair), **moment.as_json()}) if change.begins else None)
+    return NewRecord(_key(change.pair), _dump({**_pair(change.pair), **moment.as_json()}) if change.begins else None)
 
 
 def to_pair(key: bytes) -> Pair:
@@ -68,10 +68,10 @@ def to_pair(key: bytes) -> Pair:
     return Pair(TableName(*table), query, row)
 
 
-def position_record(owner: Owner, reached: Reached) -> Record:
+def position_record(owner: Owner, reached: Reached) -> NewRecord:
     position = reached.position.as_json() if reached.position else None
     current = sorted([name.schema, name.table] for name in reached.current)
-    return Record(POSITION_KEY, _dump({**owner.as_json(), "position": position, "current": current}))
+    return NewRecord(POSITION_KEY, _dump({**owner.as_json(), "position": position, "current": current}))
 
 
 def to_reached(value: bytes, owner: Owner, topic: str) -> Reached:

@@ -3,9 +3,12 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from views.plan import Anchor, AnchorGroup, Link, Route, ViewPlan
+from cdc.columns.rows.join_fingerprints import comparison_type
+from cdc.columns.values.arrow_types import arrow_type
+from cdc.core.table import TableName
+from views.plan import Anchor, AnchorGroup, DerivedColumn, Link, Route, ViewPlan
 from views.statement.equalities import find_equated, find_links
-from views.statement.lineage import BaseColumn, Lineage, Sources
+from views.statement.lineage import NOWHERE, BaseColumn, Lineage, Sources
 from views.statement.statement import Statement
 
 
@@ -19,7 +22,21 @@ def plan_view(statement: Statement, key: Sequence[str]) -> ViewPlan:
     complete = {group: way for group, way in ways.items() if _reached(group, way) == uses.keys()}
     routes = _find_routes(links, complete)
     reached = [_reached(group, way) for group, way in ways.items()]
-    return ViewPlan(uses, lineage.columns(), routes, complete, _explain_whole(reached, uses.keys() - routes.keys()))
+    whole = _explain_whole(reached, uses.keys() - routes.keys())
+    plan = ViewPlan(uses, lineage.columns(), {}, routes, complete, whole)
+    return replace(plan, derived=_select_derived(plan, lineage.derived.found))
+
+
+def _select_derived(
+    plan: ViewPlan, found: Mapping[TableName, Mapping[str, DerivedColumn]]
+) -> dict[TableName, list[DerivedColumn]]:
+    """The derived columns by which a refresh finds rows, and from which it goes on to others."""
+    named = [*plan.found_by(), *plan.followed_from()]
+    used = {(plan.uses[alias].table, column) for alias, columns in named for column in columns}
+    return {
+        name: [derived for column, derived in columns.items() if (name, column) in used]
+        for name, columns in found.items()
+    }
 
 
 def _trace(statement: Statement) -> tuple[Lineage, Sequence[Link]]:
@@ -50,9 +67,16 @@ def _group_anchors(lineage: Lineage, key: Sequence[str]) -> list[AnchorGroup]:
     A column that an outer join may leave null gives none: no row leads to the result in which it is null.
     """
     certain = [name for name in key if not lineage.may_be_missing(lineage.root, name)]
-    sources = {name: found for name in certain if (found := lineage.output(lineage.root, name))}
+    sources = {name: found for name in certain if (found := _find_sources(lineage, name))}
     starts = dict.fromkeys(frozenset(use for use, _ in found) for found in sources.values())
     return [AnchorGroup(tuple(_anchor(sources, use) for use in sorted(group))) for group in starts]
+
+
+def _find_sources(lineage: Lineage, name: str) -> Sources:
+    """The columns that give a column of the key, if rows can be found by their values."""
+    found = lineage.output(lineage.root, name)
+    types = [comparison_type(arrow_type(lineage.derived.column(*source))) for source in found]
+    return found if None not in types else NOWHERE
 
 
 def _anchor(sources: Mapping[str, Sources], use: str) -> Anchor:

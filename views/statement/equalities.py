@@ -96,7 +96,7 @@ class _LinkFinder:
         return _Side(self.lineage.resolve(scope, value), names <= clause.filtered, names <= clause.joined)
 
     def _are_comparable(self, columns: Sequence[BaseColumn]) -> bool:
-        types = [comparison_type(arrow_type(self.statement.column(*column))) for column in columns]
+        types = [comparison_type(arrow_type(self.lineage.derived.column(*column))) for column in columns]
         return None not in types and len(set(types)) == 1
 
 

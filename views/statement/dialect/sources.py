@@ -10,6 +10,7 @@ from cdc.core.table import TableName
 from views.statement.dialect.translator import Source, Translator, check_arguments, column_types
 from views.statement.dialect.types import TIMESTAMP, quote
 from views.statement.dialect.values import PartNotProvenError, require
+from views.statement.join_order import joins_from_left
 
 if TYPE_CHECKING:
     from views.statement.dialect.queries import Query
@@ -37,6 +38,7 @@ def read_sources(t: Translator, node: exp.Select, write_query: WriteQuery) -> tu
     from_ = node.args.get("from_")
     require(from_, "SELECT without FROM")
     assert from_ is not None
+    require(joins_from_left(node), "a comma, CROSS JOIN or parentheses beside other joins")
     sql, name, source = _read(t, from_.this, write_query)
     parts, sources, shown = [f" FROM {sql}"], {name: source}, {name: source}
     for join in node.args.get("joins") or []:
