@@ -66,3 +66,11 @@ def _bool(body: Query, row: Row) -> bool:
 
 def to_text(query: Query | None) -> str | None:
     return None if query is None else json.dumps(query, indent=1)
+
+
+def fields(query: Query) -> set[str]:
+    """The columns that a query names."""
+    [(kind, body)] = query.items()
+    if kind == "bool":
+        return {name for part in body.values() for each in part for name in fields(each)}
+    return {body["field"]} if kind == "exists" else {name.removesuffix(".keyword") for name in body}
