@@ -1,6 +1,6 @@
 """The percolator follower: tells which rows of the tables begin and end to match saved searches, behind the lake."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 from opensearchpy import OpenSearch
@@ -20,7 +20,7 @@ from sinks.percolator import layout, refusals, search
 from sinks.percolator.evaluation import Evaluation, Outcome
 from sinks.percolator.layout import Topics
 from sinks.percolator.match_log import MatchLog
-from sinks.percolator.percolators import Percolators
+from sinks.percolator.percolators import Percolators, Refused
 from sinks.percolator.queries import Key, Queries, changed_texts
 from sinks.percolator.records import Moment, Reached
 from sinks.percolator.refusals import Refusals
@@ -132,12 +132,20 @@ class PercolatorFollower:
         current: Collection[TableName],
     ) -> None:
         refused = {name: each.refused for name, each in outcomes.items()}
-        refused = refusals.without_foreign(refused, len(self._matched))
+        refused = refusals.without_foreign(refused, self._find_foreign(client, refused))
         if changed or any(refused.values()) or len(current) < len(outcomes):
             self._refusals.prepare(client)
             for name, found in refused.items():
                 self._refusals.replace(client, name, changed if name in current else None, found)
         self._remarks += refusals.to_remarks(refused, queries, self._refusals.index)
+
+    def _find_foreign(self, client: OpenSearch, refused: Mapping[TableName, Refused]) -> Set[Key]:
+        """Of the queries that name a field which a table lacks, those that another table takes, or may take."""
+        unmapped = refusals.find_unmapped(refused.values())
+        # by their indexes: a table whose queries were tried at an earlier cut has not refused any now
+        if len(refused) < len(self._matched) or not unmapped:
+            return unmapped
+        return {key for name in refused for key in self._percolators.select(client, name, unmapped)}
 
     def remarks(self) -> Sequence[PreconditionError]:
         """The queries that OpenSearch refuses."""

@@ -1,7 +1,7 @@
 """The percolator indexes of one follower: each has every query, with the fields of one table whose rows it matches."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from opensearchpy import OpenSearch
@@ -21,7 +21,7 @@ from sinks.percolator.layout import (
     percolator_index,
     percolator_indexes,
 )
-from sinks.percolator.queries import Key, Queries, ids_of, to_operations
+from sinks.percolator.queries import PORTION, Key, Queries, ids_of, to_operations
 from sinks.percolator.settings import PercolatorSettings
 
 Refused = dict[Key, str]
@@ -96,6 +96,14 @@ class Percolators:
         """Take these queries out of the table's index; seen from the next refresh on."""
         if gone := [*keys]:
             self._send(client, table, [deletes(ids_of(gone), version)], version)
+
+    def select(self, client: OpenSearch, table: TableName, keys: Iterable[Key]) -> Iterator[Key]:
+        """Those of these queries that the table's index has."""
+        asked = [*keys]
+        for some in (asked[at : at + PORTION] for at in range(0, len(asked), PORTION)):
+            ids = ids_of(some).to_pylist()
+            found = client.mget(body={"ids": ids}, index=self.index_of(table), params={"_source": "false"})["docs"]
+            yield from (key for key, each in zip(some, found, strict=True) if each["found"])
 
     def _send(
         self, client: OpenSearch, table: Table, operations: Iterable[Operations], version: int

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from opensearchpy import OpenSearch
@@ -29,17 +29,15 @@ def refusals_index(prefix: str) -> str:
     return f"{prefix}-cdc.refused-queries"
 
 
-def without_foreign(refused: Mapping[TableName, Refused], tables: int) -> dict[TableName, Refused]:
-    """Leave out queries that are not for a table: they name a field that it has not, and another table may have.
+def find_unmapped(refused: Iterable[Refused]) -> set[Key]:
+    """The queries that are refused since a table lacks a field: they may be for another table that has it."""
+    return {key for found in refused for key, reason in found.items() if _UNMAPPED in reason}
 
-    `tables`: how many are matched; a field that none of them has is a mistake.
-    """
-    unmapped = {
-        table: {key for key, reason in found.items() if _UNMAPPED in reason} for table, found in refused.items()
-    }
-    nowhere: set[Key] = set.intersection(*unmapped.values()) if len(unmapped) == tables and unmapped else set()
+
+def without_foreign(refused: Mapping[TableName, Refused], foreign: Set[Key]) -> dict[TableName, Refused]:
+    """Leave out where a table lacks a field of queries that are for another one."""
     return {
-        table: {key: reason for key, reason in found.items() if key in nowhere or key not in unmapped[table]}
+        table: {key: reason for key, reason in found.items() if key not in foreign or _UNMAPPED not in reason}
         for table, found in refused.items()
     }
 

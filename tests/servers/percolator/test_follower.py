@@ -98,6 +98,21 @@ def test_a_query_is_for_the_tables_that_have_its_fields(make_scene: Callable[...
     assert "where id = 4" in told
 
 
+def test_a_query_of_no_field_is_told_of_when_the_last_table_is_there(make_scene: Callable[..., Scene]) -> None:
+    scene = make_scene(tables=["listings", "boats"])
+    scene.follower.prepare([LISTINGS, SEARCHES, BOATS])
+    queries = {1: {"term": {"sails": 2}}, 2: {"term": {"oars": 1}}}
+    scene.load(LISTINGS, {(7,): listing(7)})
+    scene.load(SEARCHES, {(n,): saved(n, query) for n, query in queries.items()})
+    scene.apply(1)
+    assert scene.remarks() == []
+    scene.load(BOATS, {(8,): {"id": 8, "sails": 2}})
+    scene.apply(2)
+    assert scene.told() == {(1, 8)}
+    [told] = scene.remarks()
+    assert "where id = 2" in told
+
+
 def test_a_new_column_can_be_asked_for(scene: Scene) -> None:
     scene.apply(2, {(7,): listing(7)}, {(1,): saved(1, {"term": {"rooms": 3}}), (2,): saved(2, ALL)})
     assert len(scene.remarks()) == 1

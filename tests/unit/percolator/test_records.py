@@ -12,7 +12,7 @@ from cdc.core.table import Column, Kind, Table, TableName
 from sinks.owner import Owner
 from sinks.percolator.matches import Change, Pair
 from sinks.percolator.records import Moment, Reached, event, position_record, presence, to_pair, to_reached
-from sinks.percolator.refusals import MOST_TOLD, to_remarks, without_foreign
+from sinks.percolator.refusals import MOST_TOLD, find_unmapped, to_remarks, without_foreign
 from tests.support.examples import examples
 
 OWNER = Owner("shop", "alerts")
@@ -53,11 +53,10 @@ UNMAPPED = "No field mapping can be found for the field with name [x]"
 
 def test_a_query_is_for_the_tables_that_have_its_fields() -> None:
     refused = {A: {"1": UNMAPPED, "2": UNMAPPED, "3": "bad"}, B: {"2": UNMAPPED}}
-    assert without_foreign(refused, 2) == {A: {"2": UNMAPPED, "3": "bad"}, B: {"2": UNMAPPED}}
-    # a third table, which was not looked at now, may have the field
-    assert without_foreign(refused, 3) == {A: {"3": "bad"}, B: {}}
-    assert without_foreign({A: {"1": UNMAPPED}}, 1) == {A: {"1": UNMAPPED}}
-    assert without_foreign({}, 0) == {}
+    assert find_unmapped(refused.values()) == {"1", "2"}
+    assert without_foreign(refused, {"1"}) == {A: {"2": UNMAPPED, "3": "bad"}, B: {"2": UNMAPPED}}
+    # one that is for another table is wrong all the same when it is for another reason
+    assert without_foreign(refused, {"1", "2", "3"}) == {A: {"3": "bad"}, B: {}}
 
 
 def test_many_refusals_are_few_lines() -> None:
