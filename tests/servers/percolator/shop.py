@@ -146,7 +146,7 @@ class Listener:
                 self._take(message)
             return self.there == expected
 
-        until(heard, "what matches is told", 60)
+        until(heard, "what matches is told")
 
     def _take(self, message: Message) -> None:
         assert not message.error(), message.error()

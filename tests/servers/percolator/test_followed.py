@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 import cdc
 from tests.servers.percolator.shop import MATCHED, Listener, Writer, listening, make_shop, matching
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.cdc_subprocess import LIMIT_SECONDS, started
 from tests.support.cdc_subprocess import cdc as cdc_process
-from tests.support.cdc_subprocess import started
 from tests.support.pipelines import MakePipeline, Pipeline
 
 KILLS, BURSTS = 2, 4
@@ -32,7 +32,7 @@ def give(monkeypatch: pytest.MonkeyPatch) -> Callable[[Pipeline], None]:
 
 def settle(pipeline: Pipeline, listener: Listener, refused: Sequence[int] = ()) -> None:
     """Wait until the follower has all that is committed; what it has told then is what matches."""
-    cdc.wait(cdc.token(pipeline.connection), "alerts", seconds=120, config=pipeline.config)
+    cdc.wait(cdc.token(pipeline.connection), "alerts", seconds=LIMIT_SECONDS, config=pipeline.config)
     listener.hear(matching(pipeline.connection, refused))
 
 
@@ -43,7 +43,7 @@ def write_and_kill(pipeline: Pipeline, listener: Listener, writer: Writer) -> No
             writer.write(10)
             settle(pipeline, listener)
         writer.write(10)
-        cdc.wait(cdc.token(pipeline.connection), "lake", seconds=120, config=pipeline.config)
+        cdc.wait(cdc.token(pipeline.connection), "lake", seconds=LIMIT_SECONDS, config=pipeline.config)
         running.kill()
 
 
