@@ -106,7 +106,7 @@ def find_note(pipeline: Pipeline, follower: str, number: int) -> str | None:
     return rows["text"][0] if len(rows) else None
 
 
-CLIENTS, WRITES = 10, int(os.environ.get("CDC_TEST_WRITES", "60"))
+CLIENTS, WRITES = int(os.environ.get("CDC_TEST_CLIENTS", "10")), int(os.environ.get("CDC_TEST_WRITES", "60"))
 
 
 def test_clients_read_their_own_writes(
