@@ -6,7 +6,7 @@ from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
-from cdc.log.clients.reader import Reader, Record
+from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.settings import LogSettings
 from sinks.latest.follower import LatestFollower
 from tests.contract.fed import changed, copy_of
@@ -37,7 +37,7 @@ def one(table: Table, states: dict[Key, Row | None]) -> FeedBatch:
 
 def records(log: LogSettings, topic: str) -> list[Record]:
     """What a consumer of committed records reads from the beginning, partition by partition."""
+    # a commit is answered before its records can be read
+    starts, ends = read_bounds(log, topic)
     with Reader(log) as reader:
-        ends = reader.end([topic])[topic]
-        starts = reader.beginning([topic])[topic]
-        return [record for p, end in ends.items() for record in reader.read(topic, p, starts[p], end)]
+        return [record for p, end in ends[topic].items() for record in reader.read(topic, p, starts[topic][p], end)]
