@@ -18,7 +18,7 @@ from lab.waiting import wait_for
 from lab.workplace import Workplace
 
 ACCOUNTS: Final = 8
-CHANGES: Final = 80
+BOOKINGS: Final = 80
 DRAWN: Final = 20
 FILLER: Final = "filler"
 """The key of what is written behind the accounts: the broker never compacts the newest segment."""
@@ -28,7 +28,7 @@ Balances = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Booking:
     """An amount that comes to an account, or leaves it; None when the account is closed."""
 
     account: str
@@ -36,13 +36,13 @@ class Change:
 
 
 def run(place: Workplace) -> Findings:
-    changes = plan_changes(place.random)
-    truth = fold(changes)
+    bookings = plan_bookings(place.random)
+    truth = fold(bookings)
     balances, events = place.topic("balances", settings=COMPACTED), place.topic("events", settings=COMPACTED)
     kept = place.topic("events-kept")
-    _produce(place, changes, balances, (events, kept))
+    _produce(place, bookings, balances, (events, kept))
     place.say("the broker looks every few seconds what it can compact")
-    logs: dict[str, tuple[list[Message], Callable[[Sequence[Change]], Balances]]] = {
+    logs: dict[str, tuple[list[Message], Callable[[Sequence[Booking]], Balances]]] = {
         "balances, compacted": (_read_compacted(place, balances), take_newest),
         "events, compacted": (_read_compacted(place, events), fold),
         "events, all kept": (read_whole(place.consumer(), kept), fold),
@@ -51,40 +51,40 @@ def run(place: Workplace) -> Findings:
     for name, (messages, derive) in logs.items():
         derived = derive([_parse(message) for message in messages])
         wrong = sum(derived.get(account) != truth.get(account) for account in _list_accounts())
-        rows.append((name, len(changes), len(messages), ACCOUNTS - wrong, wrong))
+        rows.append((name, len(bookings), len(messages), ACCOUNTS - wrong, wrong))
     left, right, wrong = rows[0][2], rows[0][3], rows[1][4]
     return Findings(
         columns=("log", "written", "left", "accounts right", "accounts wrong"),
         rows=tuple(rows),
-        sentence=f"Compaction left {left} of {len(changes)} balances, and {right} of {ACCOUNTS} accounts are read right"
-        f" from them; of the events it left the newest of each account, and {wrong} accounts come out wrong.",
-        figure=_draw(changes, logs["balances, compacted"][0]),
+        sentence=f"Compaction left {left} of {len(bookings)} balances, and {right} of {ACCOUNTS} accounts are read"
+        f" right from them; of the events it left the newest of each account, and {wrong} accounts come out wrong.",
+        figure=_draw(bookings, logs["balances, compacted"][0]),
     )
 
 
-def plan_changes(random: Random) -> list[Change]:
-    """Plan changes of every account; the first account is closed at the end, which is a tombstone."""
+def plan_bookings(random: Random) -> list[Booking]:
+    """Plan bookings of every account; the first account is closed at the end, which is a tombstone."""
     accounts = _list_accounts()
     # twice each, so that no account has a newest event only
-    order = accounts * 2 + [random.choice(accounts) for _ in range(CHANGES - 2 * ACCOUNTS - 1)]
+    order = accounts * 2 + [random.choice(accounts) for _ in range(BOOKINGS - 2 * ACCOUNTS - 1)]
     random.shuffle(order)
-    return [*(Change(account, random.randint(1, 99)) for account in order), Change(accounts[0], None)]
+    return [*(Booking(account, random.randint(1, 99)) for account in order), Booking(accounts[0], None)]
 
 
-def fold(changes: Sequence[Change]) -> Balances:
+def fold(bookings: Sequence[Booking]) -> Balances:
     """Add up events to the balance of each account that is not closed."""
     balances: Balances = {}
-    for change in changes:
-        if change.amount is None:
-            balances.pop(change.account, None)
+    for booking in bookings:
+        if booking.amount is None:
+            balances.pop(booking.account, None)
         else:
-            balances[change.account] = balances.get(change.account, 0) + change.amount
+            balances[booking.account] = balances.get(booking.account, 0) + booking.amount
     return balances
 
 
-def take_newest(changes: Sequence[Change]) -> Balances:
+def take_newest(bookings: Sequence[Booking]) -> Balances:
     """Take the last amount of each account as its balance, unless it is closed."""
-    newest = {change.account: change.amount for change in changes}
+    newest = {booking.account: booking.amount for booking in bookings}
     return {account: amount for account, amount in newest.items() if amount is not None}
 
 
@@ -92,14 +92,14 @@ def _list_accounts() -> list[str]:
     return [f"account {number}" for number in range(ACCOUNTS)]
 
 
-def _produce(place: Workplace, changes: Sequence[Change], balances: str, events: Sequence[str]) -> None:
+def _produce(place: Workplace, bookings: Sequence[Booking], balances: str, events: Sequence[str]) -> None:
     producer: Any = place.producer()
-    for count, change in enumerate(changes, 1):
-        after = fold(changes[:count]).get(change.account)
-        producer.send(balances, key=change.account, value=None if after is None else str(after))
+    for count, booking in enumerate(bookings, 1):
+        after = fold(bookings[:count]).get(booking.account)
+        producer.send(balances, key=booking.account, value=None if after is None else str(after))
         for topic in events:
-            value = None if change.amount is None else str(change.amount)
-            producer.send(topic, key=change.account, value=value)
+            value = None if booking.amount is None else str(booking.amount)
+            producer.send(topic, key=booking.account, value=value)
     producer.flush()
 
 
@@ -118,18 +118,18 @@ def _read_compacted(place: Workplace, topic: str) -> list[Message]:
     return found
 
 
-def _parse(message: Message) -> Change:
-    return Change(str(message.key), None if message.value is None else int(message.value))
+def _parse(message: Message) -> Booking:
+    return Booking(str(message.key), None if message.value is None else int(message.value))
 
 
-def _draw(changes: Sequence[Change], left: Sequence[Message]) -> LogFigure:
+def _draw(bookings: Sequence[Booking], left: Sequence[Message]) -> LogFigure:
     """Draw the end of the log of balances: all that was written, and what is left, at the same offsets."""
     kept = {message.offset for message in left}
-    first = len(changes) - DRAWN
+    first = len(bookings) - DRAWN
     written, compacted = [], []
-    for offset in range(first, len(changes)):
-        after = fold(changes[: offset + 1]).get(changes[offset].account)
-        name = f"{changes[offset].account[-1]}:{'-' if after is None else after}"
+    for offset in range(first, len(bookings)):
+        after = fold(bookings[: offset + 1]).get(bookings[offset].account)
+        name = f"{bookings[offset].account[-1]}:{'-' if after is None else after}"
         tone = Tone.BAD if after is None else Tone.PLAIN
         written.append(Cell(offset, name, tone))
         compacted.append(Cell(offset, name, tone) if offset in kept else Cell(offset, "", Tone.QUIET))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lab.logs import compaction, direct, groups, work
 from lab.logs.backpressure import Flow
-from lab.logs.compaction import Change
+from lab.logs.compaction import Booking
 from lab.logs.work import Handling, WorkPlan
 
 SEEDS = st.integers(0, 2**32)
@@ -58,16 +58,16 @@ def test_the_consumer_is_away_in_the_middle(seed: int) -> None:
 
 @given(SEEDS)
 def test_the_newest_amounts_are_no_balances(seed: int) -> None:
-    changes = compaction.plan_changes(Random(seed))
-    assert {change.account for change in changes} == {f"account {n}" for n in range(compaction.ACCOUNTS)}
-    assert "account 0" not in compaction.fold(changes)
-    assert compaction.fold(changes) != compaction.take_newest(changes)
+    bookings = compaction.plan_bookings(Random(seed))
+    assert {booking.account for booking in bookings} == {f"account {n}" for n in range(compaction.ACCOUNTS)}
+    assert "account 0" not in compaction.fold(bookings)
+    assert compaction.fold(bookings) != compaction.take_newest(bookings)
 
 
 def test_events_are_added_and_states_replaced() -> None:
-    changes = [Change("a", 5), Change("b", 1), Change("a", 3), Change("b", None)]
-    assert compaction.fold(changes) == {"a": 8}
-    assert compaction.take_newest(changes) == {"a": 3}
+    bookings = [Booking("a", 5), Booking("b", 1), Booking("a", 3), Booking("b", None)]
+    assert compaction.fold(bookings) == {"a": 8}
+    assert compaction.take_newest(bookings) == {"a": 3}
 
 
 def test_a_flow_counts_what_waits_and_what_is_lost() -> None:
