@@ -11,6 +11,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 from cdc.cli import app, configuration, dead_letters, pipeline, recapture, status, types, views, wait
 from cdc.cli import services as parts
 from cdc.demo import verbs as demo_verbs
+from lab import verbs as lab_verbs
 
 VERBS: tuple[app.Register, ...] = (
     configuration.register,
@@ -23,6 +24,7 @@ VERBS: tuple[app.Register, ...] = (
     dead_letters.register,
     types.register,
     demo_verbs.register,
+    lab_verbs.register,
 )
 """Each module of verbs has a `register`; a new one is one line here."""
 

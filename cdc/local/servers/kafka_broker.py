@@ -38,6 +38,9 @@ _ALONE: Final = {
     "num.io.threads": 2,
     # the default of 128 MiB is a quarter of this heap
     "log.cleaner.dedupe.buffer.size": 33_554_432,
+    # who tries out retention and compaction watches: by default one looks for them every five minutes and 15 seconds
+    "log.retention.check.interval.ms": 5_000,
+    "log.cleaner.backoff.ms": 5_000,
 }
 _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
 """The request that a broker of any version answers (KIP-35): its key, version 0, a number to know it by, no client."""

@@ -9,7 +9,7 @@ from sqlglot import exp
 from views.statement.dialect.comparisons import write_in
 from views.statement.dialect.registry import proven
 from views.statement.dialect.sources import read_sources
-from views.statement.dialect.translator import Source, Translator, check_arguments
+from views.statement.dialect.translator import SourceColumns, Translator, check_arguments
 from views.statement.dialect.types import (
     BOOLEAN,
     UnorderedArrayType,
@@ -38,8 +38,8 @@ class Query:
     types: Sequence[T.DataType]
     unique: frozenset[str] | None = None
 
-    def as_source(self, names: Sequence[str] = ()) -> Source:
-        return Source(dict(zip(names or self.names, self.types, strict=True)), None if names else self.unique)
+    def as_source(self, names: Sequence[str] = ()) -> SourceColumns:
+        return SourceColumns(dict(zip(names or self.names, self.types, strict=True)), None if names else self.unique)
 
 
 def write_query(t: Translator, node: exp.Expr) -> Query:
@@ -138,7 +138,7 @@ def _check_order(node: exp.Expr) -> None:
     require(all(isinstance(part.this, exp.Column) for part in parts), "ORDER BY something else than a column")
 
 
-def _find_unique(node: exp.Select, sources: dict[str, Source]) -> frozenset[str] | None:
+def _find_unique(node: exp.Select, sources: dict[str, SourceColumns]) -> frozenset[str] | None:
     outputs = {part.unalias().sql(): part.alias_or_name.lower() for part in node.selects}
     if node.args.get("distinct"):
         return frozenset(outputs.values())

@@ -7,7 +7,7 @@ from pyspark.sql import types as T
 from sqlglot import exp
 
 from cdc.core.table import TableName
-from views.statement.dialect.translator import Source, Translator, check_arguments, column_types
+from views.statement.dialect.translator import SourceColumns, Translator, check_arguments, column_types
 from views.statement.dialect.types import TIMESTAMP, quote
 from views.statement.dialect.values import PartNotProvenError, require
 from views.statement.join_order import joins_from_left
@@ -33,7 +33,7 @@ _JOINS = {
 }
 
 
-def read_sources(t: Translator, node: exp.Select, write_query: WriteQuery) -> tuple[str, dict[str, Source]]:
+def read_sources(t: Translator, node: exp.Select, write_query: WriteQuery) -> tuple[str, dict[str, SourceColumns]]:
     """FROM with its joins in DuckDB's SQL, and what their names give."""
     from_ = node.args.get("from_")
     require(from_, "SELECT without FROM")
@@ -53,7 +53,7 @@ def read_sources(t: Translator, node: exp.Select, write_query: WriteQuery) -> tu
     return "".join(parts), shown
 
 
-def _write_on(t: Translator, join: exp.Join, sources: dict[str, Source]) -> str:
+def _write_on(t: Translator, join: exp.Join, sources: dict[str, SourceColumns]) -> str:
     on = join.args.get("on")
     if on is None:
         require(join.kind == "CROSS", "JOIN without ON")
@@ -62,7 +62,7 @@ def _write_on(t: Translator, join: exp.Join, sources: dict[str, Source]) -> str:
         return f" ON {t.condition(on)}"
 
 
-def _read(t: Translator, node: exp.Expr, write_query: WriteQuery) -> tuple[str, str, Source]:
+def _read(t: Translator, node: exp.Expr, write_query: WriteQuery) -> tuple[str, str, SourceColumns]:
     if isinstance(node, exp.Table):
         return _read_table(t, node)
     require(isinstance(node, exp.Subquery), "another source than a table or a query")
@@ -77,7 +77,7 @@ def _read(t: Translator, node: exp.Expr, write_query: WriteQuery) -> tuple[str, 
     return f"({query.sql}) AS {quote(node.alias_or_name)}{columns}", node.alias_or_name, query.as_source(names)
 
 
-def _read_table(t: Translator, node: exp.Table) -> tuple[str, str, Source]:
+def _read_table(t: Translator, node: exp.Table) -> tuple[str, str, SourceColumns]:
     check_arguments(node, frozenset(["this", "db", "alias"]))
     require(not node.args["alias"].columns if node.args.get("alias") else True, "other names of columns")
     name = TableName(node.db, node.name)
@@ -96,4 +96,4 @@ def _read_table(t: Translator, node: exp.Table) -> tuple[str, str, Source]:
         for column in lists
     ]
     sql = f"(SELECT * REPLACE ({', '.join(changed)}) FROM {place})" if changed else place  # noqa: S608
-    return f"{sql} AS {quote(alias)}", alias, Source(columns, unique)
+    return f"{sql} AS {quote(alias)}", alias, SourceColumns(columns, unique)

@@ -17,7 +17,7 @@ from views.statement.dialect.values import NotProvenError, PartNotProvenError, U
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceColumns:
     """What a name in FROM gives: its columns' types, and columns that are unique in it; none if that is not known."""
 
     columns: Mapping[str, T.DataType]
@@ -42,10 +42,10 @@ class Translator:
         self.unproven: list[Unproven] = []
         self._done: dict[int, Value | None] = {}
         # names in FROM, of the outermost query first
-        self._sources: list[dict[str, Source]] = []
+        self._sources: list[dict[str, SourceColumns]] = []
 
     @contextmanager
-    def sources(self, found: dict[str, Source]) -> Iterator[None]:
+    def sources(self, found: dict[str, SourceColumns]) -> Iterator[None]:
         """Names in FROM, for the expressions of a query and of those in it."""
         self._sources.append(found)
         try:
@@ -54,7 +54,7 @@ class Translator:
             self._sources.pop()
 
     @property
-    def own_sources(self) -> Mapping[str, Source]:
+    def own_sources(self) -> Mapping[str, SourceColumns]:
         """The names in FROM of the query itself."""
         return self._sources[-1]
 

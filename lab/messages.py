@@ -1,0 +1,56 @@
+"""Messages of a Kafka topic as values, read with an ordinary consumer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import TopicPartition
+
+from lab.waiting import wait_for
+
+POLL_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message and its place in the log; a value of None is a tombstone."""
+
+    partition: int
+    offset: int
+    key: str | None
+    value: str | None
+
+
+def take(consumer: Any, most: int | None = None, wait_ms: int = POLL_MS) -> list[Message]:
+    """Take what the broker has for this consumer, at most so many messages; nothing if nothing comes meanwhile."""
+    polled = consumer.poll(timeout_ms=wait_ms, max_records=most)
+    return [
+        Message(record.partition, record.offset, _to_text(record.key), _to_text(record.value))
+        for records in polled.values()
+        for record in records
+    ]
+
+
+def find_partitions(consumer: Any, topic: str) -> list[TopicPartition]:
+    """Wait until this consumer has heard of the topic, which is new; returns its partitions."""
+    wait_for(lambda: bool(consumer.partitions_for_topic(topic)), f"the partitions of {topic}")
+    return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
+
+
+def read_whole(consumer: Any, topic: str) -> list[Message]:
+    """Read every message that the topic holds now, each partition from its beginning to its end."""
+    places = find_partitions(consumer, topic)
+    consumer.assign(places)
+    consumer.seek_to_beginning(*places)
+    ends = consumer.end_offsets(places)
+    found: list[Message] = []
+
+    def has_read_all() -> bool:
+        found.extend(take(consumer))
+        return all(consumer.position(place) >= ends[place] for place in places)
+
+    wait_for(has_read_all, f"the messages of {topic}")
+    return found
+
+
+def _to_text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode()

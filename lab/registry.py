@@ -1,0 +1,46 @@
+"""Every lab, one line each. Its module is imported when it is run: so `cdc lab` is quick."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from cdc.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from lab.lesson import Lab
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A lab in the list: its name, its module, and what one sees in it."""
+
+    name: str
+    module: str
+    shows: str
+
+    def load(self) -> "Lab":
+        """Import the module; returns its `LAB`."""
+        found: Lab = import_module(self.module).LAB
+        return found
+
+
+LABS: Final = (
+    Listing("dual-writes", "lab.capture.dual_writes", "Two stores that clients write in turn drift apart for ever."),
+    Listing("direct", "lab.logs.direct", "Who is away misses what is sent to it directly; a log keeps it."),
+    Listing("queue", "lab.logs.queue", "A queue that gives a message out again loses the order; a log waits instead."),
+    Listing("groups", "lab.logs.groups", "Each group gets every event; its members share them, in order within a key."),
+    Listing("backpressure", "lab.logs.backpressure", "Too fast a producer: what is lost, what piles up, or who waits."),
+    Listing("retention", "lab.logs.retention", "Who reads too slowly falls off the end of the log, and nobody else."),
+    Listing("compaction", "lab.logs.compaction", "The newest value of each key is a whole table, but no history."),
+)
+
+
+def find_lab(name: str) -> Listing:
+    """Find a lab by its name. Raises ConfigurationError, with the names that are near, if there is none."""
+    by_name = {listing.name: listing for listing in LABS}
+    if name in by_name:
+        return by_name[name]
+    near = get_close_matches(name, by_name)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise ConfigurationError(f"there is no lab {name}", f"{meant}`cdc lab` lists them")

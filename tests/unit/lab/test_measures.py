@@ -1,0 +1,81 @@
+"""What the labs count, on values: an idea that were false would be counted so."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.logs import compaction, direct, groups, work
+from lab.logs.backpressure import Flow
+from lab.logs.compaction import Booking
+from lab.logs.work import Handling, WorkPlan
+
+SEEDS = st.integers(0, 2**32)
+
+
+def handlings(order: list[int], slow: int = 0) -> list[Handling]:
+    """Messages done one after the other; the slow one until all others are."""
+    return [Handling("w", number, at, 99.0 if number == slow else at + 0.5, True) for at, number in enumerate(order)]
+
+
+@given(SEEDS)
+def test_a_deadly_message_can_be_overtaken_within_its_key(seed: int) -> None:
+    plan = work.plan_work(Random(seed))
+    assert plan == work.plan_work(Random(seed))
+    assert plan.keys[plan.deadly] == plan.keys[plan.deadly + 1]
+    assert plan.deadly + 1 < plan.slow < work.MESSAGES
+
+
+def test_messages_in_order_are_not_overtaken() -> None:
+    plan = WorkPlan(tuple(number % 2 for number in range(work.MESSAGES)), 2, 8)
+    order = list(range(work.MESSAGES))
+    assert work.count_overtaken(plan, handlings(order, slow=-1)) == 0
+    # another key may come before
+    order[4], order[5] = 5, 4
+    assert work.count_overtaken(plan, handlings(order, slow=-1)) == 0
+    order[4], order[5], order[6] = 6, 5, 4
+    assert work.count_overtaken(plan, handlings(order, slow=-1)) == 1
+
+
+def test_a_message_is_held_up_that_begins_after_the_slow_one() -> None:
+    plan = WorkPlan((0,) * work.MESSAGES, 2, 8)
+    order = list(range(work.MESSAGES))
+    assert work.count_held_up(plan, handlings(order, slow=8)) == 0
+    assert work.count_held_up(plan, handlings(order, slow=-1)) == work.MESSAGES - 9
+
+
+def test_late_are_those_behind_a_later_one() -> None:
+    assert groups.count_late([0, 1, 2, 3]) == 0
+    assert groups.count_late([0, 3, 1, 2, 4]) == 2
+
+
+@given(SEEDS)
+def test_the_consumer_is_away_in_the_middle(seed: int) -> None:
+    absence = direct.plan_absence(Random(seed))
+    assert 0 < absence.goes < absence.returns < direct.EVENTS
+
+
+@given(SEEDS)
+def test_the_newest_amounts_are_no_balances(seed: int) -> None:
+    bookings = compaction.plan_bookings(Random(seed))
+    assert {booking.account for booking in bookings} == {f"account {n}" for n in range(compaction.ACCOUNTS)}
+    assert "account 0" not in compaction.fold(bookings)
+    assert compaction.fold(bookings) != compaction.take_newest(bookings)
+
+
+def test_events_are_added_and_states_replaced() -> None:
+    bookings = [Booking("a", 5), Booking("b", 1), Booking("a", 3), Booking("b", None)]
+    assert compaction.fold(bookings) == {"a": 8}
+    assert compaction.take_newest(bookings) == {"a": 3}
+
+
+def test_a_flow_counts_what_waits_and_what_is_lost() -> None:
+    flow = Flow((0.0, 1.0, 2.0, 3.0), (0.0, 1.0, 2.0, 3.0), {0: 2.5, 1: 3.5, 3: 4.0})
+    assert (flow.lost, flow.most_waiting, flow.producer_seconds) == (1, 2, 3.0)
+    assert flow.latency == pytest.approx(2.5)
+    assert flow.waiting[-1] == (4.0, 0)
+
+
+def test_what_is_handled_before_its_sending_returned_waited_no_time() -> None:
+    assert Flow((0.0,), (1.0,), {0: 0.5}).waiting == [(1.0, 1), (1.0, 0)]
