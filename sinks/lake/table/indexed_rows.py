@@ -165,20 +165,14 @@ class IndexedRows:
         file = self.snapshot.files.get(path)
         if file is None or file.rows < MIN_COPIED_ROWS:
             return None
-        copy = copies.find(path, file.rows)
         try:
-            if copy:
-                return copy.read(numbers, schema.names)
+            found = copies.read(path, file.rows, numbers, schema.names)
         except DamagedRowsError:
             self.notes.append(f"a copy of rows of {self._name} was damaged: it is made again")
-            copies.discard(path)
-        copies.request(path, partial(self._read_all, path, copies), file.rows)
-        return None
-
-    def _read_all(self, path: str, copies: RowFiles) -> Iterator[pa.Table]:
-        names = copies.derived.names if copies.derived else copies.schema.names
-        for part in data_files.read_groups(self._storage, path, names):
-            yield copies.derived.compute(part) if copies.derived else conform(part, copies.schema)
+            found = None
+        if found is None:
+            request_copy(copies, self._storage, file)
+        return found
 
     def add(self, files: Mapping[str, KeyBits]) -> None:
         """Add the fingerprints of files that a commit of ours added, in row order.
@@ -249,6 +243,17 @@ class IndexedRows:
     @property
     def _index_id(self) -> str:
         return self.snapshot.table_id + self._columns.id
+
+
+def request_copy(copies: RowFiles, storage: Storage, file: DataFile) -> None:
+    """Have the rows of a file copied, by another thread."""
+    copies.request(file.path, partial(_read_whole, copies, storage, file.path), file.rows)
+
+
+def _read_whole(copies: RowFiles, storage: Storage, path: str) -> Iterator[pa.Table]:
+    names = copies.derived.names if copies.derived else copies.schema.names
+    for part in data_files.read_groups(storage, path, names):
+        yield copies.derived.compute(part) if copies.derived else conform(part, copies.schema)
 
 
 def sort_by_file(hits: IndexHits) -> IndexHits:

@@ -5,7 +5,9 @@ that is read: an entry says where a row is, and the version's deletion vectors s
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +19,17 @@ from cdc.columns.rows.join_fingerprints import join_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from sinks.lake import layout
+from sinks.lake.delta import data_files
 from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.snapshot import Snapshot
+from sinks.lake.delta.snapshot import DataFile, Snapshot
 from sinks.lake.index.key_index import VersionId
 from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
+from sinks.lake.table import indexed_rows
 from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
 from sinks.lake.table.row_changes import RowChanges, count_changed_rows, read_row_changes
 from sinks.lake.table.row_files import RowFiles
-from sinks.lake.table.row_format import is_storable
+from sinks.lake.table.row_format import DamagedRowsError, is_storable
 
 ROW: Final = "#row"
 """A column that tells the rows of a table apart, as long as its `TableLookup` is open."""
@@ -48,9 +52,12 @@ class TableLookup:
         self.row_files: RowFiles | None = None
 
     def copy_rows(self, columns: Sequence[str]) -> None:
-        """Keep copies of these columns of large files from now on, from which a few rows are read quickly."""
-        whole = arrow_schema(self.table)
-        schema = pa.schema([field for field in whole if field.name in columns])
+        """Keep copies of these columns of large files from now on, from which a few rows are read quickly.
+
+        And of the key's, which all changes are read with.
+        """
+        whole, names = arrow_schema(self.table), {*columns, *self.table.key}
+        schema = pa.schema([field for field in whole if field.name in names])
         if all(is_storable(field.type) for field in schema) and (
             self.row_files is None or self.row_files.schema != schema
         ):
@@ -64,11 +71,27 @@ class TableLookup:
         Raises HistoryLostError when the log no longer has the versions in between.
         """
         commits, count = self._log.all_actions(range(self.snapshot.version + 1, version + 1)), 0
+        files = dict(self.snapshot.files)
         for actions in commits:
             before, self.snapshot = self.snapshot, self.snapshot.with_commit(self.snapshot.version + 1, actions)
             count += count_changed_rows(before, self.snapshot, actions)
         self._forget_vectors()
-        return None if count > most else read_row_changes(self._storage, self.table, commits, columns)
+        if count > most:
+            return None
+        read = partial(self._read_rows, {**files, **self.snapshot.files})
+        return read_row_changes(self._storage, self.table, commits, columns, read)
+
+    def _read_rows(self, files: Mapping[str, DataFile], path: str, names: Sequence[str], rows: Integers) -> pa.Table:
+        """Read changed rows: a few random ones of a large file, from its copy if there is one."""
+        copies, file = self.row_files, files.get(path)
+        if copies and file and file.rows >= indexed_rows.MIN_COPIED_ROWS and copies.columns >= set(names):
+            # a damaged copy is deleted, and made again
+            with suppress(DamagedRowsError):
+                found = copies.read(path, file.rows, rows, names)
+                if found is not None:
+                    return found
+            indexed_rows.request_copy(copies, self._storage, file)
+        return data_files.read_rows(self._storage, path, names, rows)
 
     def stand_at(self, snapshot: Snapshot) -> None:
         """Read this version from now on."""

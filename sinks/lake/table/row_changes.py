@@ -7,7 +7,7 @@ Compaction changes no row, and is passed over: a row that it moved is known by i
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -65,8 +65,14 @@ def _live_rows(snapshot: Snapshot, path: str) -> int:
     return snapshot.files[path].live_rows if path in snapshot.files else 0
 
 
+class ReadRows(Protocol):
+    """Reads columns of some rows of a data file, in the order of `rows`."""
+
+    def __call__(self, path: str, names: Sequence[str], rows: Integers) -> pa.Table: ...
+
+
 def read_row_changes(
-    storage: Storage, table: Table, commits: Sequence[Sequence[Action]], columns: Sequence[str]
+    storage: Storage, table: Table, commits: Sequence[Sequence[Action]], columns: Sequence[str], read: ReadRows
 ) -> RowChanges:
     """Read these columns, and the key's, of all rows that successive commits changed.
 
@@ -75,7 +81,7 @@ def read_row_changes(
     names = [name for name in table.column_names if name in columns or name in table.key]
     events = [event for number, actions in enumerate(commits) for event in _find_events(storage, number, actions)]
     # each file once: events of many commits lie in the same file
-    rows, ranks = _read_events(storage, table, events, names)
+    rows, ranks = _read_events(table, events, names, read)
     return _net(rows, ranks, table)
 
 
@@ -109,7 +115,7 @@ def _all_rows(storage: Storage, path: str) -> BitMap:
 
 
 def _read_events(
-    storage: Storage, table: Table, events: Sequence[_Event], names: Sequence[str]
+    table: Table, events: Sequence[_Event], names: Sequence[str], read_rows: ReadRows
 ) -> tuple[pa.Table, Integers]:
     """The events' rows, and the rank of each."""
     schema = pa.schema([field for field in arrow_schema(table) if field.name in names])
@@ -121,7 +127,7 @@ def _read_events(
         rows = np.concatenate([event.rows for event in by_path[path]])
         ranks = np.concatenate([np.full(len(event.rows), event.rank) for event in by_path[path]])
         with reading(table.name, path):
-            return conform(data_files.read_rows(storage, path, names, rows), schema), ranks
+            return conform(read_rows(path, names, rows), schema), ranks
 
     parts = map_concurrently(read, list(by_path))
     ranks = [np.empty(0, np.int64), *(part[1] for part in parts)]

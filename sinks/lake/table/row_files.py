@@ -82,6 +82,18 @@ class RowFiles:
             self._open[path] = found
         return self._open[path]
 
+    def read(self, path: str, rows: int, numbers: Integers, names: Sequence[str]) -> pa.Table | None:
+        """Read columns of some rows of a data file with so many rows; None where there is no copy of it.
+
+        Raises DamagedRowsError, and deletes the copy then.
+        """
+        copy = self.find(path, rows)
+        try:
+            return copy.read(numbers, names) if copy else None
+        except DamagedRowsError:
+            self.discard(path)
+            raise
+
     def request(self, path: str, read: Callable[[], Iterable[pa.Table]], rows: int) -> None:
         """Have the row file of a data file written, by another thread; `read` returns its rows, in order."""
         # once: a disk that is full stays so for a while

@@ -17,6 +17,7 @@ from tests.bench.world.contents import Contents, differences
 from tests.bench.world.jobs import run, stock_command
 from tests.bench.world.pipeline import Pipeline
 from tests.bench.world.shop import shop_of
+from tests.bench.world.stock import SMALL_TABLES
 from tests.bench.world.views import view_cuts
 from tests.bench.world.visible import newest_cut
 
@@ -64,6 +65,7 @@ class ViewFillStage:
         cut = newest_cut(view_cuts(self.pipeline))
         settings = {
             "jars": self.jars,
+            "conf": SMALL_TABLES,
             "tables": {name: (str(self.pipeline.folder(name)), cut[f"public.{name}"]) for name in PLAIN.both},
             "statement": cards.without_schema(cards.card()),
             "into": str(self._folder),

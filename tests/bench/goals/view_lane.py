@@ -15,6 +15,7 @@ from tests.bench.world.contents import Contents
 from tests.bench.world.jobs import Job, started, stock_command
 from tests.bench.world.pipeline import LAKE, Pipeline
 from tests.bench.world.shop import ShopTables
+from tests.bench.world.stock import SMALL_TABLES
 from tests.bench.world.views import VIEWS, RefreshSight, computed_cuts, view_cuts, view_folder
 from tests.bench.world.visible import Sight, cuts_seen, newest_cut
 from tests.support.waiting import until
@@ -117,6 +118,7 @@ class WholeLane:
     def running(self) -> Iterator[Job]:
         settings = {
             "jars": self.jars,
+            "conf": SMALL_TABLES,
             "cuts": str(self.pipeline.cuts),
             "tables": {name: str(self.pipeline.folder(name)) for name in self.tables.both},
             "statement": cards.without_schema(cards.card(self.tables)),

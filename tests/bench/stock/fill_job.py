@@ -1,7 +1,7 @@
 """Spark's plain CREATE TABLE AS SELECT, over tables of a lake at the versions of a cut.
 
-Settings: jars, tables (name to folder and version), statement (over these names), into (a folder). Tells the seconds of
-the statement alone, Spark's start left out.
+Settings: jars, conf, tables (name to folder and version), statement (over these names), into (a folder). Tells the
+seconds of the statement alone, Spark's start left out.
 """
 
 import time
@@ -12,7 +12,7 @@ from tests.bench.stock.session import session, tell, told
 def main() -> None:
     """Compute, and tell."""
     settings = told()
-    spark = session("stock fill", settings["jars"])
+    spark = session("stock fill", settings["jars"], settings["conf"])
     for name, (folder, version) in settings["tables"].items():
         spark.read.format("delta").option("versionAsOf", version).load(folder).createOrReplaceTempView(name)
     began = time.monotonic()

@@ -1,7 +1,7 @@
 """Spark's way to keep a view: compute it whole from the lake's newest cut, and overwrite it, again and again.
 
-Settings: jars, cuts, tables (name to folder), statement (over these names), into (a folder). Each commit says which cut
-it was computed from. Ours finds the newest cut in the same way: a query by delta-rs takes no job of Spark.
+Settings: jars, conf, cuts, tables (name to folder), statement (over these names), into (a folder). Each commit says
+which cut it was computed from. Ours finds the newest cut in the same way: a query by delta-rs takes no job of Spark.
 """
 
 import json
@@ -38,7 +38,7 @@ def compute(spark: SparkSession, settings: dict[str, Any], cut: dict[str, Any]) 
 def main() -> None:
     """Compute until told to stop."""
     settings = told()
-    spark = session("stock view", settings["jars"])
+    spark = session("stock view", settings["jars"], settings["conf"])
     last = -1
     while True:
         cut = newest_cut(settings["cuts"])
