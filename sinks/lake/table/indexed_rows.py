@@ -1,7 +1,7 @@
 """Find a table's live rows by fingerprints: an index says where rows are, deletion vectors say which of them live."""
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -26,8 +26,8 @@ from sinks.lake.storage.base import Storage, map_concurrently
 from sinks.lake.table.row_files import RowFiles
 from sinks.lake.table.row_format import DamagedRowsError
 
-MIN_COPIED_ROWS: Final = 50_000
-"""Rows of a file from which on a copy is made: a few rows of a smaller one are read as quickly from itself."""
+MIN_COPIED_ROWS: Final = 10_000
+"""Rows of a file from which on a copy is made: a smaller one is read whole, and held in memory."""
 ROWS_READ_AT_ONCE: Final = 4_000_000
 """Rows whose fingerprints are in memory while an index is rebuilt."""
 
@@ -163,16 +163,13 @@ class IndexedRows:
 
     def _read_copied(self, copies: RowFiles, path: str, schema: pa.Schema, numbers: Integers) -> pa.Table | None:
         file = self.snapshot.files.get(path)
-        if file is None or file.rows < MIN_COPIED_ROWS:
+        if file is None:
             return None
         try:
-            found = copies.read(path, file.rows, numbers, schema.names)
+            return read_copied(copies, self._storage, file, numbers, schema.names)
         except DamagedRowsError:
             self.notes.append(f"a copy of rows of {self._name} was damaged: it is made again")
-            found = None
-        if found is None:
-            request_copy(copies, self._storage, file)
-        return found
+            return None
 
     def add(self, files: Mapping[str, KeyBits]) -> None:
         """Add the fingerprints of files that a commit of ours added, in row order.
@@ -245,9 +242,32 @@ class IndexedRows:
         return self.snapshot.table_id + self._columns.id
 
 
-def request_copy(copies: RowFiles, storage: Storage, file: DataFile) -> None:
-    """Have the rows of a file copied, by another thread."""
+def read_copied(
+    copies: RowFiles, storage: Storage, file: DataFile, numbers: Integers, names: Sequence[str]
+) -> pa.Table | None:
+    """Read columns of some rows of a file from its copy, or from memory; None while the copy is being made.
+
+    Raises DamagedRowsError once, and the copy is made again.
+    """
+    if file.rows < MIN_COPIED_ROWS:
+        rows = copies.held.find(file.path, lambda: _concatenate(copies, _read_whole(copies, storage, file.path)))
+        return rows.select(names).take(pa.array(numbers))
+    try:
+        found = copies.read(file.path, file.rows, numbers, names)
+    except DamagedRowsError:
+        _request(copies, storage, file)
+        raise
+    if found is None:
+        _request(copies, storage, file)
+    return found
+
+
+def _request(copies: RowFiles, storage: Storage, file: DataFile) -> None:
     copies.request(file.path, partial(_read_whole, copies, storage, file.path), file.rows)
+
+
+def _concatenate(copies: RowFiles, parts: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([copies.schema.empty_table(), *parts]).combine_chunks()
 
 
 def _read_whole(copies: RowFiles, storage: Storage, path: str) -> Iterator[pa.Table]:

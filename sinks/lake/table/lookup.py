@@ -25,8 +25,7 @@ from sinks.lake.delta.snapshot import DataFile, Snapshot
 from sinks.lake.index.key_index import VersionId
 from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
-from sinks.lake.table import indexed_rows
-from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
+from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, read_copied, sort_by_file
 from sinks.lake.table.row_changes import RowChanges, count_changed_rows, read_row_changes
 from sinks.lake.table.row_files import RowFiles
 from sinks.lake.table.row_format import DamagedRowsError, is_storable
@@ -84,13 +83,12 @@ class TableLookup:
     def _read_rows(self, files: Mapping[str, DataFile], path: str, names: Sequence[str], rows: Integers) -> pa.Table:
         """Read changed rows: a few random ones of a large file, from its copy if there is one."""
         copies, file = self.row_files, files.get(path)
-        if copies and file and file.rows >= indexed_rows.MIN_COPIED_ROWS and copies.columns >= set(names):
-            # a damaged copy is deleted, and made again
+        if copies and file and copies.columns >= set(names):
+            # a damaged copy is made again
             with suppress(DamagedRowsError):
-                found = copies.read(path, file.rows, rows, names)
+                found = read_copied(copies, self._storage, file, rows, names)
                 if found is not None:
                     return found
-            indexed_rows.request_copy(copies, self._storage, file)
         return data_files.read_rows(self._storage, path, names, rows)
 
     def stand_at(self, snapshot: Snapshot) -> None:

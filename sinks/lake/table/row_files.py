@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers
+from sinks.lake.table.held_rows import HeldRows
 from sinks.lake.table.row_format import Bytes, DamagedRowsError, RowFormat, expand
 
 ROWS_AT_ONCE: Final = 65_536
@@ -68,6 +69,8 @@ class RowFiles:
         # other columns have another record
         columns = ", ".join(f"{field.name} {field.type}" for field in schema)
         self._folder = folder / blake2b(columns.encode(), digest_size=8).hexdigest()
+        self.held = HeldRows()
+        """Small files, of which no copies are made."""
         self._open: dict[str, RowFile] = {}
         self._writing: dict[str, Future[None]] = {}
         # one: it decodes whole files beside whoever waits for a few rows
