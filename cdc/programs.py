@@ -4,6 +4,7 @@
 pipeline's file; its references to files and the environment are resolved here. Errors are those of `cdc.core.errors`.
 """
 
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from cdc.config.file import load
 from cdc.core.table import TableName
 from cdc.run.read.changes import open_changes
 from cdc.run.read.cuts import At, CutFrames, LakeCut, TableVersion, find_cut
+from cdc.run.read.histories import read_as_of
 from cdc.run.read.tokens import take_token, wait_for_token
 
-__all__ = ["CutFrames", "LakeCut", "TableVersion", "changes", "cut", "read", "token", "wait"]
+__all__ = ["CutFrames", "LakeCut", "TableVersion", "as_of", "changes", "cut", "read", "token", "wait"]
 Config = str | PathLike[str]
 CONFIG = "cdc.yaml"
 WAIT_SECONDS = 30.0
@@ -34,6 +36,11 @@ def cut(*names: str, at: At = None, config: Config = CONFIG) -> LakeCut:
 def read(spark: SparkSession, *names: str, at: At = None, config: Config = CONFIG) -> CutFrames:
     """The same as DataFrames: `cdc.read(spark)["public.orders"]`. The session has to know Delta."""
     return CutFrames(spark, cut(*names, at=at, config=config))
+
+
+def as_of(spark: SparkSession, table: str, at: str | datetime, *, config: Config = CONFIG) -> DataFrame:
+    """The rows of `schema.table` as they were at an LSN or a time, by its history (`history:` in the file)."""
+    return read_as_of(spark, load(Path(config)), TableName.parse(table), at)
 
 
 def changes(spark: SparkSession, table: str, *, after: LakeCut | None = None, config: Config = CONFIG) -> DataFrame:

@@ -12,9 +12,11 @@ from sinks.lake.table.lookup import ROW, TableLookup
 from sinks.lake.table.writer import TableWriter
 from views.definition import ViewDefinition
 from views.plan import ViewPlan
+from views.refresh.derived import DerivedTables
 from views.refresh.refresh import ViewShape
 from views.refresh.row_hashes import hashed_schema
 from views.statement.analysis import plan_view
+from views.statement.derived import PREFIX
 from views.statement.dialect.statements import DuckStatement, write_statement
 from views.statement.dialect.values import Unproven
 from views.statement.lineage import Lineage, name_outputs
@@ -37,6 +39,7 @@ class CompiledView:
     plan: ViewPlan
     unordered: Mapping[str, ListPaths]
     duckdb: DuckStatement | Sequence[Unproven]
+    derived: DerivedTables
     names: Mapping[TableName, str]
 
     @property
@@ -56,7 +59,8 @@ class CompiledView:
         lineage = Lineage(self.statement)
         found = {name: lineage.output(lineage.root, name) for name in name_outputs(lineage.root)}
         single = {name: next(iter(sources)) for name, sources in found.items() if len(sources) == 1}
-        return {name.lower(): self.statement.column(*source) for name, source in single.items()}
+        plain = {name: source for name, source in single.items() if not source[1].startswith(PREFIX)}
+        return {name.lower(): self.statement.column(*source) for name, source in plain.items()}
 
 
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
@@ -67,7 +71,9 @@ def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) 
     names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
     plan = plan_view(statement, [name.lower() for name in definition.key])
     unordered = find_unordered_lists(label, statement)
-    return CompiledView(definition, statement, plan, unordered, write_statement(statement, names), names)
+    return CompiledView(
+        definition, statement, plan, unordered, write_statement(statement, names), DerivedTables.of(plan.derived), names
+    )
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 from cdc.core.table import TableName
 from views.compiled import CompiledView
 from views.plan import Route, ViewPlan
+from views.statement.derived import PREFIX
 from views.statement.dialect.statements import DuckStatement
 from views.statement.dialect.values import Unproven
 
@@ -67,9 +68,9 @@ def _describe_way(plan: ViewPlan, alias: str) -> str:
 
 
 def _describe_route(route: Route) -> str:
-    key = ", ".join(f"{route.anchor.alias}.{column}" for column in route.anchor.columns)
+    key = ", ".join(_show(column, route.anchor.alias) for column in route.anchor.columns)
     steps = [
-        f"{edge.left}.{mine} = {edge.right}.{theirs}"
+        f"{_show(mine, edge.left)} = {_show(theirs, edge.right)}"
         for edge in route.edges
         for mine, theirs in zip(edge.left_columns, edge.right_columns, strict=True)
     ]
@@ -78,9 +79,12 @@ def _describe_route(route: Route) -> str:
 
 def _list_indexes(plan: ViewPlan) -> list[tuple[TableName, tuple[str, ...]]]:
     """The columns by which a refresh finds rows: at the anchors, along links, and along routes."""
-    links = [link for way in plan.ways.values() for link in way]
-    anchors = [anchor for group in plan.ways for anchor in group.anchors]
-    used = [(anchor.alias, anchor.columns) for anchor in anchors]
-    used += [(edge.left, edge.left_columns) for link in links for edge in link.edges]
-    used += [(e.right, e.right_columns) for routes in plan.routes.values() for route in routes for e in route.edges]
-    return sorted({(plan.uses[alias].table, columns) for alias, columns in used})
+    found = {(plan.uses[alias].table, tuple(_show(column) for column in columns)) for alias, columns in plan.found_by()}
+    return sorted(found)
+
+
+def _show(column: str, alias: str = "") -> str:
+    """A column of a use, or the expression of a derived one."""
+    if column.startswith(PREFIX):
+        return f"{column.removeprefix(PREFIX)} of {alias}" if alias else column.removeprefix(PREFIX)
+    return f"{alias}.{column}" if alias else column

@@ -24,6 +24,7 @@ from sinks.lake.table.row_files import RowFiles
 from views.compiled import CompiledView, PresentRows, compile_view
 from views.definition import ViewDefinition
 from views.engines import Engines
+from views.refresh.derived import NotDerivedError
 from views.refresh.lake_tables import TablesAtCut, TooManyRowsError
 from views.refresh.refresh import ViewEngine, refresh
 from views.refresh.row_hashes import HashedRows, hashed_schema
@@ -215,8 +216,8 @@ class ViewKeeper:
         changed = {name: step.changes[name] for name in view.tables if name in step.changes}
         try:
             engine = ViewEngine(partial(self._engines.run, compiled), present.find)
-            changes = refresh(compiled.shape(table.table), lookups, changed, engine)
-        except TooManyRowsError:
+            changes = refresh(compiled.shape(table.table), compiled.derived.attach(lookups, changed), engine)
+        except (TooManyRowsError, NotDerivedError):
             self._compute_whole(view, compiled, table, step)
         else:
             self._write(table, changes, step)

@@ -14,7 +14,7 @@ join found none.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc.core.table import TableName
+from cdc.core.table import Column, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,15 @@ class TableUse:
 
     alias: str
     table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedColumn:
+    """A column that is computed from a row of one table: `sql`, in DuckDB's dialect, over the columns `inputs`."""
+
+    column: Column
+    inputs: tuple[str, ...]
+    sql: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +94,33 @@ class Route:
 class ViewPlan:
     """How a view is kept up.
 
-    `columns`: per table, those that the statement reads. `routes`: per use, from its changed rows to keys, all to be
-    followed. `ways`: per group, the links from its anchors to all other uses, in order. `whole`: per use without a
-    route, why its changes touch every row of the view.
+    `columns`: per table, those that the statement reads; `derived`: those that are computed from them. `routes`: per
+    use, from its changed rows to keys, all to be followed. `ways`: per group, the links from its anchors to all other
+    uses, in order. `whole`: per use without a route, why its changes touch every row of the view.
     """
 
     uses: Mapping[str, TableUse]
     columns: Mapping[TableName, Sequence[str]]
+    derived: Mapping[TableName, Sequence[DerivedColumn]]
     routes: Mapping[str, Sequence[Route]]
     ways: Mapping[AnchorGroup, Sequence[Link]]
     whole: Mapping[str, str]
+
+    def read_columns(self, name: TableName) -> list[str]:
+        """The columns of a table's rows in a refresh, derived ones among them."""
+        return [*self.columns[name], *(each.column.name for each in self.derived.get(name, ()))]
+
+    def found_by(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The columns by which a refresh finds rows of each use: at the anchors, along links, and along routes."""
+        links = [link for way in self.ways.values() for link in way]
+        anchors = [anchor for group in self.ways for anchor in group.anchors]
+        edges = [edge for routes in self.routes.values() for route in routes for edge in route.edges]
+        found = [(anchor.alias, anchor.columns) for anchor in anchors]
+        found += [(edge.left, edge.left_columns) for link in links for edge in link.edges]
+        return found + [(edge.right, edge.right_columns) for edge in edges]
+
+    def followed_from(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The columns whose values a refresh follows to other rows, of each use."""
+        found = [(edge.right, edge.right_columns) for way in self.ways.values() for link in way for edge in link.edges]
+        edges = [edge for routes in self.routes.values() for route in routes for edge in route.edges]
+        return found + [(edge.left, edge.left_columns) for edge in edges]

@@ -133,7 +133,7 @@ def submit(
     raise typer.Exit(run(settings, job))
 
 
-def verify(
+def verify(  # noqa: PLR0913, PLR0917 - each is an option of the verb
     context: typer.Context,
     follower: OnlyFollowers = None,
     table: OnlyTables = None,
@@ -142,13 +142,17 @@ def verify(
         typer.Option(help="Seconds to wait for followers to reach the source; else 120, if they are followed here."),
     ] = None,
     keys: Annotated[int, typer.Option(help="At most so many differing keys are named, a table.")] = 20,
+    chain: Annotated[bool, typer.Option("--chain", help="Check the chains of histories, and nothing else.")] = False,
     json: Json = False,
 ) -> None:
     """Compare source and followers row by row, at one LSN.
 
-    Waits for a follower that is behind, while somebody follows it. Exit code 5 when rows differ.
+    Waits for a follower that is behind, while somebody follows it. Exit code 5 when rows differ, or a chain is broken.
     """
     settings = Invocation.of(context).settings
+    if chain:
+        _verify_chains(settings, json=json)
+        return
     from cdc.core.errors import DivergenceError, PreconditionError
     from cdc.run.pipeline import select_followers
     from cdc.run.spark.errors import translate_errors
@@ -168,6 +172,26 @@ def verify(
         raise PreconditionError("not all tables could be compared", "see above")
     if not report.is_equal:
         raise PreconditionError("some tables changed while they were compared", "try again when writes are few")
+
+
+def _verify_chains(settings: "PipelineSettings", *, json: bool) -> None:
+    from cdc.core.errors import ConfigurationError, DivergenceError
+    from cdc.run.verify.chains import check_chains
+
+    if not settings.histories:
+        raise ConfigurationError("no history is kept", "name tables in `history:` of cdc.yaml")
+    verdicts = check_chains(settings, spark_starter(settings, "verify")())
+    if json:
+        output.as_json([verdict.as_json() for verdict in verdicts])
+    else:
+        states = ["whole" if each.broken is None else f"broken at {each.broken}" for each in verdicts]
+        rows = [(str(v.history), v.batches, state, v.end) for v, state in zip(verdicts, states, strict=True)]
+        output.table(("history", "batches", "chain", "its end"), rows)
+    if broken := [verdict for verdict in verdicts if verdict.broken is not None]:
+        raise DivergenceError(
+            f"{broken[0].history}: a row of batch {broken[0].broken} was changed, taken away or added",
+            "compare that batch (`_batch`) with a backup",
+        )
 
 
 def spark_starter(settings: "PipelineSettings", verb: str) -> "Callable[[], SparkSession]":

@@ -20,7 +20,7 @@ def wait(
     seconds: Annotated[float, typer.Option(help="Give up after so many seconds.")] = 30.0,
     json: Json = False,
 ) -> None:
-    """Wait until readers of a follower see everything that was committed before a token was taken."""
+    """Wait until readers of a follower see one's own write."""
     settings = Invocation.of(context).settings
     from cdc.run.read.tokens import wait_for_token
 

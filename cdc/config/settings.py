@@ -12,6 +12,7 @@ from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
 from connect.settings import CaptureSettings, SourceSettings, is_host_supported
+from sinks.lake.history.shape import history_name
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
 from sinks.registry import FollowerSettings, refusal
@@ -62,6 +63,8 @@ class PipelineSettings(Settings):
     connect: CaptureSettings
     followers: dict[Annotated[str, Field(pattern=FOLLOWER_NAME)], FollowerSettings] = Field(min_length=1)
     """The copies to keep, by names of your choice; exactly one is of kind delta."""
+    history: list[str] = Field(default_factory=list)
+    """Tables of which every committed version is kept, as `schema.table`: in `schema.table_history`, beside them."""
     views: dict[str, ViewSettings] = Field(default_factory=dict)
     """What is derived from the tables and kept up in the lake, by names as tables have them: `schema.view`."""
     spark: SparkSettings = SparkSettings()
@@ -83,6 +86,11 @@ class PipelineSettings(Settings):
         """The views as they are written, in the file's order."""
         return [ViewDefinition.of(name, view.sql, view.key) for name, view in self.views.items()]
 
+    @property
+    def histories(self) -> list[TableName]:
+        """The tables of which every version is kept."""
+        return [TableName.parse(text) for text in self.history]
+
     def is_view(self, name: TableName) -> bool:
         return name in map(TableName.parse, self.views)
 
@@ -90,7 +98,7 @@ class PipelineSettings(Settings):
         """Does the follower hold this table or view, by its name?"""
         settings = self.followers[follower]
         # the lake holds every table, since the others are fed from it; a view is only where it is named
-        if self.is_view(table):
+        if self.is_view(table) or table in map(history_name, self.histories):
             return not isinstance(settings, DeltaSettings) and settings.names(table)
         return isinstance(settings, DeltaSettings) or settings.holds(table)
 
@@ -168,6 +176,28 @@ class PipelineSettings(Settings):
         )
         return self
 
+    @field_validator("history", mode="after")
+    @classmethod
+    def _complete_history(cls, history: list[str], info: ValidationInfo) -> list[str]:
+        source, names = info.data.get("source"), [TableName.parse(text) for text in history]
+        if isinstance(source, SourceSettings):
+            _refuse(
+                [
+                    ((number,), f"{name} is none of source.tables")
+                    for number, name in enumerate(names)
+                    if name not in source.selection
+                ]
+            )
+            taken = [(number, history_name(name)) for number, name in enumerate(names)]
+            _refuse(
+                [
+                    ((number,), f"its history would be {name}, which is a table that is followed")
+                    for number, name in taken
+                    if name in source.selection.names
+                ]
+            )
+        return [str(name) for name in names]
+
     @field_validator("views", mode="after")
     @classmethod
     def _complete_views(cls, views: dict[str, ViewSettings], info: ValidationInfo) -> dict[str, ViewSettings]:
@@ -176,7 +206,8 @@ class PipelineSettings(Settings):
         if complete and isinstance(source, SourceSettings) and followers is not None:
             from cdc.config.view_findings import find_wrong_views
 
-            _refuse(find_wrong_views(complete, source))
+            histories = [history_name(TableName.parse(text)) for text in info.data.get("history", ())]
+            _refuse(find_wrong_views(complete, source, histories))
         return complete
 
 

@@ -21,17 +21,19 @@ _NAMES: Final[Mapping[Any, str]] = {
     NoneType: "",
 }
 _NESTED: Final[Mapping[Any, str]] = {Annotated: "{0}", list: "list of {0}", dict: "mapping of {0} to {1}"}
+FOLLOWERS: Final = "followers"
 _HEAD: Final = ("| setting | type | default | meaning |", "|---|---|---|---|")
 
 
 def to_markdown() -> str:
     """One table per block of `cdc.yaml`: every setting with its type, default and docstring."""
-    return "\n\n".join(f"## `{path}`\n\n{_table(block)}" for path, block in _blocks())
+    tables = [f"## `{path}`\n\n{_table(block)}" for path, block in _blocks()]
+    return "\n\n".join([f"## The file itself\n\n{_table(PipelineSettings)}", *tables])
 
 
 def _blocks() -> Iterator[tuple[str, type[Settings]]]:
     for name, field in PipelineSettings.model_fields.items():
-        if name == "followers":
+        if name == FOLLOWERS:
             for kind in get_args(get_args(FollowerSettings)[0]):
                 (label,) = get_args(kind.model_fields["kind"].annotation)
                 yield from _nested(f"followers.NAME, kind: {label}", kind)
@@ -58,7 +60,7 @@ def _table(block: type[Settings]) -> str:
     rows = [
         f"| `{name}` | {_type_name(field.annotation)} | {_default(field)} | {_meaning(field)} |"
         for name, field in block.model_fields.items()
-        if _block_of(field.annotation) is None
+        if _block_of(field.annotation) is None and name != FOLLOWERS
     ]
     return "\n".join((*_HEAD, *rows))
 

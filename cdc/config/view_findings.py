@@ -1,6 +1,6 @@
 """Problems of views that the configuration file shows by itself."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding
@@ -12,9 +12,12 @@ from views.settings import ViewSettings
 from views.statement.parsing import list_tables
 
 
-def find_wrong_views(views: Mapping[str, ViewSettings], source: SourceSettings) -> list[Finding]:
+def find_wrong_views(
+    views: Mapping[str, ViewSettings], source: SourceSettings, histories: Collection[TableName] = ()
+) -> list[Finding]:
     """Statements that do not parse or read a table that nobody follows, and names that are taken."""
-    findings = [finding for name, view in views.items() for finding in _find_wrong(name, view, views, source)]
+    known = {str(name).lower() for name in (*map(TableName.parse, views), *histories)}
+    findings = [finding for name, view in views.items() for finding in _find_wrong(name, view, known, source)]
     if not findings:
         try:
             sort_views(ViewDefinition.of(name, view.sql, view.key) for name, view in views.items())
@@ -23,9 +26,7 @@ def find_wrong_views(views: Mapping[str, ViewSettings], source: SourceSettings) 
     return findings
 
 
-def _find_wrong(
-    name: str, view: ViewSettings, views: Mapping[str, ViewSettings], source: SourceSettings
-) -> Iterator[Finding]:
+def _find_wrong(name: str, view: ViewSettings, known: Collection[str], source: SourceSettings) -> Iterator[Finding]:
     if TableName.parse(name) in source.selection or TableName.parse(name).schema == source.heartbeat_schema:
         yield (name,), "has the name of a table that is followed"
     try:
@@ -33,7 +34,6 @@ def _find_wrong(
     except ConfigurationError as error:
         yield (name, "sql"), error.what.removeprefix(f"views.{name}: ")
         return
-    known = {str(TableName.parse(each)).lower() for each in views}
     for table in tables:
         if str(table).lower() not in known and table not in source.selection:
-            yield (name, "sql"), f"reads {table}, which is none of source.tables and no view"
+            yield (name, "sql"), f"reads {table}, which is none of source.tables, no history and no view"

@@ -76,7 +76,8 @@ def lake_of(settings: PipelineSettings) -> Lake:
 
 def delta_follower(settings: PipelineSettings, recent: ChangeCache | None = None) -> DeltaFollower:
     """The lake's follower; it adds its changes to `recent`."""
-    return DeltaFollower(settings.delta[1], lake_of(settings), _indexes(settings), recent)
+    indexes = _indexes(settings)
+    return DeltaFollower(settings.delta[1], lake_of(settings), indexes, recent, settings.histories)
 
 
 def _indexes(settings: PipelineSettings) -> Path:

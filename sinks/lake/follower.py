@@ -1,7 +1,7 @@
 """The Delta follower: one Delta table per source table, and a cut after every batch."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from sinks.lake.apply.table_dead_letters import TableDeadLetters
 from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.write_rate import WriteRate
 from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.history.histories import Histories
 from sinks.lake.layout import Lake
 from sinks.lake.maintenance import LakeMaintenance
 from sinks.lake.metadata.cuts import Cut, Cuts
@@ -37,16 +38,26 @@ class DeltaFollower:
     `recent` receives the written changes.
     """
 
-    def __init__(self, settings: DeltaSettings, lake: Lake, indexes: Path, recent: ChangeCache | None = None) -> None:
+    def __init__(
+        self,
+        settings: DeltaSettings,
+        lake: Lake,
+        indexes: Path,
+        recent: ChangeCache | None = None,
+        histories: Collection[TableName] = (),
+    ) -> None:
         self._lake = lake
         self._cache = recent or ChangeCache()
         # in a folder a look is free; on an object store it is a request
         look_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self.cuts = Cuts(lake, look_seconds)
         self.tables = LakeTables(lake, indexes, self.cuts, look_seconds)
-        self.letters = TableDeadLetters(lake, self.tables, self.cuts)
-        self.maintenance = LakeMaintenance(self.tables, self.cuts, self.letters, settings.history_hours)
-        self._applier = BatchApplier(settings, lake, self.tables, self.letters, self._cache)
+        self.histories = Histories(lake, histories, indexes, self.cuts)
+        self.letters = TableDeadLetters(lake, self.tables, self.cuts, self.histories)
+        self.maintenance = LakeMaintenance(
+            [self.tables, self.histories], self.cuts, self.letters, settings.history_hours
+        )
+        self._applier = BatchApplier(settings, lake, self.tables, self.letters, self.histories, self._cache)
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Refuse tables that are not ours, and create the metadata tables; a copy creates its table itself."""
@@ -131,8 +142,10 @@ class DeltaFollower:
         return sum(tables, self.cuts.write_rate())
 
     def highest_offset(self) -> int:
-        """The highest END offset of any table; after a crash, beyond the last cut."""
-        return max((table.offset for table in self.tables.select(*ACTIVE).values()), default=BEFORE_LOG)
+        """The highest END offset of any table or history; after a crash, beyond the last cut."""
+        active = self.tables.select(*ACTIVE)
+        self.histories.begin(active)
+        return max([self.histories.highest_offset(), *(table.offset for table in active.values())])
 
     def first_cut(self, committed_ms: int) -> None:
         """Make the copies themselves the first cut, at the oldest copy's LSN."""
@@ -156,16 +169,15 @@ class DeltaFollower:
 
     def close(self) -> None:
         """Save the indexes for the next process."""
-        for _, writer in self.tables.list_open():
+        for _, writer in [*self.tables.list_open(), *self.histories.list_open()]:
             writer.save_index(everything=True)
 
     def _cut(self, tables: Mapping[TableName, LakeTable], position: Position, committed_ms: int) -> Cut:
-        reached = {
-            str(name): table.writer.snapshot
-            for name, table in tables.items()
-            # a copy ahead of the position joins once a cut reaches it
-            if table.bookmark.is_reached_by(position.lsn)
-        }
+        # a copy ahead of the position joins once a cut reaches it
+        there = {name: table for name, table in tables.items() if table.bookmark.is_reached_by(position.lsn)}
+        self.histories.begin(there)
+        snapshots = {name: table.writer.snapshot for name, table in there.items()}
+        reached = {str(name): each for name, each in {**snapshots, **self.histories.snapshots(there)}.items()}
         versions = {name: snapshot.version for name, snapshot in reached.items()}
         ids = {name: snapshot.table_id for name, snapshot in reached.items()}
         commits = {name: snapshot.commit_id for name, snapshot in reached.items() if snapshot.commit_id}

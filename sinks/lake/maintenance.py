@@ -1,14 +1,13 @@
 """Maintenance of all of a lake's tables, as far as followers behind the lake allow it."""
 
 import time
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 from cdc.core.errors import CdcError, TableLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
 from sinks.lake.apply.table_dead_letters import TableDeadLetters
-from sinks.lake.apply.tables import LakeTables
 from sinks.lake.delta.retention import Retention
 from sinks.lake.metadata.cuts import Cuts, oldest_needed_version
 from sinks.lake.table.maintenance import maintain
@@ -18,10 +17,19 @@ IDLE_SECONDS: Final = 300.0
 """How often maintenance visits a table without changes."""
 
 
+class OpenTables(Protocol):
+    """Tables with their writers: those of the lake, its histories, its views."""
+
+    def list_open(self) -> list[tuple[TableName, TableWriter]]:
+        """The tables opened so far."""
+
+
 class LakeMaintenance:
     """Compacts and vacuums tables, cuts and dead letters; keeps `hours` of their past. Views have no dead letters."""
 
-    def __init__(self, tables: LakeTables, cuts: Cuts, letters: TableDeadLetters | None, hours: float) -> None:
+    def __init__(
+        self, tables: Sequence[OpenTables], cuts: Cuts, letters: TableDeadLetters | None, hours: float
+    ) -> None:
         self._tables = tables
         self._cuts = cuts
         self._letters = letters
@@ -36,7 +44,8 @@ class LakeMaintenance:
         """
         # versions before the last cut: later cuts never have older ones. A list, since the applying thread opens tables
         # meanwhile
-        opened = [(name, writer, writer.snapshot.version) for name, writer in self._tables.list_open()]
+        writers = [pair for tables in self._tables for pair in tables.list_open()]
+        opened = [(name, writer, writer.snapshot.version) for name, writer in writers]
         last = self._cuts.last()
         if last is None:
             return

@@ -58,6 +58,8 @@ def test_values_can_be_searched(spark: SparkSession, follower: SearchFollower, s
     assert hits(search_url, index, {"match": {"a text": "ärger"}}) == 1
     assert hits(search_url, index, {"range": {"a timestamptz": {"lt": "1900-01-01"}}}) == 3
     assert hits(search_url, index, {"term": {"a date": "2024-02-29"}}) == 2
+    both = [{"match": {"structs.texts": "a"}}, {"range": {"structs.total": {"gt": 1e27}}}]
+    assert hits(search_url, index, {"nested": {"path": "structs", "query": {"bool": {"must": both}}}}) == 1
 
 
 def test_an_index_of_several_shards_is_read_whole(spark: SparkSession, search_url: str, name: str) -> None:

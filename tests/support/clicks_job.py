@@ -22,7 +22,7 @@ def run(master: str, config: str, folder: Path) -> None:
     for key, value in {"spark.jars": jars, "spark.executor.memory": "512m", **local}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    clicks = cdc.changes(spark, "public.clicks", config=config).where("_change_type = 'insert'")
+    clicks = cdc.changes(spark, "public.clicks", config=config).where("_change = 'insert'")
     counts = clicks.withWatermark("at", "1 minute").groupBy(F.window("at", "1 minute"), "page").count()
     rows = counts.select("window.start", "page", "count")
     query = rows.writeStream.option("checkpointLocation", str(folder / "checkpoint")).format("parquet")

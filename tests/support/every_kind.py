@@ -6,14 +6,37 @@ from pyspark.sql import functions as F
 from cdc.columns.values.spark_types import spark_type
 from cdc.core.table import Column, Kind, Table, TableName
 
+_FIELDS = (
+    Column("n", Kind.BIGINT),
+    Column("at", Kind.TIMESTAMPTZ),
+    Column("total", Kind.DECIMAL, 38, 10),
+    Column("texts", Kind.TEXT, array=True),
+    Column("deep", Kind.STRUCT, fields=(Column("data", Kind.BYTES), Column("day", Kind.DATE))),
+)
+"""Of a nested document, as a view has it."""
 EVERY_KIND = Table(
     TableName("public", "Every Kind"),
     (
         Column("id", Kind.BIGINT),
-        *(Column(f"a {kind}", kind, 38, 10) for kind in Kind),
+        *(Column(f"a {kind}", kind, 38, 10) for kind in Kind if kind is not Kind.STRUCT),
+        Column("a struct", Kind.STRUCT, fields=_FIELDS),
+        Column("structs", Kind.STRUCT, array=True, fields=_FIELDS),
     ),
     ("id", "a text"),
 )
+
+_NESTED = """named_struct('n', 9007199254740993, 'at', timestamp'1883-11-18 12:34:56.123456Z',
+    'total', cast(1234567890123456789012345678.0123456789BD AS decimal(38, 10)),
+    'texts', array('a', null, '\U0001f418'),
+    'deep', named_struct('data', x'00ff', 'day', date'-0044-03-15'))"""
+_EMPTY = """named_struct('n', null, 'at', null, 'total', null, 'texts', array(), 'deep', null)"""
+_EXPRESSIONS = [
+    {"a struct": _NESTED, "structs": f"array({_NESTED}, null, {_EMPTY})"},
+    {"a struct": _EMPTY, "structs": "array()"},
+    {"a struct": _NESTED, "structs": f"array({_EMPTY})"},
+    {},
+]
+"""Values of structs, in Spark's SQL, row by row."""
 
 _USUAL = {
     **dict.fromkeys(Kind, "usual"),
@@ -62,7 +85,11 @@ def every_kind_rows(spark: SparkSession) -> DataFrame:
 
 
 def _row(spark: SparkSession, number: int, texts: dict[Kind, str]) -> DataFrame:
+    nested = _EXPRESSIONS[number]
     columns = [
-        F.lit(texts.get(column.kind)).cast(spark_type(column)).alias(column.name) for column in EVERY_KIND.columns[1:]
+        (F.expr(nested.get(column.name, "null")) if column.fields else F.lit(texts.get(column.kind)))
+        .cast(spark_type(column))
+        .alias(column.name)
+        for column in EVERY_KIND.columns[1:]
     ]
     return spark.range(number, number + 1).select("id", *columns)

@@ -1,7 +1,7 @@
 """Compute the touched rows of a view anew, and find which of them differ from its present ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -11,8 +11,6 @@ from cdc.columns.rows.join_fingerprints import are_among, join_bits
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table, TableName
-from sinks.lake.table.lookup import TableLookup
-from sinks.lake.table.row_changes import RowChanges
 from views.plan import ViewPlan
 from views.refresh.lake_tables import TooManyRowsError
 from views.refresh.needed import find_needed_rows
@@ -67,24 +65,32 @@ class ViewEngine:
 
 def refresh(
     shape: ViewShape,
-    lookups: Mapping[TableName, TableLookup],
-    changes: Mapping[TableName, RowChanges],
+    tables: Tables,
     engine: ViewEngine,
 ) -> ViewChanges | None:
     """Compute what changes of the tables do to a view; None if they touch no row of it.
 
     Raises ViewStoppedError when the key is not one, TooManyRowsError when they touch too many.
     """
-    tables = Tables(lookups, changes)
     touched = [keys for keys in find_touched_keys(shape.plan, tables) if len(keys)]
     if not touched:
         return None
     if sum(map(len, touched)) > MAX_TOUCHED_KEYS:
         raise TooManyRowsError
-    result = shape.conform(engine.run(find_needed_rows(shape.plan, touched, tables)))
+    needed = find_needed_rows(shape.plan, touched, tables)
+    # without derived columns
+    rows = {name: found.select(shape.plan.columns[name]) for name, found in needed.items()}
+    result = shape.conform(engine.run(rows))
+    touched = [_name_as_stored(keys, shape.table) for keys in touched]
     stored = [engine.find(keys.key, keys.values) for keys in touched]
     old = _drop_repeated(pa.concat_tables([hashed_schema(shape.table).empty_table(), *stored]), shape.table)
     return compare(shape.table, _select_touched(old, touched), _select_touched(result, touched))
+
+
+def _name_as_stored(keys: TouchedKeys, table: Table) -> TouchedKeys:
+    """The keys by the view's own names: in a statement, letters have no case."""
+    names = {name.lower(): name for name in table.key}
+    return replace(keys, key=tuple(names[name.lower()] for name in keys.key))
 
 
 def _select_touched(rows: pa.Table, touched: Sequence[TouchedKeys]) -> pa.Table:

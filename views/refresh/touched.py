@@ -55,8 +55,8 @@ def _follow(plan: ViewPlan, edge: Edge, rows: pa.Table, tables: Tables) -> pa.Ta
     """The rows beyond an edge, at the cut or before the changes."""
     values = distinct_values(rows, edge.left_columns, nulls=False)
     name = plan.uses[edge.right].table
-    columns = plan.columns[name]
-    found = tables.finders[name].find(edge.right_columns, values, columns).select(columns)
+    columns = plan.read_columns(name)
+    found = tables.finders[name].find(edge.right_columns, values, plan.columns[name]).select(columns)
     changes = tables.changes.get(name)
     if changes is None:
         return found

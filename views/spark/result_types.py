@@ -6,25 +6,11 @@ from typing import Final
 
 from pyspark.sql import types as T
 
-from cdc.columns.values.spark_types import spark_type
+from cdc.columns.values.spark_types import spark_type, to_column
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table
 from views.definition import ViewDefinition
 
-_KINDS: Final[Mapping[type[T.DataType], Kind]] = {
-    T.BooleanType: Kind.BOOLEAN,
-    T.ByteType: Kind.SMALLINT,
-    T.ShortType: Kind.SMALLINT,
-    T.IntegerType: Kind.INTEGER,
-    T.LongType: Kind.BIGINT,
-    T.FloatType: Kind.REAL,
-    T.DoubleType: Kind.DOUBLE,
-    T.StringType: Kind.TEXT,
-    T.BinaryType: Kind.BYTES,
-    T.DateType: Kind.DATE,
-    T.TimestampNTZType: Kind.TIMESTAMP,
-    T.TimestampType: Kind.TIMESTAMPTZ,
-}
 # two engines may round a float's digits otherwise, and NaN and two zeros are equal in some only
 _NO_KEYS: Final = frozenset({Kind.REAL, Kind.DOUBLE, Kind.STRUCT})
 
@@ -54,22 +40,6 @@ def _describe(view: ViewDefinition, field: T.StructField, source: Column | None)
     if column is None:
         raise _error(view, f"column {field.name} is {field.dataType.simpleString()}, which a view cannot hold")
     return column
-
-
-def to_column(name: str, kind: T.DataType) -> Column | None:
-    """A column of a Spark type; None for maps, intervals, variants, lists of lists and values without a type."""
-    if isinstance(kind, T.ArrayType):
-        element = to_column(name, kind.elementType)
-        return replace(element, array=True) if element and not element.array else None
-    if isinstance(kind, T.StructType):
-        fields = [to_column(field.name, field.dataType) for field in kind.fields]
-        whole = tuple(field for field in fields if field is not None)
-        return Column(name, Kind.STRUCT, fields=whole) if whole and len(whole) == len(fields) else None
-    if isinstance(kind, T.DecimalType):
-        return Column(name, Kind.DECIMAL, kind.precision, kind.scale)
-    # by its own class only: CHAR and VARCHAR are kinds of StringType with rules of their own
-    found = _KINDS.get(type(kind))
-    return Column(name, found) if found else None
 
 
 def _error(view: ViewDefinition, reason: str) -> PreconditionError:

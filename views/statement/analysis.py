@@ -3,9 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from views.plan import Anchor, AnchorGroup, Link, Route, ViewPlan
-from views.statement.equalities import find_equated, find_links
+from cdc.core.table import TableName
+from views.plan import Anchor, AnchorGroup, DerivedColumn, Link, Route, ViewPlan
+from views.statement.equalities import are_comparable, find_equated, find_links
 from views.statement.lineage import BaseColumn, Lineage, Sources
+from views.statement.read_columns import list_read_columns
 from views.statement.statement import Statement
 
 
@@ -19,7 +21,21 @@ def plan_view(statement: Statement, key: Sequence[str]) -> ViewPlan:
     complete = {group: way for group, way in ways.items() if _reached(group, way) == uses.keys()}
     routes = _find_routes(links, complete)
     reached = [_reached(group, way) for group, way in ways.items()]
-    return ViewPlan(uses, lineage.columns(), routes, complete, _explain_whole(reached, uses.keys() - routes.keys()))
+    whole = _explain_whole(reached, uses.keys() - routes.keys())
+    plan = ViewPlan(uses, list_read_columns(statement), {}, routes, complete, whole)
+    return replace(plan, derived=_select_derived(plan, lineage.derived.found))
+
+
+def _select_derived(
+    plan: ViewPlan, found: Mapping[TableName, Mapping[str, DerivedColumn]]
+) -> dict[TableName, list[DerivedColumn]]:
+    """The derived columns by which a refresh finds rows, and from which it goes on to others."""
+    named = [*plan.found_by(), *plan.followed_from()]
+    used = {(plan.uses[alias].table, column) for alias, columns in named for column in columns}
+    return {
+        name: [derived for column, derived in columns.items() if (name, column) in used]
+        for name, columns in found.items()
+    }
 
 
 def _trace(statement: Statement) -> tuple[Lineage, Sequence[Link]]:
@@ -47,10 +63,12 @@ def _explain_whole(reached: Sequence[Collection[str]], aliases: Iterable[str]) -
 def _group_anchors(lineage: Lineage, key: Sequence[str]) -> list[AnchorGroup]:
     """The groups of uses that give the key's columns, one for each set of uses that gives a column.
 
-    A column that an outer join may leave null gives none: no row leads to the result in which it is null.
+    A column that an outer join may leave null gives none: no row leads to the result in which it is null. Nor does one
+    that branches give as values of several types, which the result has as one.
     """
     certain = [name for name in key if not lineage.may_be_missing(lineage.root, name)]
     sources = {name: found for name in certain if (found := lineage.output(lineage.root, name))}
+    sources = {name: found for name, found in sources.items() if are_comparable(lineage, found)}
     starts = dict.fromkeys(frozenset(use for use, _ in found) for found in sources.values())
     return [AnchorGroup(tuple(_anchor(sources, use) for use in sorted(group))) for group in starts]
 

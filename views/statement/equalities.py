@@ -1,7 +1,7 @@
 """The equalities of a statement that join rows: the links of a view's plan."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -67,7 +67,7 @@ class _LinkFinder:
     def find(self, scope: Scope, clause: _Clause) -> Iterator[Link]:
         pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
         for sides in self.equalities(scope, clause):
-            if not self._are_comparable([column for side in sides for column in side.sources]):
+            if not are_comparable(self.lineage, [column for side in sides for column in side.sources]):
                 continue
             for side, other in (sides, sides[::-1]):
                 if side.is_filtered and len(side.sources) == len(other.sources) == 1:
@@ -95,9 +95,11 @@ class _LinkFinder:
         names = {column.table for column in value.find_all(exp.Column)}
         return _Side(self.lineage.resolve(scope, value), names <= clause.filtered, names <= clause.joined)
 
-    def _are_comparable(self, columns: Sequence[BaseColumn]) -> bool:
-        types = [comparison_type(arrow_type(self.statement.column(*column))) for column in columns]
-        return None not in types and len(set(types)) == 1
+
+def are_comparable(lineage: Lineage, columns: Iterable[BaseColumn]) -> bool:
+    """Whether equal values of these columns are equal for whoever finds rows by them."""
+    types = [comparison_type(arrow_type(lineage.derived.column(*column))) for column in columns]
+    return None not in types and len(set(types)) == 1
 
 
 def _link_branches(mine: Sources, theirs: Sources) -> Iterator[Link]:

@@ -1,12 +1,14 @@
 """Where the values of a statement come from: the columns of tables behind an expression."""
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from itertools import combinations, product
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from cdc.core.table import TableName
+from views.statement.derived import DerivedColumns
+from views.statement.join_order import joins_from_left
 from views.statement.statement import Statement
 
 BaseColumn = tuple[str, str]
@@ -26,6 +28,7 @@ class Lineage:
         self._statement = statement
         self._equated = equated
         self.scopes: Sequence[Scope] = list(traverse_scope(statement.tree))
+        self.derived = DerivedColumns(statement, {})
         self._of_query = {id(scope.expression): scope for scope in self.scopes}
 
     @property
@@ -35,18 +38,6 @@ class Lineage:
     def scope_of(self, query: exp.Expr) -> Scope:
         """The scope of a query, which may stand in parentheses."""
         return self._of_query[id(query.unnest())]
-
-    def columns(self) -> dict[TableName, list[str]]:
-        """Per table, the columns that the statement reads, in the table's order."""
-        read: dict[TableName, set[str]] = {use.table: set() for use in self._statement.uses.values()}
-        for scope in self.scopes:
-            for column in scope.columns:
-                source = scope.sources.get(column.table)
-                if isinstance(source, exp.Table):
-                    use = self._statement.uses[id(source)]
-                    read[use.table].add(self._statement.column(use.alias, column.name).name)
-        tables = self._statement.tables
-        return {name: [c for c in tables[name].column_names if c in names] for name, names in read.items()}
 
     def output(self, scope: Scope, name: str) -> Sources:
         """The sources of an output column, if the rows of the scope can be restricted by it; else none.
@@ -77,7 +68,10 @@ class Lineage:
         if isinstance(value, exp.Coalesce):
             parts = [self.resolve(scope, part) for part in (value.this, *value.expressions)]
             return frozenset[BaseColumn]().union(*parts) if all(parts) and self._are_equated(parts) else NOWHERE
-        return self._resolve_column(scope, value) if isinstance(value, exp.Column) else NOWHERE
+        if isinstance(value, exp.Column):
+            return self._resolve_column(scope, value)
+        found = self.derived.find(value, partial(self._resolve_column, scope))
+        return frozenset([found]) if found else NOWHERE
 
     def _are_equated(self, parts: Sequence[Sources]) -> bool:
         pairs = (pair for one, other in combinations(parts, 2) for pair in product(one, other))
@@ -88,6 +82,8 @@ class Lineage:
         while here is not None:
             if column.table in here.sources:
                 source = here.sources[column.table]
+                if not joins_from_left(here.expression):
+                    return NOWHERE
                 if isinstance(source, Scope):
                     return self.output(source, column.name)
                 use = self._statement.uses.get(id(source))
@@ -112,9 +108,9 @@ class Lineage:
             parts = [value.this, *value.expressions]
             there = {part.table for part in parts if isinstance(part, exp.Column) and not self._lacks_row(scope, part)}
             return not one_of_always_there(scope) <= there and all(self._may_be_missing(scope, part) for part in parts)
-        return (
-            not isinstance(value, exp.Column) or value.table in optional_sources(scope) or self._lacks_row(scope, value)
-        )
+        columns = [value] if isinstance(value, exp.Column) else [*value.find_all(exp.Column)]
+        optional = optional_sources(scope)
+        return not columns or any(each.table in optional or self._lacks_row(scope, each) for each in columns)
 
     def _lacks_row(self, scope: Scope, column: exp.Column) -> bool:
         """Whether the column may be missing in the subquery that it comes from."""
@@ -170,7 +166,14 @@ def _may_restrict(query: exp.Select, selected: exp.Expr) -> bool:
     is_aggregated = group or any(
         node.find_ancestor(exp.Window, exp.Select) is query for node in query.find_all(exp.AggFunc)
     )
-    if is_aggregated and not (group and selected in group.expressions):
+    if is_aggregated and not (group and _is_grouped_by(group, selected)):
         return False
-    windows = [w for value in query.selects for w in value.find_all(exp.Window) if w.parent_select is query]
+    # in QUALIFY, too
+    windows = [window for window in query.find_all(exp.Window) if window.parent_select is query]
     return all(selected in window.args.get("partition_by", []) for window in windows)
+
+
+def _is_grouped_by(group: exp.Group, selected: exp.Expr) -> bool:
+    # ROLLUP and its like have rows of several groups, where the column is null
+    is_plain = all(not value for name, value in group.args.items() if name != "expressions")
+    return is_plain and selected in group.expressions

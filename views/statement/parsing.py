@@ -1,4 +1,4 @@
-"""Read a view's statement: parse, name every column's table, inline common table expressions, refuse the rest."""
+"""Read a view's statement: parse, name every column's table, refuse what cannot be read."""
 
 from collections.abc import Iterator, Mapping
 from itertools import count
@@ -13,7 +13,9 @@ from cdc.columns.values.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Table, TableName
 from views.plan import TableUse
+from views.statement.inlining import inline, wrap_renamed
 from views.statement.statement import Qualifier, Reference, Statement
+from views.statement.using import correct_joins, mark_joins
 
 DIALECT: Final = "spark"
 DEFAULT_SCHEMA: Final = "public"
@@ -23,8 +25,12 @@ def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> S
     """Parse a view's SQL over these tables; raises ConfigurationError with the place in the statement."""
     tree = parse_query(view, sql)
     known = {str(name).lower(): name for name in tables}
+    if any(with_.recursive for with_ in tree.find_all(exp.With)):
+        _refuse(view, "WITH RECURSIVE is not supported")
     references = _find_references(view, tree, known)
     qualifiers = _find_qualifiers(tree, known)
+    wrap_renamed(tree)
+    mark_joins(tree)
     schema: dict[str, object] = {}
     for name in {place.table for place in references}:
         columns = {column.name: spark_type(column).simpleString() for column in tables[name].columns}
@@ -36,7 +42,8 @@ def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> S
     except OptimizeError as error:
         _refuse(view, str(error))
     assert isinstance(tree, exp.Query)
-    tree = _inline(tree)
+    correct_joins(tree)
+    tree = inline(tree)
     return Statement(sql, tree, tables, _name_uses(tree, known), references, qualifiers)
 
 
@@ -104,27 +111,6 @@ def _find_qualifiers(tree: exp.Query, known: Mapping[str, TableName]) -> list[Qu
     # a column of a struct looks the same: `c.address.city`
     qualified = [column for column in columns if column.db and f"{column.db}.{column.table}".lower() in known]
     return [Qualifier(column.args["db"].meta["start"], column.args["table"].meta["start"]) for column in qualified]
-
-
-def _inline(tree: exp.Query) -> exp.Query:
-    """Put a copy of each common table expression where it is named: every use of a table is then a node of its own."""
-    for query in [*tree.find_all(exp.Query)]:
-        with_ = query.args.get("with_")
-        if not with_:
-            continue
-        known = dict[str, exp.Query]()
-        for cte in with_.expressions:
-            known[cte.alias] = _replace(cte.this, known)
-        with_.pop()
-        _replace(query, known)
-    return tree
-
-
-def _replace(query: exp.Query, known: Mapping[str, exp.Query]) -> exp.Query:
-    for table in [*query.find_all(exp.Table)]:
-        if not table.db and table.name in known:
-            table.replace(known[table.name].copy().subquery(table.alias_or_name))
-    return query
 
 
 def _name_uses(tree: exp.Query, known: Mapping[str, TableName]) -> dict[int, TableUse]:

@@ -50,11 +50,12 @@ class TablePart:
     """A batch's part for one table, behind the changes that the table has.
 
     `refused`: messages that become dead letters, since they cannot be decoded, or their key is blocked. `effect` folds
-    all others; it takes long, so tables call it side by side.
+    all others; it takes long, so tables call it side by side. `changes`: those others, if they are in memory.
     """
 
     refused: Sequence[RefusedMessage]
     effect: Callable[[], TableEffect]
+    changes: "TableChanges | None" = None
 
 
 class ChangeBatch(Protocol):
@@ -125,7 +126,7 @@ class DecodedBatch:
 
     def take(self, table: Table, after: int, held: BlockedKeys) -> TablePart:
         own = self.changes[table.name].later(after, self.ends).without(held)
-        return TablePart(own.refused, partial(_fold, own, has_key=bool(table.key)))
+        return TablePart(own.refused, partial(_fold, own, has_key=bool(table.key)), own)
 
 
 def _fold(own: TableChanges, *, has_key: bool) -> TableEffect:

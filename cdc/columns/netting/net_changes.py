@@ -119,18 +119,18 @@ def fold(changes: Changes, ranks: Integers) -> NetChanges:
     The changes may be in any order, and redelivered ones may be there several times.
     """
     ordered, truncated = sort_changes(changes, ranks)
-    lives = _group_by_key(changes, ranks, ordered)
+    lives = group_by_key(changes, ranks, ordered)
     final = lives.last_of_keys()
     ended = lives.op[final] == Op.DELETE
     # Postgres never creates an existing key: a key whose changes do not begin with a create had a row before the batch
     existed = lives.op[lives.first_of_key[final]] != Op.CREATE
     # a key that came and went within the batch is in neither
     stay, gone = final[~ended], final[ended & existed]
-    sources = _trace_unsent(changes, lives, stay)
+    sources = trace_unsent(changes, lives, stay)
     return NetChanges(
         truncated,
         lives.keys.take(stay),
-        _rows(changes, lives, stay, sources.sent),
+        take_rows(changes, lives, stay, sources.sent),
         # a TRUNCATE has deleted the rows from before: none existed, and none has values to take
         existed[~ended] & (not truncated),
         {name: places == NOWHERE for name, places in sources.sent.items() if (places == NOWHERE).any()},
@@ -156,7 +156,7 @@ def sort_changes(changes: Changes, ranks: Integers) -> tuple[Integers, bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lives:
+class Lives:
     """The changes sorted by key, and in total order within each key.
 
     `change`: the index of the change. `first_of_key`, `first_of_life`: the place (in this sorting) where the key or the
@@ -187,14 +187,14 @@ class _Lives:
         return np.where(last >= self.first_of_life[at], last, NOWHERE)
 
 
-def _group_by_key(changes: Changes, ranks: Integers, ordered: Integers) -> _Lives:
+def group_by_key(changes: Changes, ranks: Integers, ordered: Integers) -> Lives:
     keys = changes.keys.take(ordered)
     # the sort is stable: within a key, changes keep the total order of `ordered`
     turns = keys.order()
     places, keys, change = np.arange(len(turns)), keys.take(turns), ordered[turns]
     op = changes.op[change]
     new_key = keys.begins()
-    return _Lives(
+    return Lives(
         change,
         op,
         keys,
@@ -225,7 +225,7 @@ def _places_before(changes: Changes, ranks: Integers, ordered: Integers, turns: 
 
 
 @dataclass(frozen=True, slots=True)
-class _Sources:
+class Sources:
     """The sources of unsent values: column → place of the change that sent it; NOWHERE if only `base`'s row has it."""
 
     sent: dict[str, Integers]
@@ -233,12 +233,12 @@ class _Sources:
     has_base: Mask
 
 
-def _trace_unsent(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
+def trace_unsent(changes: Changes, lives: Lives, rows: Integers) -> Sources:
     """Find the sources of the rows' unsent values (`rows`: places of their last changes).
 
     A value is searched in the row's life; if that began with a key update, also in the life under the old key.
     """
-    sources = _Sources(
+    sources = Sources(
         {name: lives.last_sent(unsent, rows) for name, unsent in changes.unsent.items()},
         zero_keys(len(rows)),
         np.zeros(len(rows), np.bool_),
@@ -257,7 +257,7 @@ def _trace_unsent(changes: Changes, lives: _Lives, rows: Integers) -> _Sources:
     return sources
 
 
-def _find_incomplete(sources: _Sources, rows: Integers) -> Integers:
+def _find_incomplete(sources: Sources, rows: Integers) -> Integers:
     """Find the rows that still lack the source of a value."""
     is_incomplete = np.zeros(len(rows), np.bool_)
     for places in sources.sent.values():
@@ -265,7 +265,7 @@ def _find_incomplete(sources: _Sources, rows: Integers) -> Integers:
     return rows[is_incomplete]
 
 
-def _one_life_back(changes: Changes, lives: _Lives, at: Integers, rows: Integers, sources: _Sources) -> Integers:
+def _one_life_back(changes: Changes, lives: Lives, at: Integers, rows: Integers, sources: Sources) -> Integers:
     """Find the delete by which each row left its old key; NOWHERE if there is none, and then set the row's base."""
     first = lives.first_of_life[at]
     created, change = lives.op[first] == Op.CREATE, lives.change[first]
@@ -286,7 +286,7 @@ def _one_life_back(changes: Changes, lives: _Lives, at: Integers, rows: Integers
     return np.where(linked, before, NOWHERE)
 
 
-def _rows(changes: Changes, lives: _Lives, rows: Integers, sent: dict[str, Integers]) -> pa.Table:
+def take_rows(changes: Changes, lives: Lives, rows: Integers, sent: dict[str, Integers]) -> pa.Table:
     columns = [
         # a column that is not in `sent` was sent by every change, so by the last one
         changes.rows[name].take(_to_indices(lives.change, sent.get(name, rows)))

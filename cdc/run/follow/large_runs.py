@@ -18,6 +18,7 @@ from cdc.log.messages import MessageSource, stretches
 from cdc.log.settings import LogSettings
 from cdc.log.whole_transactions import PATIENCE_SECONDS, RunReader, lost_changes_error
 from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
+from sinks.lake.apply.tables import LakeTable
 from sinks.lake.follower import DeltaFollower
 
 POLL_SECONDS = 0.1
@@ -127,10 +128,15 @@ def find_missing(lake: DeltaFollower, run: Ends, topics: Mapping[TableName, str]
     after = {name: table.last_applied(run) for name, table in active.items()}
     counts = {name: run.where(run.offset > after[name]).counts([str(name)]).get(str(name)) for name in active}
     return [
-        MissingChanges(s.table, topics[name], count, after[name], s.writer.storage, bool(lake.letters.blocked_keys(s)))
+        MissingChanges(s.table, topics[name], count, after[name], s.writer.storage, _needs_driver(lake, s))
         for name, s in active.items()
         if (count := counts[name])
     ]
+
+
+def _needs_driver(lake: DeltaFollower, table: LakeTable) -> bool:
+    """Whether the driver has to see each change: to hold back blocked keys, or to keep every version."""
+    return bool(lake.letters.blocked_keys(table)) or lake.histories.has(table.table.name)
 
 
 def _next_offsets(read: Sequence[TaskResult]) -> Mapping[int, int]:

@@ -58,7 +58,7 @@ class ViewStream:
 def maintain_views(settings: PipelineSettings, keeper: ViewKeeper, read: ReadPositions, say: Say) -> Iterator[None]:
     """Compact and vacuum the views beside their stream. `read`: the positions of the followers that hold views."""
     store = keeper.store
-    maintenance = LakeMaintenance(store.tables, store.cuts, None, settings.delta[1].history_hours)
+    maintenance = LakeMaintenance([store.tables], store.cuts, None, settings.delta[1].history_hours)
     with run_maintenance(maintenance, read, say):
         yield
 

@@ -30,7 +30,7 @@ from sinks.lake.metadata.cuts import Cuts
 
 FURTHER: Final = T.StructType(
     [
-        T.StructField("_change_type", T.StringType()),  # insert, update, delete, truncate
+        T.StructField("_change", T.StringType()),  # insert, update, delete, truncate
         T.StructField("_committed_at", T.TimestampType()),  # when the source committed it
         T.StructField("_lsn", T.LongType()),  # above all earlier commits, below that of its own
         T.StructField("_tx_id", T.LongType()),  # the source's transaction

@@ -17,6 +17,7 @@ from connect.source import catalog, preflight
 from connect.source.catalog import ExaminedTables, TablesRefusedError
 from connect.source.column_types import is_sent_whole
 from sinks import registry
+from sinks.lake.history.shape import find_obstacle
 
 _PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"
 Refusals = Mapping[TableName, PreconditionError]
@@ -68,6 +69,7 @@ def examine_tables(
     further = [
         preflight.find_unreadable(connection, settings.source, there),
         *(_find_unsupported(settings, name, tables, copied) for name in settings.followers),
+        _find_without_history(settings, tables),
     ]
     return ExaminedTables(tables, _collect_refusals(names, own, further), there)
 
@@ -151,6 +153,16 @@ def _find_unsupported(
     own = [table for table in tables if settings.holds_table(follower, table) and table.name not in known]
     refusals = {table.name: registry.refusal(settings.followers[follower], table) for table in own}
     return {name: refusal for name, refusal in refusals.items() if refusal}
+
+
+def _find_without_history(settings: PipelineSettings, tables: Iterable[Table]) -> Refusals:
+    """Refuse tables of which no history can be kept, though the settings ask for one."""
+    reasons = {table.name: find_obstacle(table) for table in tables if table.name in settings.histories}
+    return {
+        name: PreconditionError(f"{name}: no history can be kept: {why}", "take it out of `history:` in cdc.yaml")
+        for name, why in reasons.items()
+        if why
+    }
 
 
 def describe_skipped(settings: PipelineSettings, tables: Iterable[Table]) -> Iterator[PreconditionError]:

@@ -42,8 +42,8 @@ class Report:
     incomparable: Mapping[TableName, CdcError] = field(default_factory=dict)
     """Tables that cannot be compared: the source has values that no follower can hold, or their schemas differ."""
 
-    def with_views(self, verdicts: Mapping[str, Mapping[TableName, Verdict]]) -> "Report":
-        """The report with further verdicts by follower: of views."""
+    def with_further(self, verdicts: Mapping[str, Mapping[TableName, Verdict]]) -> "Report":
+        """The report with further verdicts by follower: of views and histories."""
         names = dict.fromkeys([*self.followers, *verdicts])
         return replace(self, followers={n: {**self.followers.get(n, {}), **verdicts.get(n, {})} for n in names})
 

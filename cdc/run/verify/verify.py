@@ -20,6 +20,7 @@ from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.schema_check import find_different
 from cdc.run.tables.selection import list_followed, list_held_by
 from cdc.run.verify.catch_up import check_followed, wait_for_lsn, wait_for_tables
+from cdc.run.verify.history_comparison import compare_histories
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
 from cdc.run.verify.report import Report
 from cdc.run.verify.view_comparison import ViewComparison
@@ -62,12 +63,14 @@ def verify(
         to_compare = [table.name for table in now.fit]
         with pin_source(settings, connection, spark, to_compare, lake_position.log_start, max_keys) as pinned:
             report = _compare_followers(settings, followers, now, pinned, patience, check)
+            if (lake := settings.delta[0]) in names and settings.histories:
+                report = report.with_further({lake: compare_histories(settings, spark, max_keys, only)})
             held = {name: followers[name] for name in names if settings.holds_views(name)}
             if not with_views and not held:
                 return report
             wait_for_lsn(settings, VIEWS, view_store(settings).position, pinned.lsn, patience, check)
             verdicts = ViewComparison(settings, spark, max_keys).compare(held, only, with_views=with_views)
-            return report.with_views(verdicts)
+            return report.with_further(verdicts)
 
 
 def _compare_followers(

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from cdc.columns.netting.batch import ChangeBatch, Ranks, TablePart
 from cdc.columns.netting.changes import RefusedMessage
+from cdc.columns.netting.transactions import Ends
 from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
@@ -16,6 +17,7 @@ from sinks.lake.apply.table_dead_letters import TableDeadLetters
 from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.snapshot import TxnUpdate
 from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.history.histories import Histories
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.dead_letters import MAX_MESSAGES, DeadLetter
 from sinks.lake.metadata.stopped_tables import StoppedTable, recopy_remedy
@@ -46,12 +48,19 @@ class BatchApplier:
     """Applies batches to tables, one commit per table; puts the written changes into `recent`."""
 
     def __init__(
-        self, settings: DeltaSettings, lake: Lake, tables: LakeTables, letters: TableDeadLetters, recent: ChangeCache
+        self,
+        settings: DeltaSettings,
+        lake: Lake,
+        tables: LakeTables,
+        letters: TableDeadLetters,
+        histories: Histories,
+        recent: ChangeCache,
     ) -> None:
         self._settings = settings
         self._lake = lake
         self._tables = tables
         self._letters = letters
+        self._histories = histories
         self._recent = recent
         self._refresh_seconds = 0.0 if lake.access is None else REFRESH_SECONDS
         self._refreshed_at: WeakKeyDictionary[TableWriter, float] = WeakKeyDictionary()
@@ -70,7 +79,7 @@ class BatchApplier:
         work = [(table, part) for table, part in work if table.table.name not in without_keys]
         with ThreadPoolExecutor(self._settings.parallel_tables) as threads:
             # leaving this block waits for all threads, even after a failure: no thread goes on writing unseen
-            futures = [threads.submit(self._apply_part, *item, version) for item in work]
+            futures = [threads.submit(self._apply_part, *item, batch.ends, version) for item in work]
         # after all threads: one table's stop must not leave another's commit half done
         stopped += self._stop_failed([(s.table.name, f.exception()) for (s, _), f in zip(work, futures, strict=True)])
         cost = sum((future.result() for future in futures if not future.exception()), CommitCost())
@@ -151,8 +160,10 @@ class BatchApplier:
                 )
         return {s.table.name: _describe_refused(each) for s, each in refused if not _can_block(s.table, each)}
 
-    def _apply_part(self, table: LakeTable, part: TablePart, version: int) -> CommitCost:
+    def _apply_part(self, table: LakeTable, part: TablePart, ends: Ends, version: int) -> CommitCost:
         effect = part.effect()
+        # before the table's rows: unsent values are taken from those of before the batch
+        self._histories.add(table, part.changes, ends, version)
         if effect.is_empty:
             return CommitCost()
         # the blocked messages came before the TRUNCATE: replayed after it, they would revive rows

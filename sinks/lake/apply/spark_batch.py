@@ -29,14 +29,17 @@ from sinks.lake.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class MissingChanges:
-    """The changes that one table needs from a run: `count` changes of its topic with END offsets above `after`."""
+    """The changes that one table needs from a run: `count` changes of its topic with END offsets above `after`.
+
+    `needs_driver`: the driver has to see each of them.
+    """
 
     table: Table
     topic: str
     count: int
     after: int
     storage: Storage
-    has_blocked_keys: bool
+    needs_driver: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class _PartitionReader:
         late = [message for message in self._refused if self._plan.ranks.is_behind(message.tx_id, after)]
         refused = len({(message.tx_id, message.total_order) for message in late})
         # unreadable messages, and those behind them, need all partitions
-        alone = not (self._refused or self._has_foreign or self._missing.has_blocked_keys)
+        alone = not (self._refused or self._has_foreign or self._missing.needs_driver)
         part = TaskResult(self._missing.topic, self._partition, refused, self._until, (), None, is_complete=alone)
         if not self._changes:
             return part

@@ -11,6 +11,7 @@ from cdc.core.table_state import ACTIVE
 from sinks.lake.apply.replay import ReplayPlan, plan_replay
 from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.snapshot import TxnUpdate
+from sinks.lake.history.histories import Histories
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.metadata.dead_letters import DeadLetter, DeadLetters
@@ -20,8 +21,9 @@ from sinks.lake.table.commit import apply_effect
 class TableDeadLetters:
     """The letters of present tables; those of former copies are void."""
 
-    def __init__(self, lake: Lake, tables: LakeTables, cuts: Cuts) -> None:
+    def __init__(self, lake: Lake, tables: LakeTables, cuts: Cuts, histories: Histories) -> None:
         self._app_id = lake.app_id
+        self._histories = histories
         self._tables = tables
         self._cuts = cuts
         self._stored = DeadLetters(lake)
@@ -63,7 +65,8 @@ class TableDeadLetters:
         if plan.effect is not None and not plan.effect.is_empty:
             before = None if table.offset == BEFORE_LOG else table.offset
             apply_effect(table.writer, plan.effect, TxnUpdate(self._app_id, before, reached))
-        # after the commit: a kill in between replays them again, onto the same rows
+            self._histories.copy_again(table)
+        # after the commits: a kill in between replays them again, onto the same rows
         self._stored.remove(plan.letters)
         return plan
 

@@ -35,13 +35,15 @@ class AppliedEffect:
 class CommitPlan:
     """The content of a commit: delete the rows of these keys (all rows if `is_truncated`), add these files.
 
-    `deleted`: keys that end without a row. `change_files`: path and size of change data outside data files.
+    `deleted`: keys that end without a row. `change_files`: path and size of change data outside data files. `marks`:
+    progress that is noted besides the commit's own.
     """
 
     is_truncated: bool
     files: Sequence[WrittenRows]
     deleted: KeyBits
     change_files: Sequence[tuple[str, int]]
+    marks: Sequence[TxnUpdate] = ()
 
 
 def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> AppliedEffect:
@@ -116,6 +118,7 @@ def _try_commit(writer: TableWriter, effect: CommitPlan, move: TxnUpdate) -> int
         *(action for actions_of_file in removals for action in actions_of_file),
         *(DataFile(file.path, file.size, file.rows, file.statistics, now).add_action() for file in effect.files),
         *_cdc_actions(effect),
+        *(mark.action for mark in effect.marks),
         move.action,
     ]
     return writer.commit(actions, "WRITE", marks, {file.path: file.keys for file in effect.files})

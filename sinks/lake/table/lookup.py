@@ -4,12 +4,13 @@ An index is of the same kind as the index of keys, and holds 24 bytes a row. It 
 that is read: an entry says where a row is, and the version's deletion vectors say whether it lives there.
 """
 
+import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,18 @@ from sinks.lake.table.row_changes import RowChanges, count_changed_rows, read_ro
 from sinks.lake.table.row_files import RowFiles
 from sinks.lake.table.row_format import DamagedRowsError, is_storable
 
+
+class ComputedColumn(Protocol):
+    """A column that is computed from others of a row, whatever rows are beside it."""
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The names of these columns."""
+
+    def compute(self, rows: pa.Table) -> pa.Array:
+        """The column of these rows, which have the inputs."""
+
+
 ROW: Final = "#row"
 """A column that tells the rows of a table apart, as long as its `TableLookup` is open."""
 
@@ -49,6 +62,8 @@ class TableLookup:
         self._indexes: dict[tuple[str, ...], IndexedRows] = {}
         self._file_numbers: dict[str, int] = {}
         self.row_files: RowFiles | None = None
+        self.computed: dict[str, ComputedColumn] = {}
+        """By name: further columns by which rows can be found."""
 
     def copy_rows(self, columns: Sequence[str]) -> None:
         """Keep copies of these columns of large files from now on, from which a few rows are read quickly.
@@ -124,7 +139,7 @@ class TableLookup:
 
     def _index(self, columns: tuple[str, ...]) -> IndexedRows:
         if columns not in self._indexes:
-            folder = self._folder / layout.encode_name(".".join(columns))
+            folder = self._folder / _folder_name(columns)
             self._indexes[columns] = IndexedRows(
                 self.table.name, self._storage, self._indexed(columns), folder, lambda: self.snapshot, self._is_past
             )
@@ -132,9 +147,16 @@ class TableLookup:
         return self._indexes[columns]
 
     def _indexed(self, columns: tuple[str, ...]) -> IndexedColumns:
+        read = dict.fromkeys(each for name in columns for each in self._inputs(name))
         return IndexedColumns(
-            columns, lambda rows: join_bits([rows[name] for name in columns]), f" by {', '.join(columns)}"
+            [*read], lambda rows: join_bits([self._value(rows, name) for name in columns]), f" by {', '.join(columns)}"
         )
+
+    def _inputs(self, name: str) -> Sequence[str]:
+        return self.computed[name].inputs if name in self.computed else [name]
+
+    def _value(self, rows: pa.Table, name: str) -> pa.Array | pa.ChunkedArray:
+        return self.computed[name].compute(rows) if name in self.computed else rows[name]
 
     def _is_past(self, past: VersionId) -> bool:
         """Whether this version is in the table's history."""
@@ -147,3 +169,13 @@ class TableLookup:
         if self.row_files:
             self.row_files.keep(self.snapshot.files)
             self.row_files.close()
+
+
+def _folder_name(columns: Sequence[str]) -> str:
+    """The columns' names, or a digest of those that are too long for a file's name."""
+    name = layout.encode_name(".".join(columns))
+    return name if len(name) <= LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
+
+
+LONGEST_NAME: Final = 100
+"""Of a folder: file systems take 255 bytes."""

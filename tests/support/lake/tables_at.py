@@ -26,16 +26,17 @@ TABLES = (THINGS, OTHERS)
 KEYS = range(40)
 
 
-def follower_of(lake: PlacedLake) -> DeltaFollower:
+def follower_of(lake: PlacedLake, histories: Sequence[TableName] = ()) -> DeltaFollower:
     """Open the follower as a new process does."""
-    follower = DeltaFollower(DeltaSettings(kind="delta", path=lake.path), lake, lake.indexes / "index")
+    settings = DeltaSettings(kind="delta", path=lake.path)
+    follower = DeltaFollower(settings, lake, lake.indexes / "index", histories=histories)
     follower.prepare(TABLES)
     return follower
 
 
-def bootstrap_follower(lake: PlacedLake) -> DeltaFollower:
+def bootstrap_follower(lake: PlacedLake, histories: Sequence[TableName] = ()) -> DeltaFollower:
     """A follower with copies of both tables at LSN 1, and a first cut."""
-    follower = follower_of(lake)
+    follower = follower_of(lake, histories)
     for table in TABLES:
         copy(lake, follower, table, 1, "copy")
     follower.first_cut(0)
@@ -85,7 +86,7 @@ def rows_in(lake: PlacedLake, table: Table) -> Mapping[Key, Row]:
         part for file in state.files.values() for part in live_rows(lake.table_storage(table.name), Share(file), table)
     ]
     rows = pa.concat_tables(parts).to_pylist()
-    by_key: dict[Key, Row] = {(values["id"],): values for values in rows}
+    by_key: dict[Key, Row] = {tuple(values[name] for name in table.key): values for values in rows}
     assert len(by_key) == len(rows), "a key is there twice"
     return by_key
 

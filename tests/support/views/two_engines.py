@@ -157,7 +157,9 @@ def cells(column: pa.ChunkedArray, is_null: pa.ChunkedArray | None = None) -> li
     values = [_cell(value) for value in column.cast(_plain(column.type)).to_pylist()]
     if is_null is None:
         return values
-    return [FAILS if failed is None else value for value, failed in zip(values, is_null.to_pylist(), strict=True)]
+    # an engine may know without computing it that an array is not null, though one of its elements has an error
+    pairs = zip(values, is_null.to_pylist(), strict=True)
+    return [FAILS if null is None or (value is None and not null) else value for value, null in pairs]
 
 
 def _plain(of: pa.DataType) -> pa.DataType:

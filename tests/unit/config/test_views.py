@@ -30,7 +30,10 @@ def test_followers_hold_the_views_that_they_name() -> None:
     [
         (with_view(sql="SELEC 1"), "line 1, column 7"),
         (with_view(sql="SELECT 1; SELECT 2"), "it is no single SELECT"),
-        (with_view(sql="SELECT * FROM shop.others"), "reads shop.others, which is none of source.tables and no view"),
+        (
+            with_view(sql="SELECT * FROM shop.others"),
+            "reads shop.others, which is none of source.tables, no history and no view",
+        ),
         ({"public.orders": TOTALS}, "has the name of a table that is followed"),
         (
             {"a.a": {"key": ["x"], "sql": "SELECT x FROM a.b"}, "a.b": {"key": ["x"], "sql": "SELECT x FROM a.a"}},

@@ -16,6 +16,7 @@ from cdc.core.table_state import Followed, Stopped
 from cdc.core.transaction import TransactionEnd
 from sinks.lake.apply.apply import AppliedBatch
 from sinks.lake.follower import DeltaFollower
+from sinks.lake.history.shape import history_table
 from sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER, messages
 from tests.support.histories import THINGS
@@ -85,6 +86,17 @@ def test_letters_wait_until_they_can_be_read_or_are_given_up(lake: PlacedLake) -
     assert follower.letters.all() == []
     send(follower, 20, [update(20, 1, 2)])
     assert text_of(lake, 1) == "at 10.2"
+
+
+def test_a_history_goes_on_with_a_copy_after_a_replay(lake: PlacedLake) -> None:
+    follower = bootstrap_follower(lake, [THINGS.name])
+    send(follower, 10, [update(10, 1, 1), update(10, 2, 1), update(10, 3, 2)], spoiled=0)
+    [key] = follower.letters.replay(THINGS.name, DECODER).blocked
+    follower.letters.replay(THINGS.name, DECODER, [key])
+    send(follower, 20, [update(20, 1, 2)])
+    rows = rows_in(lake, history_table(THINGS))
+    texts = [[row["big"] for number, row in sorted(rows.items()) if row["id"] == key] for key in (1, 2)]
+    assert texts == [["copy", "at 10.2"], ["copy", "at 10.3", "at 10.3", "at 20.1"]]
 
 
 def test_an_unreadable_message_without_a_key_stops_its_table(lake: PlacedLake) -> None:

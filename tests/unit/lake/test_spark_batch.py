@@ -35,7 +35,7 @@ def ends(history: list[Sent]) -> Ends:
 
 def run_tasks_on(writer: TableWriter, changes: list[Change], run: Ends, after: int, rows: int) -> list[TaskResult]:
     """Run the tasks on these changes; returns their results."""
-    wanted = MissingChanges(THINGS, topic(THINGS), len(changes), after, writer.storage, has_blocked_keys=False)
+    wanted = MissingChanges(THINGS, topic(THINGS), len(changes), after, writer.storage, needs_driver=False)
     plan = TaskPlan(Ranks.of(run), {wanted.topic: wanted}, PLACEHOLDER, is_patient=False)
     read = [as_they_come(partition, rows) for partition in messages(THINGS, changes, 3)]
     return [process_partition(own, Stretch(wanted.topic, n, 0, 1_000_000), plan) for n, own in enumerate(read)]

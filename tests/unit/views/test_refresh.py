@@ -9,11 +9,12 @@ import pytest
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake.table.lookup import ROW
+from sinks.lake.table.lookup import ROW, ComputedColumn
 from sinks.lake.table.row_changes import RowChanges
+from views.refresh.derived import DerivedTables
 from views.refresh.evaluate import Evaluator
 from views.refresh.needed import find_needed_rows
-from views.refresh.rows import Tables, matching
+from views.refresh.rows import matching
 from views.refresh.touched import find_touched_keys
 from views.statement.analysis import plan_view
 from views.statement.dialect.statements import DuckStatement, write_statement
@@ -102,6 +103,44 @@ CASES = {
         ["id"],
     ),
     "except": ("SELECT id FROM a EXCEPT SELECT a_id AS id FROM b WHERE y > 1 AND a_id IS NOT NULL", ["id"]),
+    "grouped by an expression": ("SELECT y % 3 AS k, count(*) AS n, sum(a_id) AS s FROM b GROUP BY y % 3", ["k"]),
+    "joined by an expression": (
+        "SELECT a.id, count(b.id) AS n FROM a LEFT JOIN b ON b.a_id + 1 = a.id * 1 GROUP BY a.id",
+        ["id"],
+    ),
+    "an expression over a subquery": (
+        "SELECT k, sum(y) AS s, max(t) AS t FROM (SELECT coalesce(b.y, 0) + b.a_id AS k, b.y, a.t"
+        " FROM b LEFT JOIN a ON a.id = b.a_id) GROUP BY k",
+        ["k"],
+    ),
+    "expressions of both branches": (
+        "SELECT concat(t, 'x') AS k, 1 AS n FROM a GROUP BY concat(t, 'x')"
+        " UNION ALL SELECT CAST(y AS STRING) AS k, count(*) + 5 AS n FROM b GROUP BY CAST(y AS STRING)",
+        ["k", "n"],
+    ),
+    "using, after a right join": (
+        "SELECT id, c.a_id, a.x, d.z FROM a RIGHT JOIN c USING (id) LEFT JOIN c d USING (id)",
+        ["id"],
+    ),
+    "using, after full joins": (
+        "SELECT id, a.x, c.z, d.a_id FROM a FULL JOIN c USING (id) FULL JOIN c d USING (id)",
+        ["id"],
+    ),
+    "a common table expression in another": (
+        "WITH s AS (WITH q AS (SELECT id, a_id FROM b) SELECT l.id, r.id AS other FROM q l JOIN q r"
+        " ON l.a_id = r.a_id) SELECT id, other FROM s",
+        ["id", "other"],
+    ),
+    "a name of two common table expressions": (
+        "WITH q AS (SELECT id, x AS n FROM a), s AS (WITH q AS (SELECT id, a_id AS n FROM b WHERE a_id IS NOT NULL)"
+        " SELECT n, count(*) AS m FROM q GROUP BY n) SELECT q.id, s.m FROM q LEFT JOIN s ON s.n = q.id",
+        ["id"],
+    ),
+    "other names of columns": (
+        "WITH q AS (SELECT id, x FROM a) SELECT t.x, u.y, t.id FROM q AS t(x, id) JOIN c AS u(id, b_id, a_id, y)"
+        " ON u.a_id = t.x",
+        ["x", "y", "id"],
+    ),
     "nested": (
         "SELECT a.id, collect_list(struct(b.id, b.y)) AS list FROM a LEFT JOIN b ON b.a_id = a.id GROUP BY a.id",
         ["id"],
@@ -115,12 +154,15 @@ class MemoryTable:
 
     table: Table
     rows: dict[object, Record] = field(default_factory=dict)
+    computed: dict[str, ComputedColumn] = field(default_factory=dict)
 
     def arrow(self, rows: Sequence[Record] | None = None) -> pa.Table:
         return pa.Table.from_pylist(list(self.rows.values() if rows is None else rows), arrow_schema(self.table))
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
         rows = self.arrow().append_column(ROW, pa.array(range(len(self.rows)), pa.int64()))
+        for name, each in self.computed.items():
+            rows = rows.append_column(name, each.compute(rows))
         return matching(rows, columns, values).select([*names, ROW])
 
 
@@ -155,15 +197,16 @@ def test_a_view_equals_its_statement(sql: str, key: list[str]) -> None:
     assert not plan.whole
     written = write_statement(statement, {name: name.table for name in TABLES})
     assert isinstance(written, DuckStatement), written
-    query = written.sql
+    query, derived = written.sql, DerivedTables.of(plan.derived)
     for seed in range(10):
         random, state = Random(seed), {name: MemoryTable(each) for name, each in TABLES.items()}
         view = whole(evaluator, query, state)
         for _ in range(10):
             changed = [name for name in TABLES if random.random() < 0.5]
             changes = {name: change(state[name], random) for name in changed}
-            touched = find_touched_keys(plan, Tables(state, changes))
-            needed = find_needed_rows(plan, touched, Tables(state, changes))
+            tables = derived.attach(state, changes)
+            touched = find_touched_keys(plan, tables)
+            needed = find_needed_rows(plan, touched, tables)
             there = {name: needed.get(name, state[name].arrow([])) for name in TABLES}
             some = evaluator.evaluate(query, {name.table: rows for name, rows in there.items()})
             new, old = (
@@ -186,6 +229,19 @@ WHOLE = {
     ),
     "not in": ("SELECT id FROM a WHERE id NOT IN (SELECT a_id FROM b)", ["id"]),
     "a comparison": ("SELECT a.id, count(*) AS n FROM a JOIN b ON a.x < b.y GROUP BY a.id", ["id"]),
+    "a part of a window, chosen": ("SELECT id, x FROM a QUALIFY row_number() OVER (ORDER BY x, id) < 3", ["id"]),
+    "groups of groups": ("SELECT a_id, count(*) AS n FROM b GROUP BY a_id WITH ROLLUP", ["a_id"]),
+    "sets of groups": ("SELECT a_id, y, count(*) AS n FROM b GROUP BY a_id, y GROUPING SETS ((a_id), (y))", ["a_id"]),
+    "a comma before an outer join": (
+        "SELECT c.id, a.id AS a FROM a, b RIGHT JOIN c ON b.id = c.b_id WHERE c.a_id = a.id",
+        ["id"],
+    ),
+    "a group of joins": (
+        "WITH q AS (SELECT id, x FROM a) SELECT c.id, q.x, b.y FROM c LEFT JOIN (q JOIN b ON b.a_id = q.id)"
+        " ON c.b_id = b.id",
+        ["id"],
+    ),
+    "a key of several types": ("SELECT id AS k FROM a UNION SELECT t AS k FROM a", ["k"]),
     "a limit": ("SELECT b.id FROM (SELECT * FROM a ORDER BY x LIMIT 2) t JOIN b ON b.a_id = t.id", ["id"]),
     "the first of two values": (
         "SELECT coalesce(a.x, b.y) AS x, count(*) AS n FROM a JOIN b ON a.id = b.a_id GROUP BY coalesce(a.x, b.y)",

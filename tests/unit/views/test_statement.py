@@ -4,8 +4,8 @@ import pytest
 
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
-from views.statement.lineage import Lineage
 from views.statement.parsing import list_tables, parse_statement
+from views.statement.read_columns import list_read_columns
 
 CUSTOMERS = Table(TableName("public", "Customers"), (Column("Id", Kind.INTEGER), Column("name", Kind.TEXT)), ("Id",))
 ORDERS = Table(TableName("sales", "orders"), (Column("id", Kind.INTEGER), Column("cid", Kind.INTEGER)), ("id",))
@@ -31,7 +31,7 @@ def test_columns_lose_the_schema_of_a_renamed_table() -> None:
 def test_names_are_found_whatever_their_case() -> None:
     sql = "SELECT NAME, c.cid FROM CUSTOMERS JOIN sales.Orders c ON cid = Customers.id"
     statement = parse_statement("v", sql, TABLES)
-    assert Lineage(statement).columns() == {CUSTOMERS.name: ["Id", "name"], ORDERS.name: ["cid"]}
+    assert list_read_columns(statement) == {CUSTOMERS.name: ["Id", "name"], ORDERS.name: ["cid"]}
 
 
 def test_tables_of_a_statement_are_listed_without_knowing_them() -> None:

@@ -71,7 +71,8 @@ def test_a_function_may_be_proven_for_some_types_only(expression: str, why: str)
         "SELECT v FROM VALUES (1) AS x (v)",
         "SELECT d FROM t UNION SELECT d FROM t",
         "SELECT id, max(l) AS l FROM t GROUP BY id HAVING l > 1",
-        "SELECT t.s FROM t JOIN u USING (id) WHERE id > 1",
+        "SELECT t.s FROM t FULL JOIN u USING (id) WHERE id > 1",
+        "SELECT t.s FROM t, u RIGHT JOIN t t2 USING (id)",
     ],
 )
 def test_a_clause_that_is_not_known_is_not_proven(sql: str) -> None:

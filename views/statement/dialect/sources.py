@@ -10,6 +10,7 @@ from cdc.core.table import TableName
 from views.statement.dialect.translator import Source, Translator, check_arguments, column_types
 from views.statement.dialect.types import TIMESTAMP, quote
 from views.statement.dialect.values import PartNotProvenError, require
+from views.statement.join_order import joins_from_left
 
 if TYPE_CHECKING:
     from views.statement.dialect.queries import Query
@@ -37,6 +38,7 @@ def read_sources(t: Translator, node: exp.Select, write_query: WriteQuery) -> tu
     from_ = node.args.get("from_")
     require(from_, "SELECT without FROM")
     assert from_ is not None
+    require(joins_from_left(node), "a comma, CROSS JOIN or parentheses beside other joins")
     sql, name, source = _read(t, from_.this, write_query)
     parts, sources, shown = [f" FROM {sql}"], {name: source}, {name: source}
     for join in node.args.get("joins") or []:
@@ -83,8 +85,10 @@ def _read_table(t: Translator, node: exp.Table) -> tuple[str, str, Source]:
     columns, alias = column_types(table), node.alias_or_name
     unique = frozenset(column.lower() for column in table.key) or None
     place = quote(t.names[name])
-    moments = [column for column, of in columns.items() if of == TIMESTAMP]
-    lists = [column for column, of in columns.items() if of == T.ArrayType(TIMESTAMP)]
+    # the others are not among the rows
+    read = {column: of for column, of in columns.items() if column in {each.lower() for each in t.read.get(name, ())}}
+    moments = [column for column, of in read.items() if of == TIMESTAMP]
+    lists = [column for column, of in read.items() if of == T.ArrayType(TIMESTAMP)]
     # a moment becomes the local time in UTC: no function of DuckDB then asks for the session's zone
     changed = [f"make_timestamp(epoch_us({quote(column)})) AS {quote(column)}" for column in moments]
     changed += [

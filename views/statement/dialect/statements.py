@@ -24,6 +24,7 @@ from views.statement.dialect.queries import write_query
 from views.statement.dialect.translator import Translator
 from views.statement.dialect.types import NOTHING
 from views.statement.dialect.values import PartNotProvenError, Unproven
+from views.statement.read_columns import list_read_columns
 from views.statement.statement import Statement
 
 __all__ = ["DuckStatement", "find_unproven", "write_statement"]
@@ -50,7 +51,7 @@ def find_unproven(statement: Statement) -> list[Unproven]:
 
 def write_statement(statement: Statement, names: Mapping[TableName, str]) -> DuckStatement | list[Unproven]:
     """The statement over tables of these names in DuckDB, or what in it is not proven."""
-    translator = Translator(statement.tables, names)
+    translator = Translator(statement.tables, names, list_read_columns(statement))
     try:
         query = write_query(translator, statement.tree)
     except PartNotProvenError:

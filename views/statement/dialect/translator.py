@@ -1,6 +1,6 @@
 """Translates the expressions of a statement to DuckDB's SQL, and reports those that are not on the list."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,12 +27,18 @@ class Source:
 class Translator:
     """Translates the parts of one statement. `unproven` has all that was found so far.
 
-    `names`: of the tables in DuckDB.
+    `names`: of the tables in DuckDB. `read`: the columns that these have there.
     """
 
-    def __init__(self, tables: Mapping[TableName, Table], names: Mapping[TableName, str]) -> None:
+    def __init__(
+        self,
+        tables: Mapping[TableName, Table],
+        names: Mapping[TableName, str],
+        read: Mapping[TableName, Collection[str]],
+    ) -> None:
         self.tables = tables
         self.names = names
+        self.read = read
         self.unproven: list[Unproven] = []
         self._done: dict[int, Value | None] = {}
         # names in FROM, of the outermost query first

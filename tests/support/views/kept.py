@@ -1,0 +1,95 @@
+"""A lake with views, the process that keeps them up, and Spark's own answer to compare them with."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.change import Row
+from cdc.core.position import Position
+from cdc.core.table import Table, TableName
+from sinks.lake.delta.scan import Share, live_rows
+from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.metadata.cuts import Cut
+from tests.support.lake.cut_lake import CutLake
+from tests.support.lake.places import PlacedLake, in_folder
+from views.compiled import CompiledView
+from views.definition import ViewDefinition
+from views.keeper import KeptView, ViewKeeper
+from views.spark.frames import read_table, run_statement
+from views.statement.parsing import list_tables
+from views.store import ViewStore
+
+
+class Kept:
+    """A lake with views, and the process that keeps them up."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        place: Path,
+        tables: Sequence[Table],
+        views: Sequence[ViewDefinition],
+        lake: PlacedLake | None = None,
+    ) -> None:
+        self.place, self.views = place, views
+        self.said = list[str]()
+        self._frames: tuple[Position | None, dict[TableName, DataFrame]] = (None, {})
+        lake = lake or in_folder(place)
+        self.spark = lake.for_spark(spark)
+        self.source = CutLake(lake, tables)
+        self.restart()
+
+    def restart(self, whole_seconds: float = 0.0) -> None:
+        """Go on as a new process: nothing is left but the lake and the folder of indexes."""
+        self.store = ViewStore(self.source.lake, self.place / "state")
+        self.kept = [KeptView(view, list_tables(str(view.name), view.sql), whole_seconds) for view in self.views]
+        self.keeper = ViewKeeper(self.spark, self.store, self.kept, ChangeCache(0), self.said.append)
+
+    def compiled(self, view: ViewDefinition) -> CompiledView:
+        compiled = next(each.compiled for each in self.kept if each.definition is view)
+        assert compiled
+        return compiled
+
+    def rows(self, view: ViewDefinition, cut: Cut) -> list[Row]:
+        table = self.store.find(view)
+        assert table is not None, self.said
+        assert cut.versions[str(view.name)] == table.writer.snapshot.version
+        parts = [
+            part
+            for file in table.writer.snapshot.files.values()
+            for part in live_rows(table.writer.storage, Share(file), table.table)
+        ]
+        rows = pa.concat_tables([arrow_schema(table.table).empty_table(), *parts])
+        return _sorted(rows, table.table)
+
+    def rows_by_spark(self, view: ViewDefinition, cut: Cut) -> list[Row]:
+        """The view's statement, run on the whole tables at the cut."""
+        compiled = self.compiled(view)
+        table = self.store.find(view)
+        assert table
+        with run_statement(self.spark, compiled.statement, self._read(compiled, cut)) as result:
+            rows = compiled.shape(table.table).conform(result.toArrow())
+        return _sorted(rows, table.table)
+
+    def _read(self, compiled: CompiledView, cut: Cut) -> Mapping[TableName, DataFrame]:
+        """The tables at the cut; each is opened once for all views, since that takes longer than a statement."""
+        if self._frames[0] != cut.position:
+            self._frames = (cut.position, {})
+        _, frames = self._frames
+        for name in compiled.tables - frames.keys():
+            frames[name] = read_table(self.spark, self.source.lake, cut, name)
+        return frames
+
+    def differences(self, cut: Cut) -> Iterator[tuple[str, list[Row], list[Row]]]:
+        """The views that are not their statements' results at the cut: the name, what it has, what it should have."""
+        for view in self.views:
+            mine, theirs = self.rows(view, cut), self.rows_by_spark(view, cut)
+            if mine != theirs:
+                yield str(view.name), mine, theirs
+
+
+def _sorted(rows: pa.Table, view: Table) -> list[Row]:
+    return sorted(rows.to_pylist(), key=lambda row: [str(row[name]) for name in view.key])

@@ -1,0 +1,43 @@
+"""A refresh finds a view's rows whatever the case of the letters in its key, and of columns that it does not read."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from cdc.core.table import Column, Kind, Table, TableName
+from sinks.lake.table.row_changes import RowChanges
+from tests.unit.views.test_refresh import MemoryTable
+from views.compiled import compile_view
+from views.definition import ViewDefinition
+from views.refresh.evaluate import Evaluator
+from views.refresh.refresh import ViewEngine, refresh
+from views.refresh.row_hashes import hashed_schema
+from views.refresh.rows import Tables
+from views.statement.dialect.statements import DuckStatement
+
+EVENTS = Table(TableName("public", "events"), (Column("Id", Kind.INTEGER), Column("at", Kind.TIMESTAMPTZ)), ("Id",))
+VIEW = Table(TableName("v", "v"), (Column("theId", Kind.INTEGER),), ("theId",))
+
+
+def test_letters_have_no_case_and_moments_that_nothing_reads_are_not_asked_for() -> None:
+    compiled = compile_view(
+        ViewDefinition.of("v.v", "SELECT id AS theId FROM events", ["THEID"]), {EVENTS.name: EVENTS}
+    )
+    state = MemoryTable(EVENTS, {1: {"Id": 1, "at": None}})
+    changes = RowChanges(state.arrow([]).select(["Id"]), state.arrow().select(["Id"]))
+    duckdb, asked = compiled.duckdb, list[tuple[str, ...]]()
+    assert isinstance(duckdb, DuckStatement)
+
+    def run(rows: Mapping[TableName, pa.Table]) -> pa.Table:
+        return Evaluator().evaluate(duckdb.sql, {compiled.names[name]: each for name, each in rows.items()})
+
+    def find(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
+        assert [value.to_pylist() for value in values] == [[1]]
+        asked.append(tuple(columns))
+        return hashed_schema(VIEW).empty_table()
+
+    tables = Tables({EVENTS.name: state}, {EVENTS.name: changes})
+    found = refresh(compiled.shape(VIEW), tables, ViewEngine(run, find))
+    assert found
+    assert found.rows.to_pylist() == [{"theId": 1}]
+    assert asked == [("theId",)]
