@@ -18,6 +18,7 @@ from cdc.columns.values.arrow_types import conform
 from cdc.core.table import TableName
 from sinks.lake.delta import data_files, deletion_vectors
 from sinks.lake.delta.damage import reading
+from sinks.lake.delta.deletion_vectors import VectorDescriptor
 from sinks.lake.delta.snapshot import DataFile, Snapshot, group_by_weight
 from sinks.lake.index.key_index import KeyIndex, VersionId
 from sinks.lake.index.run_files import DamagedRunError
@@ -69,6 +70,7 @@ class IndexedRows:
         self._open_index: KeyIndex | None = None
         self.row_files: RowFiles | None = None
         """Copies from which a few rows of a large file are read quickly, if there are any."""
+        self.read_vector: Callable[[VectorDescriptor], BitMap] = partial(deletion_vectors.read, storage=storage)
         self.notes: list[str] = []
         """Notes about the index, for the log, each given once."""
 
@@ -82,7 +84,7 @@ class IndexedRows:
         if path not in self._vectors:
             vector = self.snapshot.files[path].vector
             with reading(self._name, vector.path if vector and vector.in_file else path):
-                self._vectors[path] = deletion_vectors.read(vector, self._storage) if vector else BitMap()
+                self._vectors[path] = self.read_vector(vector) if vector else BitMap()
         return self._vectors[path]
 
     def set_vectors(self, vectors: Mapping[str, BitMap]) -> None:
@@ -209,7 +211,16 @@ class IndexedRows:
 
     def _read_fingerprints(self, path: str) -> KeyBits:
         with reading(self._name, path):
-            return self._columns.fingerprint(data_files.read(self._storage, path, self._columns.names))
+            return self._columns.fingerprint(self._read_indexed(path))
+
+    def _read_indexed(self, path: str) -> pa.Table:
+        """The indexed columns of a whole file: of a small one from memory, where other readers find it, too."""
+        copies, file = self.row_files, self.snapshot.files.get(path)
+        if copies and file and copies.derived is None and copies.columns >= {*self._columns.names}:
+            held = read_held(copies, self._storage, file)
+            if held is not None:
+                return held.select(self._columns.names)
+        return data_files.read(self._storage, path, self._columns.names)
 
     def save(self, *, everything: bool) -> None:
         """Save the index, so that the next process need not read the files again."""
@@ -249,9 +260,9 @@ def read_copied(
 
     Raises DamagedRowsError once, and the copy is made again.
     """
-    if file.rows < MIN_COPIED_ROWS:
-        rows = copies.held.find(file.path, lambda: _concatenate(copies, _read_whole(copies, storage, file.path)))
-        return rows.select(names).take(pa.array(numbers))
+    held = read_held(copies, storage, file)
+    if held is not None:
+        return held.select(names).take(pa.array(numbers))
     try:
         found = copies.read(file.path, file.rows, numbers, names)
     except DamagedRowsError:
@@ -260,6 +271,13 @@ def read_copied(
     if found is None:
         _request(copies, storage, file)
     return found
+
+
+def read_held(copies: RowFiles, storage: Storage, file: DataFile) -> pa.Table | None:
+    """All rows of a small file, which are held in memory from now on; None for a larger one."""
+    if file.rows >= MIN_COPIED_ROWS:
+        return None
+    return copies.held.find(file.path, lambda: _concatenate(copies, _read_whole(copies, storage, file.path)))
 
 
 def _request(copies: RowFiles, storage: Storage, file: DataFile) -> None:

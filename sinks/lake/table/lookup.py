@@ -21,13 +21,14 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from sinks.lake import layout
 from sinks.lake.delta import data_files
+from sinks.lake.delta.deletion_vectors import VectorCache
 from sinks.lake.delta.log import DeltaLog
 from sinks.lake.delta.snapshot import DataFile, Snapshot
 from sinks.lake.index.key_index import VersionId
 from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
 from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, read_copied, sort_by_file
-from sinks.lake.table.row_changes import RowChanges, count_changed_rows, read_row_changes
+from sinks.lake.table.row_changes import ChangedFiles, RowChanges, count_changed_rows, read_row_changes
 from sinks.lake.table.row_files import RowFiles
 from sinks.lake.table.row_format import DamagedRowsError, is_storable
 
@@ -61,6 +62,7 @@ class TableLookup:
         self.snapshot = log.snapshot
         self._indexes: dict[tuple[str, ...], IndexedRows] = {}
         self._file_numbers: dict[str, int] = {}
+        self._vectors = VectorCache(storage)
         self.row_files: RowFiles | None = None
         self.computed: dict[str, ComputedColumn] = {}
         """By name: further columns by which rows can be found."""
@@ -84,6 +86,7 @@ class TableLookup:
 
         Raises HistoryLostError when the log no longer has the versions in between.
         """
+        self._keep_vectors()
         commits, count = self._log.all_actions(range(self.snapshot.version + 1, version + 1)), 0
         files = dict(self.snapshot.files)
         for actions in commits:
@@ -93,7 +96,7 @@ class TableLookup:
         if count > most:
             return None
         read = partial(self._read_rows, {**files, **self.snapshot.files})
-        return read_row_changes(self._storage, self.table, commits, columns, read)
+        return read_row_changes(ChangedFiles(self._storage, self._vectors, read), self.table, commits, columns)
 
     def _read_rows(self, files: Mapping[str, DataFile], path: str, names: Sequence[str], rows: Integers) -> pa.Table:
         """Read changed rows: a few random ones of a large file, from its copy if there is one."""
@@ -111,11 +114,15 @@ class TableLookup:
         if snapshot.version != self.snapshot.version:
             self.snapshot = snapshot
             self._forget_vectors()
+            self._keep_vectors()
 
     def _forget_vectors(self) -> None:
         for index in self._indexes.values():
             # a new vector arrives as `remove` and `add` of its file
             index.forget_vectors()
+
+    def _keep_vectors(self) -> None:
+        self._vectors.keep(file.vector for file in self.snapshot.files.values())
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
         """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`.
@@ -144,6 +151,7 @@ class TableLookup:
                 self.table.name, self._storage, self._indexed(columns), folder, lambda: self.snapshot, self._is_past
             )
             self._indexes[columns].row_files = self.row_files
+            self._indexes[columns].read_vector = self._vectors.read
         return self._indexes[columns]
 
     def _indexed(self, columns: tuple[str, ...]) -> IndexedColumns:

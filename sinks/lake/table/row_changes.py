@@ -18,10 +18,10 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
-from sinks.lake.delta import data_files, deletion_vectors
+from sinks.lake.delta import data_files
 from sinks.lake.delta.actions import Action, Add, Remove
 from sinks.lake.delta.damage import reading
-from sinks.lake.delta.deletion_vectors import VectorDescriptor
+from sinks.lake.delta.deletion_vectors import VectorCache, VectorDescriptor
 from sinks.lake.delta.snapshot import Snapshot
 from sinks.lake.storage.base import Storage, map_concurrently
 
@@ -71,32 +71,41 @@ class ReadRows(Protocol):
     def __call__(self, path: str, names: Sequence[str], rows: Integers) -> pa.Table: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files that commits name, as they are read."""
+
+    storage: Storage
+    vectors: VectorCache
+    read_rows: ReadRows
+
+
 def read_row_changes(
-    storage: Storage, table: Table, commits: Sequence[Sequence[Action]], columns: Sequence[str], read: ReadRows
+    files: ChangedFiles, table: Table, commits: Sequence[Sequence[Action]], columns: Sequence[str]
 ) -> RowChanges:
     """Read these columns, and the key's, of all rows that successive commits changed.
 
     Raises HistoryLostError or TableLostError when a file is gone or damaged.
     """
     names = [name for name in table.column_names if name in columns or name in table.key]
-    events = [event for number, actions in enumerate(commits) for event in _find_events(storage, number, actions)]
+    events = [event for number, actions in enumerate(commits) for event in _find_events(files, number, actions)]
     # each file once: events of many commits lie in the same file
-    rows, ranks = _read_events(table, events, names, read)
+    rows, ranks = _read_events(table, events, names, files.read_rows)
     return _net(rows, ranks, table)
 
 
-def _find_events(storage: Storage, number: int, actions: Sequence[Action]) -> Iterator[_Event]:
+def _find_events(files: ChangedFiles, number: int, actions: Sequence[Action]) -> Iterator[_Event]:
     changes = [action for action in actions if isinstance(action, Add | Remove) and action.data_change]
     added = {action.path: action for action in changes if isinstance(action, Add)}
     removed = {action.path: action for action in changes if isinstance(action, Remove)}
     for path in removed:
-        before = _vector(storage, removed[path].deletion_vector)
-        after = _vector(storage, added[path].deletion_vector) if path in added else _all_rows(storage, path)
+        before = _vector(files, removed[path].deletion_vector)
+        after = _vector(files, added[path].deletion_vector) if path in added else _all_rows(files, path)
         yield from _event(number, _DIED, path, after - before)
         # nobody but a foreign RESTORE brings rows back
         yield from _event(number, _BORN, path, before - after)
     for path in added.keys() - removed.keys():
-        yield from _event(number, _BORN, path, _all_rows(storage, path) - _vector(storage, added[path].deletion_vector))
+        yield from _event(number, _BORN, path, _all_rows(files, path) - _vector(files, added[path].deletion_vector))
 
 
 def _event(number: int, kind: int, path: str, rows: BitMap) -> Iterator[_Event]:
@@ -105,13 +114,13 @@ def _event(number: int, kind: int, path: str, rows: BitMap) -> Iterator[_Event]:
         yield _Event((number << _EVENT_BITS) + kind, path, np.asarray(rows.to_array(), np.int64))
 
 
-def _vector(storage: Storage, vector: VectorDescriptor | None) -> BitMap:
-    return deletion_vectors.read(vector, storage) if vector else BitMap()
+def _vector(files: ChangedFiles, vector: VectorDescriptor | None) -> BitMap:
+    return files.vectors.read(vector) if vector else BitMap()
 
 
-def _all_rows(storage: Storage, path: str) -> BitMap:
+def _all_rows(files: ChangedFiles, path: str) -> BitMap:
     # `remove` actions have no statistics
-    return BitMap(range(data_files.count_rows(storage, path)))
+    return BitMap(range(data_files.count_rows(files.storage, path)))
 
 
 def _read_events(
