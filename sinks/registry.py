@@ -13,6 +13,7 @@ from cdc.log.settings import LogSettings
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
 from sinks.owner import Owner
+from sinks.percolator.settings import PercolatorSettings
 from sinks.search.settings import SearchSettings
 
 if TYPE_CHECKING:
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
 
     from cdc.columns.feed import FedFollower
 
-FollowerSettings = Annotated[DeltaSettings | SearchSettings | LatestSettings, Field(discriminator="kind")]
+FedKinds = SearchSettings | LatestSettings | PercolatorSettings
+FollowerSettings = Annotated[DeltaSettings | FedKinds, Field(discriminator="kind")]
 
 
-def fed_follower(
-    spark: "SparkSession | None", settings: SearchSettings | LatestSettings, owner: Owner, log: LogSettings
-) -> "FedFollower":
+def fed_follower(spark: "SparkSession | None", settings: FedKinds, owner: Owner, log: LogSettings) -> "FedFollower":
     """Make the follower of these settings; without Spark, only its state can be read."""
     match settings:
         case SearchSettings():
@@ -36,6 +36,13 @@ def fed_follower(
             from sinks.latest.follower import LatestFollower
 
             return LatestFollower(spark, log, owner.pipeline, owner.follower)
+        case PercolatorSettings():
+            from sinks.percolator.follower import PercolatorFollower
+            from sinks.search.follower import SearchFollower
+
+            # the rows are kept as kind search keeps them, and no kind imports another: so it is given them
+            rows = SearchFollower(spark, settings, owner.pipeline, owner.follower)
+            return PercolatorFollower(rows, settings, log, owner)
 
 
 def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | None:
@@ -43,9 +50,13 @@ def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | Non
     try:
         match settings:
             case SearchSettings():
-                from sinks.search import layout as index
+                from sinks.opensearch import layout as index
 
                 index.check_table(table)
+            case PercolatorSettings():
+                from sinks.percolator import layout as percolator
+
+                percolator.check_table(table, settings)
             case LatestSettings():
                 from sinks.latest import layout as topic
 

@@ -19,6 +19,7 @@ from views.statement.analysis import plan_view
 from views.statement.derived import PREFIX
 from views.statement.dialect.statements import DuckStatement, write_statement
 from views.statement.dialect.values import Unproven
+from views.statement.final_windows import close_windows
 from views.statement.lineage import Lineage, name_outputs
 from views.statement.list_order import ListPaths, find_unordered_lists
 from views.statement.parsing import parse_statement
@@ -66,7 +67,7 @@ class CompiledView:
 def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
     """Read a view's statement over these tables; raises ConfigurationError with the place of an error."""
     label = str(definition.name)
-    statement = parse_statement(label, definition.sql, tables)
+    statement = parse_statement(label, close_windows(definition, tables), tables)
     check_deterministic(label, statement)
     names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
     plan = plan_view(statement, [name.lower() for name in definition.key])

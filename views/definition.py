@@ -14,11 +14,15 @@ VIEW_PROPERTY: Final = "cdc.view"
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """A view's name, its statement, and the columns of its result that tell its rows apart."""
+    """A view's name, its statement, and the columns of its result that tell its rows apart.
+
+    `final_after`: how long after its end a window closes, as a duration of Spark; empty if it never does.
+    """
 
     name: TableName
     sql: str
     key: tuple[str, ...]
+    final_after: str = ""
 
     @property
     def id(self) -> str:
@@ -27,12 +31,13 @@ class ViewDefinition:
 
     def as_properties(self) -> Mapping[str, str]:
         """The definition as properties of its Delta table."""
-        return {VIEW_PROPERTY: json.dumps({"sql": self.sql, "key": list(self.key)})}
+        final = {"final_after": self.final_after} if self.final_after else {}
+        return {VIEW_PROPERTY: json.dumps({"sql": self.sql, "key": list(self.key), **final})}
 
     def is_noted_in(self, properties: Mapping[str, str]) -> bool:
         """Whether these are the properties of a table that was filled by this definition."""
         return properties.get(VIEW_PROPERTY) == self.as_properties()[VIEW_PROPERTY]
 
     @classmethod
-    def of(cls, name: str, sql: str, key: Sequence[str]) -> Self:
-        return cls(TableName.parse(name), sql, tuple(key))
+    def of(cls, name: str, sql: str, key: Sequence[str], final_after: str = "") -> Self:
+        return cls(TableName.parse(name), sql, tuple(key), final_after)

@@ -52,7 +52,8 @@ def explain(view: CompiledView) -> Explanation:
     """Say for each use of a table how its changes reach the view, and what evaluates the statement."""
     plan = view.plan
     uses = [ExplainedUse(_name_use(plan, alias), _describe_way(plan, alias)) for alias in plan.uses]
-    unproven = () if isinstance(view.duckdb, DuckStatement) else view.duckdb
+    # an expression may be in several clauses
+    unproven = () if isinstance(view.duckdb, DuckStatement) else [*dict.fromkeys(view.duckdb)]
     return Explanation(uses, _list_indexes(plan), unproven)
 
 

@@ -234,8 +234,8 @@ class ViewKeeper:
     def _write(self, table: LakeTable, changes: ViewChanges | None, step: _Step) -> None:
         if changes:
             app_id, to = self.store.lake.app_id, step.cut.position.end_offset
-            version, feed = write_changes(table.writer, changes, app_id, to)
-            self._recent.put(table.id, version, feed)
+            version, written = write_changes(table.writer, changes, app_id, to)
+            self._recent.put(table.id, version, written)
 
     def _compute_whole(self, view: KeptView, compiled: CompiledView, table: LakeTable, step: _Step) -> None:
         whole = WholeComputation(self._spark, self.store.lake, step.cut)

@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
 from views.definition import ViewDefinition
-from views.statement.parsing import list_tables
+from views.statement.final_windows import list_read_tables
 
 
 def sort_views(views: Iterable[ViewDefinition]) -> Mapping[ViewDefinition, list[TableName]]:
@@ -15,7 +15,7 @@ def sort_views(views: Iterable[ViewDefinition]) -> Mapping[ViewDefinition, list[
     Raises ConfigurationError for a statement that does not parse, and for views that read each other.
     """
     by_name = {view.name: view for view in views}
-    read = {name: list_tables(str(name), view.sql) for name, view in by_name.items()}
+    read = {name: list_read_tables(view) for name, view in by_name.items()}
     sorter = TopologicalSorter({name: [each for each in tables if each in by_name] for name, tables in read.items()})
     try:
         return {by_name[name]: read[name] for name in sorter.static_order()}

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from cdc.columns.rows.digest import Digest
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, key_bits
 from cdc.columns.table_copy import TableCopy
-from cdc.core.errors import TableStoppedError
+from cdc.core.errors import PreconditionError, TableStoppedError
 from cdc.core.follower import Follower
 from cdc.core.table import Table, TableName
 
@@ -35,10 +35,12 @@ class FeedRows:
 class FeedBatch:
     """The changes of one or more cuts: for every changed table, parts that share no key.
 
-    Each iteration reads the parts again, so a failed write can be repeated with the same batch.
+    Each iteration reads the parts again, so a failed write can be repeated with the same batch. `committed_ms`: the
+    commit time of the last cut, in milliseconds since 1970; None where nobody knows it.
     """
 
     tables: Mapping[TableName, Iterable[FeedRows]]
+    committed_ms: int | None = None
 
 
 class Readable(Protocol):
@@ -61,6 +63,9 @@ class FedFollower(Follower[TableCopy, FeedBatch], Readable, Protocol):
 
     def stops(self) -> Mapping[TableName, TableStoppedError]:
         """The stopped tables of this follower, each with the reason."""
+
+    def remarks(self) -> Sequence[PreconditionError]:
+        """What it could not take since the last call though no table stops, one line each."""
 
     def close(self) -> None:
         """Close the connections; the next call opens them again."""

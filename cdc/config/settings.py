@@ -15,8 +15,9 @@ from connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from sinks.lake.history.shape import history_name
 from sinks.lake.settings import DeltaSettings
 from sinks.latest.settings import LatestSettings
+from sinks.opensearch.settings import ClusterSettings
+from sinks.percolator.settings import PercolatorSettings
 from sinks.registry import FollowerSettings, refusal
-from sinks.search.settings import SearchSettings
 from views.definition import ViewDefinition
 from views.settings import ViewSettings
 
@@ -84,7 +85,7 @@ class PipelineSettings(Settings):
     @property
     def view_definitions(self) -> list[ViewDefinition]:
         """The views as they are written, in the file's order."""
-        return [ViewDefinition.of(name, view.sql, view.key) for name, view in self.views.items()]
+        return [ViewDefinition.of(name, view.sql, view.key, view.final_after) for name, view in self.views.items()]
 
     @property
     def histories(self) -> list[TableName]:
@@ -158,7 +159,7 @@ class PipelineSettings(Settings):
     def _complete_followers(
         cls, followers: dict[str, FollowerSettings], info: ValidationInfo
     ) -> dict[str, FollowerSettings]:
-        complete = {name: _with_prefix(f, _pipeline_name(info)) for name, f in followers.items()}
+        complete = {name: _with_prefix(f, name, _pipeline_name(info)) for name, f in followers.items()}
         source = info.data.get("source")
         unnamed = _leave_out_findings(complete, source.selection) if isinstance(source, SourceSettings) else []
         _refuse([*_follower_findings(complete), *unnamed])
@@ -168,9 +169,9 @@ class PipelineSettings(Settings):
     def _check_held(self) -> Self:
         _refuse(
             [
-                (("followers", name, "tables"), f"{text} is none of source.tables and no view")
+                (("followers", name, *place), f"{text} is none of source.tables and no view")
                 for name, follower in self.followers.items()
-                for text in ([] if isinstance(follower, DeltaSettings) else follower.tables)
+                for place, text in ([] if isinstance(follower, DeltaSettings) else follower.named())
                 if not self.is_view(TableName.parse(text)) and TableName.parse(text) not in self.selection
             ]
         )
@@ -204,10 +205,11 @@ class PipelineSettings(Settings):
         complete = {str(TableName.parse(name)): view for name, view in views.items()}
         source, followers = info.data.get("source"), info.data.get("followers")
         if complete and isinstance(source, SourceSettings) and followers is not None:
-            from cdc.config.view_findings import find_wrong_views
+            from cdc.config.view_findings import add_late_views, find_wrong_views
 
             histories = [history_name(TableName.parse(text)) for text in info.data.get("history", ())]
             _refuse(find_wrong_views(complete, source, histories))
+            return add_late_views(complete)
         return complete
 
 
@@ -278,7 +280,7 @@ def _follower_findings(followers: dict[str, FollowerSettings]) -> list[Finding]:
     delta = [name for name, f in followers.items() if isinstance(f, DeltaSettings)]
     findings: list[Finding] = []
     if not delta:
-        findings.append(((), "one of kind delta is needed: search and latest are fed from it"))
+        findings.append(((), "one of kind delta is needed: the others are fed from it"))
     findings += [((name,), f"a second one of kind delta, besides '{delta[0]}'") for name in delta[1:]]
     findings += [((VIEWS,), "is the name of the views' own stream") for name in followers if name == VIEWS]
     return findings + [((name,), f"writes where '{other}' writes") for name, other in _clashes(followers)]
@@ -304,17 +306,19 @@ def _clashes(followers: dict[str, FollowerSettings]) -> Iterable[tuple[str, str]
 
 def _target(follower: FollowerSettings, name: str) -> tuple[str, ...]:
     """The target of a follower's writes, to compare with others."""
-    if isinstance(follower, SearchSettings):
+    if isinstance(follower, ClusterSettings):
         return ("search", follower.url.rstrip("/"), follower.prefix)
     # latest topics are named by the log's prefix and the table, without the follower: two always clash
     return ("latest",) if isinstance(follower, LatestSettings) else ("alone", name)
 
 
-def _with_prefix(follower: FollowerSettings, name: str) -> FollowerSettings:
+def _with_prefix(follower: FollowerSettings, name: str, pipeline: str) -> FollowerSettings:
     # latest topics have the log's prefix, the lake has a folder
-    if isinstance(follower, SearchSettings) and not follower.prefix:
-        return follower.model_copy(update={"prefix": name})
-    return follower
+    if not isinstance(follower, ClusterSettings) or follower.prefix:
+        return follower
+    # the pipeline's name alone is the search follower's
+    prefix = f"{pipeline}-{name}" if isinstance(follower, PercolatorSettings) else pipeline
+    return follower.model_copy(update={"prefix": prefix})
 
 
 def _pipeline_name(info: ValidationInfo) -> str:

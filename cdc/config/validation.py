@@ -32,6 +32,7 @@ PATTERNS = {
     r"^[a-zA-Z0-9_-]{1,63}$": "a name: up to 63 letters, digits, _ and -",
     r"^[a-zA-Z0-9_-]{0,100}$": "up to 100 letters, digits, _ and -",
     r"^([a-z][a-z0-9_-]{0,99})?$": "up to 100 of a-z, 0-9, _ and -, a letter first",
+    r"^[a-zA-Z0-9._-]{0,200}$": "up to 200 letters, digits, ., _ and -",
     r"^[a-z0-9_]{0,63}$": "up to 63 of a-z, 0-9 and _",
     r"^[^/?#%\s]*$": "a name without /, ?, #, % and spaces",
     r"^[1-9][0-9]*[kmgtKMGT]$": "an amount of memory such as 2g or 512m",

@@ -6,10 +6,11 @@ from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding
 from cdc.core.table import TableName
 from connect.settings import SourceSettings
+from sinks.lake.history.shape import SEQUENCE
 from views.definition import ViewDefinition
 from views.order import sort_views
 from views.settings import ViewSettings
-from views.statement.parsing import list_tables
+from views.statement.final_windows import LATE, find_closing_window, list_read_tables, select_late
 
 
 def find_wrong_views(
@@ -20,7 +21,7 @@ def find_wrong_views(
     findings = [finding for name, view in views.items() for finding in _find_wrong(name, view, known, source)]
     if not findings:
         try:
-            sort_views(ViewDefinition.of(name, view.sql, view.key) for name, view in views.items())
+            sort_views(_define(name, view) for name, view in views.items())
         except ConfigurationError as error:
             findings.append(((), error.what))
     return findings
@@ -30,10 +31,28 @@ def _find_wrong(name: str, view: ViewSettings, known: Collection[str], source: S
     if TableName.parse(name) in source.selection or TableName.parse(name).schema == source.heartbeat_schema:
         yield (name,), "has the name of a table that is followed"
     try:
-        tables = list_tables(name, view.sql)
+        tables, closing = list_read_tables(_define(name, view)), find_closing_window(_define(name, view))
     except ConfigurationError as error:
         yield (name, "sql"), error.what.removeprefix(f"views.{name}: ")
+        return
+    if closing and str(closing.history).lower() not in known:
+        yield (name, "final_after"), f"needs the history of {closing.reference.table}: name it in `history:`"
         return
     for table in tables:
         if str(table).lower() not in known and table not in source.selection:
             yield (name, "sql"), f"reads {table}, which is none of source.tables, no history and no view"
+
+
+def add_late_views(views: Mapping[str, ViewSettings]) -> dict[str, ViewSettings]:
+    """The views, and behind each whose windows close one with what came too late."""
+    complete = dict[str, ViewSettings]()
+    for name, view in views.items():
+        complete[name] = view
+        closing = find_closing_window(_define(name, view))
+        if closing:
+            complete[f"{name}{LATE}"] = ViewSettings(sql=select_late(closing), key=[SEQUENCE])
+    return complete
+
+
+def _define(name: str, view: ViewSettings) -> ViewDefinition:
+    return ViewDefinition.of(name, view.sql, view.key, view.final_after)

@@ -15,7 +15,7 @@ from cdc.core.errors import HistoryLostError, PreconditionError, TableStoppedErr
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
-from cdc.log.clients.topics import Admin
+from cdc.log.clients.topics import Admin, ensure_topic
 from cdc.log.clients.transactional_writer import RecordRefusedError, TransactionalWriter
 from cdc.log.names import check_distinct, latest_topic
 from cdc.log.settings import LogSettings
@@ -67,7 +67,7 @@ class LatestFollower:
         if look or not known:
             made = []
             with Admin(self._log) as admin:
-                topics.ensure(admin, layout.topic_of_positions(self._log))
+                ensure_topic(admin, layout.topic_of_positions(self._log))
                 for table in tables:
                     try:
                         if topics.make_of(admin, self._log, table, is_ours=state.has_topic(table.name)):
@@ -173,6 +173,10 @@ class LatestFollower:
     def _is_loaded(self, name: TableName) -> bool:
         found = self._states.state.tables.get(name)
         return found is not None and found.bookmark is not None
+
+    def remarks(self) -> Sequence[PreconditionError]:
+        """Nothing: what a topic does not take stops its table."""
+        return ()
 
     def stops(self) -> Stops:
         return self._states.read_state().stops

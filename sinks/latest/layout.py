@@ -2,13 +2,13 @@
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
-from cdc.log.clients.topics import Topic
+from cdc.log.clients.topics import Topic, compaction_config
 from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LogSettings
 
 
 def topic_of(log: LogSettings, name: TableName) -> Topic:
-    return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, _compaction_config(log))
+    return Topic(latest_topic(log.prefix, name), log.partitions, log.replication_factor, compaction_config(log))
 
 
 def check_table(table: Table) -> None:
@@ -22,21 +22,4 @@ def check_table(table: Table) -> None:
 
 
 def topic_of_positions(log: LogSettings) -> Topic:
-    return Topic(positions_topic(log.prefix), 1, log.replication_factor, _compaction_config(log))
-
-
-def _compaction_config(log: LogSettings) -> dict[str, str]:
-    kept = log.latest
-    return {
-        "cleanup.policy": "compact",
-        "min.compaction.lag.ms": _milliseconds(kept.min_compaction_lag_seconds),
-        "max.compaction.lag.ms": _milliseconds(kept.max_compaction_lag_seconds),
-        "delete.retention.ms": _milliseconds(kept.delete_retention_seconds),
-        "segment.ms": _milliseconds(kept.segment_seconds),
-        "min.cleanable.dirty.ratio": str(kept.dirty_ratio),
-        "max.message.bytes": str(kept.max_record_bytes),
-    }
-
-
-def _milliseconds(seconds: int) -> str:
-    return str(seconds * 1000)
+    return Topic(positions_topic(log.prefix), 1, log.replication_factor, compaction_config(log))

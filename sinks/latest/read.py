@@ -1,6 +1,5 @@
 """Reads the latest topics: their committed records, and the newest value of each key."""
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -15,15 +14,10 @@ from cdc.columns.rows import digest as digests
 from cdc.columns.rows.digest import Digest
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.errors import HistoryLostError
-from cdc.core.position import Offsets
-from cdc.core.waiting import Deadline
 from cdc.log import spark_options
-from cdc.log.clients.reader import Reader, Record
+from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.settings import LogSettings
 
-SETTLE_SECONDS: Final = 10.0
-"""How long to wait for a commit's markers in every partition; after that the transaction counts as open."""
-POLL_SECONDS: Final = 0.02
 MOST_KEYS: Final = 2_000_000
 """Keys in memory of a task (two hashes each, about 400 MB); a partition with more keys is read several times."""
 
@@ -115,18 +109,3 @@ def newest_values(read: Callable[[], Iterable[Record]], most: int = MOST_KEYS) -
 
 def _share(key: bytes, count: int) -> int:
     return int.from_bytes(key[:8], "little") % count
-
-
-def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
-    """Read the first offsets and the ends of a topic's committed records; waits for commits under way."""
-    with Reader(log) as reader, Reader(log, committed=False) as beyond:
-        start, written = reader.beginning([topic]), beyond.end([topic])
-        # a commit is answered before its markers are in every partition, and only these make its records readable
-        deadline = Deadline(SETTLE_SECONDS)
-        while _behind(until := reader.end([topic]), written, topic) and not deadline.is_past:
-            time.sleep(POLL_SECONDS)
-    return start, until
-
-
-def _behind(until: Offsets, written: Offsets, topic: str) -> bool:
-    return any(until[topic][partition] < end for partition, end in written[topic].items())

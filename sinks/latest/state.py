@@ -8,9 +8,8 @@ from typing import Any, Self
 from cdc.core.errors import CopyLostError, PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.log.clients.reader import Reader, Record
+from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.settings import LogSettings
-from sinks.latest.read import read_bounds
 from sinks.owner import Owner
 
 POSITION_KEY = b"position"

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
-from cdc.core.waiting import wait_until
-from cdc.log.clients.topics import Admin, Topic, partition_count_error
+from cdc.log.clients.topics import Admin, ensure_topic
 from cdc.log.names import latest_topic
 from cdc.log.settings import LogSettings
 from sinks.latest import layout, read
-from sinks.latest.read import SETTLE_SECONDS
 
 
 def make_of(admin: Admin, log: LogSettings, table: Table, *, is_ours: bool) -> bool:
@@ -20,7 +18,7 @@ def make_of(admin: Admin, log: LogSettings, table: Table, *, is_ours: bool) -> b
     """
     layout.check_table(table)
     wanted = layout.topic_of(log, table.name)
-    if ensure(admin, wanted):
+    if ensure_topic(admin, wanted):
         return True
     # an empty topic may be ours: `cdc follow` may have been killed between creating and registering it
     if not is_ours and not read.is_empty(log, wanted.name):
@@ -29,20 +27,6 @@ def make_of(admin: Admin, log: LogSettings, table: Table, *, is_ours: bool) -> b
             "choose another log.prefix, or delete it",
         )
     return not is_ours
-
-
-def ensure(admin: Admin, wanted: Topic) -> bool:
-    """Create the topic if it does not exist; returns whether it did. Raises PreconditionError for one that differs."""
-    present = admin.topics([wanted.name]).get(wanted.name)
-    if present is None:
-        admin.create([wanted])
-        # the answer comes before all brokers know the topic
-        if not wait_until(lambda: wanted.name in admin.topics([wanted.name]), SETTLE_SECONDS):
-            raise PreconditionError(f"topic {wanted.name} was made and is not there", "see the broker's log")
-        return True
-    if present.partitions != wanted.partitions:
-        raise partition_count_error(wanted, present)
-    return False
 
 
 def missing(log: LogSettings, names: Sequence[TableName]) -> list[TableName]:

@@ -19,13 +19,14 @@ from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
+from sinks.opensearch import layout, write
+from sinks.opensearch.bulk import operations
+from sinks.opensearch.client import Cluster, open_client
+from sinks.opensearch.layout import IndexNote, Searchable
+from sinks.opensearch.settings import ClusterSettings
 from sinks.owner import Owner
-from sinks.search import layout, read, write
-from sinks.search.bulk import operations
-from sinks.search.client import Cluster, open_client
+from sinks.search import read
 from sinks.search.indexes import Indexes, TableIndex
-from sinks.search.layout import IndexNote
-from sinks.search.settings import SearchSettings
 from sinks.search.state import SearchState, StateDocument, Stops
 
 
@@ -39,7 +40,7 @@ class SearchFollower:
     The rows of a copy have the lowest version: all later changes are newer.
     """
 
-    def __init__(self, spark: SparkSession | None, settings: SearchSettings, pipeline: str, name: str) -> None:
+    def __init__(self, spark: SparkSession | None, settings: ClusterSettings, pipeline: str, name: str) -> None:
         self._spark = spark
         self._settings = settings
         password = settings.password.get_secret_value() if settings.password else None
@@ -137,6 +138,20 @@ class SearchFollower:
             state = self._read(client)
             if state.position:
                 self._store(client, replace(state, position=None, version=state.version + 1))
+
+    def remarks(self) -> Sequence[PreconditionError]:
+        """Nothing: what an index does not take stops its table."""
+        return ()
+
+    def searchable(self) -> dict[TableName, Searchable]:
+        """The tables whose whole rows can be searched: as their indexes have them, and by which name."""
+        with open_client(self._cluster) as client:
+            there, stops = self._indexes.of_tables(client), self._read(client).stops
+        return {
+            name: Searchable(at.note.table, self._indexes.name_of(name))
+            for name, at in there.items()
+            if at.note.bookmark and name not in stops
+        }
 
     def close(self) -> None:
         """Nothing is held open between calls."""

@@ -10,11 +10,11 @@ from opensearchpy.exceptions import RequestError
 
 from cdc.core.errors import TableStoppedError
 from cdc.core.table import Table, TableName
+from sinks.opensearch import layout
+from sinks.opensearch.client import Cluster, describe_error, find_failure
+from sinks.opensearch.layout import IndexNote
+from sinks.opensearch.settings import ClusterSettings
 from sinks.owner import Owner
-from sinks.search import layout
-from sinks.search.client import Cluster, describe_error, find_failure
-from sinks.search.layout import IndexNote
-from sinks.search.settings import SearchSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Indexes:
     cluster: Cluster
     owner: Owner
     prefix: str
-    settings: SearchSettings
+    settings: ClusterSettings
 
     def name_of(self, table: TableName) -> str:
         """The alias under which the table is searched."""

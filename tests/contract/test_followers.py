@@ -16,6 +16,7 @@ from cdc.core.table import TableName
 from tests.contract.delta_harness import DeltaHarness
 from tests.contract.followers import OTHERS, TABLES, Harness, MemoryHarness, batch_of, bookmark, end
 from tests.contract.latest_harness import LatestHarness
+from tests.contract.percolator_harness import PercolatorHarness
 from tests.contract.search_harness import SearchHarness
 from tests.support.examples import examples
 from tests.support.further import further
@@ -28,7 +29,14 @@ Start = Callable[[], Harness]
 
 
 @pytest.fixture(
-    params=["memory", "delta", further("delta on an object store", "delta on an object store"), "search", "latest"]
+    params=[
+        "memory",
+        "delta",
+        further("delta on an object store", "delta on an object store"),
+        "search",
+        "latest",
+        "percolator",
+    ]
 )
 def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Makes harnesses of one kind, each on new storage.
@@ -52,6 +60,9 @@ def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         case "latest":
             bootstrap = request.getfixturevalue("kafka_bootstrap")
             yield lambda: LatestHarness(spark, bootstrap, _fresh_name())
+        case "percolator":
+            bootstrap, url = request.getfixturevalue("kafka_bootstrap"), request.getfixturevalue("search_url")
+            yield lambda: PercolatorHarness(spark, bootstrap, url, _fresh_name())
 
 
 def _fresh_name() -> str:

@@ -20,7 +20,7 @@ import cdc
 from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import parse_lsn
 from cdc.core.table import TableName
-from sinks.search.layout import index_name
+from sinks.opensearch.layout import index_name
 from sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -106,7 +106,7 @@ def find_note(pipeline: Pipeline, follower: str, number: int) -> str | None:
     return rows["text"][0] if len(rows) else None
 
 
-CLIENTS, WRITES = 10, int(os.environ.get("CDC_TEST_WRITES", "60"))
+CLIENTS, WRITES = int(os.environ.get("CDC_TEST_CLIENTS", "10")), int(os.environ.get("CDC_TEST_WRITES", "60"))
 
 
 def test_clients_read_their_own_writes(

@@ -8,6 +8,7 @@ from cdc.core.table import TableName
 from cdc.run.kept_views import describe_views, explain_view, rebuild_view
 from cdc.run.pipeline import view_store
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, problems, verify
+from tests.support.pages import read_example
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 
@@ -17,14 +18,9 @@ SCHEMA = (
     "INSERT INTO customers SELECT n, 'customer ' || n, '{\"a\": 1}' FROM generate_series(1, 50) AS n",
     "INSERT INTO orders SELECT n, n % 60, n / 7.0, '2026-01-01' FROM generate_series(1, 300) AS n",
 )
-VIEWS = """views:
-  shop.card:
+VIEWS = f"""{read_example("views/README.md", until="followers:")}  shop.details:
     key: [id]
-    sql: |
-      SELECT c.id, c.name, c.data, count(o.id) AS orders, sum(o.total) AS spent,
-             collect_list(struct(o.id, o.placed_at, o.total)) AS list
-      FROM customers c LEFT JOIN public.orders o ON o.customer_id = c.id
-      GROUP BY c.id, c.name, c.data
+    sql: SELECT id, data FROM customers
   shop.big:
     key: [id]
     sql: SELECT id, spent FROM shop.card WHERE spent > 100
@@ -43,7 +39,7 @@ def make_shop(make_pipeline: MakePipeline) -> Pipeline:
     pipeline = make_pipeline(*SCHEMA, tables=("public.customers", "public.orders"))
     pipeline.configure("followers:\n", VIEWS + "followers:\n")
     pipeline.configure("    kind: search\n", "    kind: search\n    tables: [public.customers, shop.card]\n")
-    pipeline.configure("    kind: latest\n", "    kind: latest\n    tables: [shop.card, shop.big]\n")
+    pipeline.configure("    kind: latest\n", "    kind: latest\n    tables: [shop.card, shop.details, shop.big]\n")
     return pipeline
 
 
@@ -63,8 +59,13 @@ def test_views_are_kept_up_in_every_follower(make_pipeline: MakePipeline, spark:
     report = verify(pipeline, spark)
     assert report.is_equal, [(f, str(t), v) for f, vs in report.followers.items() for t, v in vs.items()]
     assert {str(name) for name in report.followers["search"]} == {"public.customers", "shop.card"}
-    assert {str(name) for name in report.followers["latest"]} == {"shop.card", "shop.big"}
-    assert {str(name) for name in report.followers["views"]} == {"shop.card", "shop.big", "shop.ranking"}
+    assert {str(name) for name in report.followers["latest"]} == {"shop.card", "shop.details", "shop.big"}
+    assert {str(name) for name in report.followers["views"]} == {
+        "shop.card",
+        "shop.details",
+        "shop.big",
+        "shop.ranking",
+    }
     assert not problems(pipeline)
     assert {view.state for view in describe_views(pipeline.settings)} == {"kept up"}
     assert all(not use.way.startswith("computes") for use in explain_view(pipeline.settings, "shop.card").uses)

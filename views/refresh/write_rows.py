@@ -13,6 +13,7 @@ from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.core.errors import TableLostError
 from sinks.lake.delta import data_files
 from sinks.lake.delta.snapshot import TxnUpdate
+from sinks.lake.feed.change_cache import RecentChanges
 from sinks.lake.table.commit import CommitPlan, commit, write_deletes
 from sinks.lake.table.writer import TableWriter
 
@@ -34,7 +35,7 @@ class ViewChanges:
         return int(self.rows.num_rows + self.gone.num_rows)
 
 
-def write_changes(writer: TableWriter, changes: ViewChanges, app_id: str, to: int) -> tuple[int, FeedRows]:
+def write_changes(writer: TableWriter, changes: ViewChanges, app_id: str, to: int) -> tuple[int, RecentChanges]:
     """Commit the changes; returns the version, and the changes as the feed has them. `to`: the END offset of the cut.
 
     Raises as `commit` does.
@@ -49,7 +50,7 @@ def write_changes(writer: TableWriter, changes: ViewChanges, app_id: str, to: in
             raise TableLostError(writer.table.name, f"{error.filename} is gone from the lake") from None
         plan = CommitPlan(False, files, row_bits(changes.gone, writer.table), deletes)
         move = TxnUpdate(app_id, writer.snapshot.transactions.get(app_id), to)
-        return commit(writer, plan, move), FeedRows(changes.rows, changes.gone)
+        return commit(writer, plan, move), RecentChanges(FeedRows(changes.rows, changes.gone), plan.file_bytes)
 
 
 def _write_rows(writer: TableWriter, changes: ViewChanges) -> WrittenRows:

@@ -55,7 +55,7 @@ class DerivedColumns:
 
     def _add(self, alias: str, value: exp.Expr) -> str | None:
         table = next(use.table for use in self.statement.uses.values() if use.alias == alias)
-        name = f"{PREFIX}{value.sql(dialect='spark')}"
+        name = f"{PREFIX}{value.sql(dialect='spark', normalize_functions=False)}"
         known = self.found.setdefault(table, {})
         if name not in known:
             derived = self._derive(table, name, value)

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlglot import exp
 
-_OF_USE: Final = ("joins", "laterals", "pivots", "sample")
+OF_USE: Final = ("joins", "laterals", "pivots", "sample")
 """What a place in FROM may have besides a name."""
 
 
@@ -14,7 +14,7 @@ def wrap_renamed(tree: exp.Query) -> None:
         if table.alias_column_names:
             alias = table.args["alias"].pop()
             inner = table.copy()
-            for part in _OF_USE:
+            for part in OF_USE:
                 inner.set(part, None)
             table.replace(_with_parts(exp.select("*").from_(inner).subquery(), alias, table))
 
@@ -44,6 +44,6 @@ def _replace(query: exp.Query, known: dict[str, exp.Query]) -> exp.Query:
 
 def _with_parts(query: exp.Subquery, alias: exp.Expr, table: exp.Table) -> exp.Subquery:
     query.set("alias", alias)
-    for part in _OF_USE:
+    for part in OF_USE:
         query.set(part, table.args.get(part))
     return query

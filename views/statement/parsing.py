@@ -1,13 +1,15 @@
 """Read a view's statement: parse, name every column's table, refuse what cannot be read."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Final, NoReturn
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.tokenizer_core import Token, TokenType
 
 from cdc.columns.values.spark_types import spark_type
 from cdc.core.errors import ConfigurationError
@@ -15,10 +17,12 @@ from cdc.core.table import Table, TableName
 from views.plan import TableUse
 from views.statement.inlining import inline, wrap_renamed
 from views.statement.statement import Qualifier, Reference, Statement
+from views.statement.time_windows import expand_windows
 from views.statement.using import correct_joins, mark_joins
 
 DIALECT: Final = "spark"
 DEFAULT_SCHEMA: Final = "public"
+_DIALECT: Final = Dialect.get_or_raise(DIALECT)
 
 
 def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> Statement:
@@ -29,6 +33,7 @@ def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> S
         _refuse(view, "WITH RECURSIVE is not supported")
     references = _find_references(view, tree, known)
     qualifiers = _find_qualifiers(tree, known)
+    expand_windows(tree)
     wrap_renamed(tree)
     mark_joins(tree)
     schema: dict[str, object] = {}
@@ -50,7 +55,7 @@ def parse_statement(view: str, sql: str, tables: Mapping[TableName, Table]) -> S
 def parse_query(view: str, sql: str) -> exp.Query:
     """Parse one query; raises ConfigurationError with the place of the first error."""
     try:
-        trees = sqlglot.parse(sql, read=DIALECT)
+        trees = _DIALECT.parser().parse(_tokenize(sql), sql)
     except ParseError as error:
         first = error.errors[0]
         # some of sqlglot's reasons name its classes
@@ -63,16 +68,26 @@ def parse_query(view: str, sql: str) -> exp.Query:
     return trees[0]
 
 
+def _tokenize(sql: str) -> list[Token]:
+    """The statement's tokens. `window` begins a clause only in `WINDOW w AS (`, else it is a name."""
+    tokens = _DIALECT.tokenize(sql)
+    for at, token in enumerate(tokens):
+        is_clause = [each.token_type for each in tokens[at + 2 : at + 4]] == [TokenType.ALIAS, TokenType.L_PAREN]
+        if token.token_type == TokenType.WINDOW and not is_clause:
+            tokens[at] = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
+    return tokens
+
+
 def list_tables(view: str, sql: str) -> list[TableName]:
     """The tables that a statement names, whether they exist or not."""
-    return sorted({_table_name(table) for table in _base_tables(parse_query(view, sql))})
+    return sorted({_table_name(table) for table in list_base_tables(parse_query(view, sql))})
 
 
 def _refuse(view: str, reason: str) -> NoReturn:
     raise ConfigurationError(f"views.{view}: {reason}", "correct its sql") from None
 
 
-def _base_tables(tree: exp.Query) -> Iterator[exp.Table]:
+def list_base_tables(tree: exp.Query) -> Iterator[exp.Table]:
     """The tables of a tree that are no common table expressions."""
     for table in tree.find_all(exp.Table):
         if table.args.get("db") or not _is_cte(table):
@@ -96,14 +111,19 @@ def _table_name(table: exp.Table) -> TableName:
 
 def _find_references(view: str, tree: exp.Query, known: Mapping[str, TableName]) -> list[Reference]:
     found = list[Reference]()
-    for table in _base_tables(tree):
+    for table in list_base_tables(tree):
         name = known.get(str(_table_name(table)).lower())
-        first, last = table.parts[0].meta, table.parts[-1].meta
         if name is None or table.catalog:
             named = ".".join(part.name for part in table.parts)
-            _refuse(view, f"no table or view {named} is followed (line {first['line']})")
-        found.append(Reference(name, first["start"], last["end"] + 1, bool(table.alias)))
+            _refuse(view, f"no table or view {named} is followed (line {table.parts[0].meta['line']})")
+        found.append(replace(refer_to(table), table=name))
     return found
+
+
+def refer_to(table: exp.Table) -> Reference:
+    """The place of a table's name in the text."""
+    first, last = table.parts[0].meta, table.parts[-1].meta
+    return Reference(_table_name(table), first["start"], last["end"] + 1, bool(table.alias))
 
 
 def _find_qualifiers(tree: exp.Query, known: Mapping[str, TableName]) -> list[Qualifier]:

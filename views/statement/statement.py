@@ -54,13 +54,16 @@ class Statement:
 
     def rename_tables(self, names: Mapping[TableName, str]) -> str:
         """The user's text with other names for the tables. All else stays as it was, character by character."""
-        text = self.text
-        # from the end, so that earlier places stay where they are
-        places: list[Reference | Qualifier] = [*self.references, *self.qualifiers]
-        for place in sorted(places, key=lambda place: -place.start):
-            other = _rename(place, names) if isinstance(place, Reference) else ""
-            text = text[: place.start] + other + text[place.end :]
-        return text
+        renamed = [(place.start, place.end, _rename(place, names)) for place in self.references]
+        return replace_places(self.text, [*renamed, *((place.start, place.end, "") for place in self.qualifiers)])
+
+
+def replace_places(text: str, places: Sequence[tuple[int, int, str]]) -> str:
+    """Put other texts in these places: the first character, the one behind the last, and the text."""
+    # from the end, so that earlier places stay where they are
+    for start, end, other in sorted(places, reverse=True):
+        text = text[:start] + other + text[end:]
+    return text
 
 
 def _rename(place: Reference, names: Mapping[TableName, str]) -> str:

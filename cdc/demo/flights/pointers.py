@@ -8,7 +8,7 @@ from cdc.core.table import TableName
 from cdc.demo.environment import Environment
 from cdc.log.names import change_topic, latest_topic, transaction_topic
 from cdc.run.pipeline import lake_of
-from sinks.search.layout import index_name
+from sinks.opensearch.layout import index_name
 from sinks.search.settings import SearchSettings
 
 FLIGHTS = TableName("public", "flights")

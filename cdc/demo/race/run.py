@@ -30,7 +30,7 @@ from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
 from cdc.run.follow.follow import follow
 from cdc.run.pipeline import build_spark_session
-from sinks.search.layout import index_name
+from sinks.opensearch.layout import index_name
 from sinks.search.settings import SearchSettings
 
 TABLE: Final = TableName("public", "race")

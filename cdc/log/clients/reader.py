@@ -8,12 +8,16 @@ from confluent_kafka import Message
 
 from cdc.columns.netting.changes import Messages
 from cdc.core.errors import UnreachableError
+from cdc.core.position import Offsets
+from cdc.core.waiting import Deadline
 from cdc.log.clients.connection import STALL_SECONDS
 from cdc.log.clients.message_columns import to_messages
 from cdc.log.clients.partitions import LogPartition, Partitions
 from cdc.log.settings import LogSettings
 
 POLL_SECONDS, POLL_RECORDS = 1.0, 5_000
+SETTLE_SECONDS, SETTLE_POLL_SECONDS = 10.0, 0.02
+"""How long to wait for a commit's markers in every partition; after that the transaction counts as open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,21 @@ class Reader:
                 raise UnreachableError(f"{place.topic} stands still at {reached} of {end}", "is every broker running?")
             # the consumer fetches ahead, beyond `end`
             yield [each for each in found.messages if (each.offset() or 0) < end] if reached > end else found.messages
+
+
+def read_bounds(log: LogSettings, topic: str) -> tuple[Offsets, Offsets]:
+    """Read the first offsets and the ends of a topic's committed records; waits for commits under way."""
+    with Reader(log) as reader, Reader(log, committed=False) as beyond:
+        start, written = reader.beginning([topic]), beyond.end([topic])
+        # a commit is answered before its markers are in every partition, and only these make its records readable
+        deadline = Deadline(SETTLE_SECONDS)
+        while _behind(until := reader.end([topic]), written, topic) and not deadline.is_past:
+            time.sleep(SETTLE_POLL_SECONDS)
+    return start, until
+
+
+def _behind(until: Offsets, written: Offsets, topic: str) -> bool:
+    return any(until[topic][partition] < end for partition, end in written[topic].items())
 
 
 def _by_topic(topics: Sequence[str], offsets: Mapping[LogPartition, int]) -> dict[str, dict[int, int]]:

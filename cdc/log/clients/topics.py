@@ -16,6 +16,8 @@ from cdc.log.clients.connection import REQUEST_SECONDS, Connection
 from cdc.log.settings import LogSettings
 
 GONE_SECONDS: Final = 60.0
+SETTLE_SECONDS: Final = 10.0
+"""How long to wait until all brokers know of a new topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +94,44 @@ class Admin:
             raise UnreachableError(f"topics {', '.join(names)} are deleted and do not go", "see the broker's log")
 
 
+def ensure_topic(admin: Admin, wanted: Topic) -> bool:
+    """Create the topic if it does not exist; returns whether it did. Raises PreconditionError for one that differs."""
+    present = admin.topics([wanted.name]).get(wanted.name)
+    if present is None:
+        admin.create([wanted])
+        # the answer comes before all brokers know the topic
+        if not wait_until(lambda: wanted.name in admin.topics([wanted.name]), SETTLE_SECONDS):
+            raise PreconditionError(f"topic {wanted.name} was made and is not there", "see the broker's log")
+        return True
+    if present.partitions != wanted.partitions:
+        raise partition_count_error(wanted, present)
+    return False
+
+
+def compaction_config(log: LogSettings) -> dict[str, str]:
+    """The configuration of a compacted topic."""
+    kept = log.latest
+    return {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": _milliseconds(kept.min_compaction_lag_seconds),
+        "max.compaction.lag.ms": _milliseconds(kept.max_compaction_lag_seconds),
+        "delete.retention.ms": _milliseconds(kept.delete_retention_seconds),
+        "segment.ms": _milliseconds(kept.segment_seconds),
+        "min.cleanable.dirty.ratio": str(kept.dirty_ratio),
+        "max.message.bytes": str(kept.max_record_bytes),
+    }
+
+
 def partition_count_error(wanted: Topic, present: Topic) -> PreconditionError:
     """Make the error for a topic with another number of partitions: keys would move to other partitions."""
     return PreconditionError(
         f"topic {wanted.name} has {present.partitions} partitions, not {wanted.partitions}",
         "set log.partitions back: with another count, keys would move",
     )
+
+
+def _milliseconds(seconds: int) -> str:
+    return str(seconds * 1000)
 
 
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:

@@ -89,6 +89,11 @@ class TableFiller:
             del self._reported[name]
             self._paused_until.pop(name, None)
 
+    def say_remarks(self) -> None:
+        """Say what the follower could not take, though no table stops. Called after a batch."""
+        for remark in self._follower.remarks():
+            self._say(f"{self._name}: {remark}")
+
     def _select_due(self, names: Collection[TableName]) -> set[TableName]:
         now = time.monotonic()
         return {name for name in names if self._paused_until.get(name, 0.0) <= now}
@@ -103,7 +108,8 @@ class TableFiller:
         tables, unread = self._feed.split_readable(cut)
         self._load(cut, tables)
         # an empty batch sets the position; without one, the next start copies everything again
-        self._follower.apply(FeedBatch({}), cut.position)
+        self._follower.apply(FeedBatch({}, cut.committed_ms), cut.position)
+        self.say_remarks()
         return cut.without(unread)
 
     def _load(self, cut: Cut, tables: Sequence[tuple[Table, Bookmark]]) -> None:

@@ -1,8 +1,10 @@
 """The stream that keeps a follower behind the lake in sync: reads new cuts, applies the changes between them."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
 from cdc.core.errors import HistoryLostError, UnreachableError
@@ -84,12 +86,22 @@ class FeedStream:
         raise UnreachableError(lost.what, lost.remedy)
 
     def _choose_small(self, cuts: Sequence[Cut]) -> Cut:
-        """The furthest of these cuts up to which the changes are small; the first one if none is."""
+        """The furthest of these cuts up to which the changes are small; the first one if none is.
+
+        More cuts never make it a nearer one: after an error there may be more, and the next batch has to reach at least
+        as far (`Follower`).
+        """
+        chosen, total = cuts[0], Counter[TableName]()
+        if len(cuts) == 1:
+            return chosen
         # the first cut's tables are enough: of one that joins later, a copy is loaded and no change is read
         tables = [table for table, _ in self._feed.tables(cuts[0])]
-        while len(cuts) > 1 and self._feed.change_bytes(tables, self._cut, cuts[-1]) > TOGETHER_BYTES:
-            cuts = cuts[: len(cuts) // 2]
-        return cuts[-1]
+        for before, cut in pairwise([self._cut, *cuts]):
+            total.update({table.name: self._feed.change_bytes(table, before, cut) for table in tables})
+            if max(total.values(), default=0) > TOGETHER_BYTES:
+                break
+            chosen = cut
+        return chosen
 
     def _apply(self, until: Cut, *, anew: bool) -> bool:
         """Bring the follower to this cut. `anew`: copy tables again whose changes cannot be read."""
@@ -111,9 +123,10 @@ class FeedStream:
             self._follower.load(table, self._feed.copy(table, until), bookmark)
         stopped = self._follower.stops()
         followed = {name: rows for name, rows in changes.items() if name not in stopped}
-        self._follower.apply(FeedBatch(followed), until.position)
+        self._follower.apply(FeedBatch(followed, until.committed_ms), until.position)
         self._cut = until
         self._filler.report_stops(until)
+        self._filler.say_remarks()
         # before `reached`: whoever waits for a position expects all tables that can be there
         self._filler.refill(until)
         self._hooks.works()

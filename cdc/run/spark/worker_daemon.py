@@ -20,8 +20,8 @@ import sinks.lake.apply.spark_batch
 import sinks.lake.delta.scan
 import sinks.latest.read
 import sinks.latest.write
+import sinks.opensearch.write
 import sinks.search.read
-import sinks.search.write
 import snapshots.copy
 import snapshots.read
 from cdc.run.spark.gc_tuning import relax_gc
@@ -36,7 +36,7 @@ IMPORTED = (
     sinks.latest.read,
     sinks.latest.write,
     sinks.search.read,
-    sinks.search.write,
+    sinks.opensearch.write,
     snapshots.copy,
     snapshots.read,
 )

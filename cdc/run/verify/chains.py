@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,10 +18,10 @@ from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.spark.errors import translate_errors
 from sinks.lake import layout
-from sinks.lake.history.chain import find_break, hash_rows
-from sinks.lake.history.shape import BATCH, CHAIN, history_name
+from sinks.lake.history.chain import BLOCK_ROWS, digest_block, find_break
+from sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE, history_name
 
-_HASHED = pa.schema([(BATCH, pa.int64()), (CHAIN, pa.string()), ("digest", pa.string())])
+_DIGESTED = pa.schema([(BATCH, pa.int64()), (CHAIN, pa.string()), ("first", pa.int64()), ("digest", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,49 @@ def _check(settings: PipelineSettings, spark: SparkSession, name: TableName) -> 
 
 
 def digest_batches(history: DataFrame, table: Table) -> DataFrame:
-    """The batches of a history's rows: BATCH (bigint), CHAIN (string), digest (string)."""
-    columns = f"{BATCH} bigint, {CHAIN} string, digest string"
-    hashed = FrameCopy(history, table).map_parts(partial(_hash, table=table), columns)
-    digest = F.sha2(F.array_join(F.sort_array(F.collect_list("digest")), ""), 256)
-    return hashed.groupBy(BATCH, CHAIN).agg(digest.alias("digest"))
+    """The batches of a history's rows: BATCH (bigint), CHAIN (string), digest (string).
+
+    A batch whose rows name several chains is there for each.
+    """
+    block = F.col(SEQUENCE) - F.col(SEQUENCE) % BLOCK_ROWS
+    ordered = history.repartition(F.col(BATCH), block).sortWithinPartitions(BATCH, CHAIN, SEQUENCE)
+    columns = f"{BATCH} bigint, {CHAIN} string, first bigint, digest string"
+    digested = FrameCopy(ordered, table).map_parts(partial(_digest_blocks, table=table), columns)
+    in_order = F.array_sort(F.collect_list(F.struct("first", "digest")))
+    whole = F.sha2(F.array_join(F.transform(in_order, lambda each: each["digest"]), ""), 256)
+    return digested.groupBy(BATCH, CHAIN).agg(whole.alias("digest"))
 
 
-def _hash(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
+def _digest_blocks(parts: Iterable[pa.Table], table: Table) -> Iterator[pa.RecordBatch]:
+    for rows in _split_blocks(parts):
+        first = [rows[name][0].as_py() for name in (BATCH, CHAIN, SEQUENCE)]
+        columns = [[value] for value in (*first, digest_block(rows, table))]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(values, field.type) for values, field in zip(columns, _DIGESTED, strict=True)], schema=_DIGESTED
+        )
+
+
+def _split_blocks(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of each block, which may come in several parts; all of a block come one after the other."""
+    held = list[pa.Table]()
     for part in parts:
-        columns = [part[BATCH].combine_chunks(), part[CHAIN].combine_chunks(), pa.array(hash_rows(part, table))]
-        yield pa.RecordBatch.from_arrays(columns, schema=_HASHED)
+        for rows in _cut_where_others_begin(part):
+            if held and _block_of(held[0]) != _block_of(rows):
+                yield pa.concat_tables(held)
+                held = []
+            held.append(rows)
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _cut_where_others_begin(rows: pa.Table) -> Iterator[pa.Table]:
+    batch, block = np.asarray(rows[BATCH]), np.asarray(rows[SEQUENCE]) // BLOCK_ROWS
+    chain = np.asarray(rows[CHAIN].to_pylist(), object)
+    others = (batch[1:] != batch[:-1]) | (block[1:] != block[:-1]) | (chain[1:] != chain[:-1])
+    starts = [0, *(np.flatnonzero(others) + 1).tolist(), len(rows)]
+    return (rows.slice(at, end - at) for at, end in pairwise(starts) if end > at)
+
+
+def _block_of(rows: pa.Table) -> tuple[int, str, int]:
+    batch, chain, sequence = (rows[name][0].as_py() for name in (BATCH, CHAIN, SEQUENCE))
+    return batch, chain, sequence // BLOCK_ROWS

@@ -16,7 +16,7 @@ from cdc.core.table import Table, TableName
 from sinks.lake.apply.table_dead_letters import TableDeadLetters
 from sinks.lake.apply.tables import LakeTable, LakeTables
 from sinks.lake.delta.snapshot import TxnUpdate
-from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.feed.change_cache import ChangeCache, RecentChanges
 from sinks.lake.history.histories import Histories
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.dead_letters import MAX_MESSAGES, DeadLetter
@@ -175,7 +175,8 @@ class BatchApplier:
         before = None if table.offset == BEFORE_LOG else table.offset
         applied = apply_effect(writer, effect, TxnUpdate(self._lake.app_id, before, version))
         if applied.changes is not None:
-            self._recent.put(table.id, applied.version, applied.changes)
+            changes = RecentChanges(applied.changes, applied.file_bytes)
+            self._recent.put(table.id, applied.version, changes)
         return applied.cost
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict, deque
+from dataclasses import dataclass
 from typing import Final
 
 from cdc.columns.feed import FeedRows
@@ -13,25 +14,33 @@ ENTRY_BYTES: Final = 8 * 1024
 """Overhead of one version's arrays, measured with seven columns."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecentChanges:
+    """The changes of one table version, and the size of their files in the lake."""
+
+    rows: FeedRows
+    file_bytes: int
+
+
 class ChangeCache:
     """The changes of the newest table versions, as many as fit, and a signal for each new cut."""
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._most = most_bytes
-        self._entries: OrderedDict[tuple[str, int], FeedRows] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, int], RecentChanges] = OrderedDict()
         self._versions: dict[str, deque[int]] = {}
         self._bytes = 0
         self._cuts = 0
         self._bell = threading.Condition()
 
-    def put(self, table_id: str, version: int, changes: FeedRows) -> None:
+    def put(self, table_id: str, version: int, changes: RecentChanges) -> None:
         """Store the changes of one version of a Delta table; evicts the oldest when the cache is full."""
         with self._bell:
             # no follower in this process reads it
             if self._most <= 0:
                 return
             self._entries[table_id, version] = changes
-            self._bytes += changes.nbytes + ENTRY_BYTES
+            self._bytes += changes.rows.nbytes + ENTRY_BYTES
             versions = self._versions.setdefault(table_id, deque())
             versions.append(version)
             if len(versions) > MAX_VERSIONS:
@@ -43,9 +52,9 @@ class ChangeCache:
         # perhaps gone already: a full cache drops the oldest version of any table
         dropped = self._entries.pop(key, None)
         if dropped is not None:
-            self._bytes -= dropped.nbytes + ENTRY_BYTES
+            self._bytes -= dropped.rows.nbytes + ENTRY_BYTES
 
-    def get(self, table_id: str, version: int) -> FeedRows | None:
+    def get(self, table_id: str, version: int) -> RecentChanges | None:
         """The changes of one version; None when they are not cached."""
         with self._bell:
             return self._entries.get((table_id, version))

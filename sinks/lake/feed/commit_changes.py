@@ -21,6 +21,7 @@ from sinks.lake.delta.damage import read_parts, reading
 from sinks.lake.delta.data_files import CHANGE_TYPE
 from sinks.lake.delta.scan import PART_ROWS, Share, live_rows
 from sinks.lake.delta.snapshot import DataFile
+from sinks.lake.feed.change_cache import RecentChanges
 from sinks.lake.storage.base import Storage
 
 
@@ -42,13 +43,13 @@ class CommitChanges:
     storage: Storage
     actions: Sequence[Action]
     version: int
-    cached: FeedRows | None
+    cached: RecentChanges | None
 
     @property
     def change_bytes(self) -> int:
-        """Size of the changes: in memory, or of their files."""
+        """Size of the changes' files."""
         if self.cached is not None:
-            return self.cached.nbytes
+            return self.cached.file_bytes
         if change_data := [*of_type(self.actions, Cdc)]:
             return sum(cdc.size for cdc in change_data)
         return sum(file.size or 0 for file in self._row_changes())
@@ -57,7 +58,7 @@ class CommitChanges:
         """Yield the changes in parts."""
         if self.cached is not None:
             # a version before a new column lacks it
-            yield FeedRows(self._shape(self.cached.rows), self.cached.gone)
+            yield FeedRows(self._shape(self.cached.rows.rows), self.cached.rows.gone)
         # with one `cdc` action, the files' rows are no changes beyond it ("Add CDC File")
         elif change_data := [*of_type(self.actions, Cdc)]:
             for cdc in change_data:

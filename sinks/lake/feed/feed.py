@@ -211,11 +211,8 @@ class LakeFeed:
         for piece in pieces if len(pieces) == 1 else ():
             yield from piece.parts()
 
-    def change_bytes(self, tables: Sequence[Table], since: Cut, until: Cut) -> int:
-        """Change data between two cuts, in bytes: the maximum over these tables."""
-        return max((self._table_change_bytes(table, since, until) for table in tables), default=0)
-
-    def _table_change_bytes(self, table: Table, since: Cut, until: Cut) -> int:
+    def change_bytes(self, table: Table, since: Cut, until: Cut) -> int:
+        """Size of the files with a table's changes between two cuts, whether they are cached or not."""
         first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
         log = self._log(table.name)
         if first is None or last is None or log is None:

@@ -6,32 +6,49 @@ notices a history that was written anew from some row on.
 """
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from cdc.columns.rows.documents import value_texts
+from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
-from sinks.lake.history.shape import BATCH, CHAIN
+from sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
+from sinks.lake.history.value_bytes import feed_values
 
 BEGINNING: Final = ""
 """What the first batch names."""
+BLOCK_ROWS: Final = 10_000
+"""Rows whose values are digested together: by their sequence numbers, divided by this."""
 
 
-def hash_rows(rows: pa.Table, table: Table) -> list[str]:
-    """The digest of each row of a history (SHA-256, hex), without its place in the chain.
+def digest_batch(rows: pa.Table, table: Table) -> str:
+    """The digest of a batch's rows, which are in the order of their sequence numbers."""
+    block = np.asarray(rows[SEQUENCE]) // BLOCK_ROWS
+    starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(rows)]
+    return digest_blocks(digest_block(rows.slice(at, end - at), table) for at, end in pairwise(starts))
 
-    Of its values that are not null: a column that comes later changes no digest.
+
+def digest_blocks(blocks: Iterable[str]) -> str:
+    """The digest of a batch, by those of its blocks in their order."""
+    return hashlib.sha256("".join(blocks).encode()).hexdigest()
+
+
+def digest_block(rows: pa.Table, table: Table) -> str:
+    """The digest (SHA-256, hex) of rows in order, without their places in the chain.
+
+    Of columns with a value: one that comes later changes no digest.
     """
-    return [hashlib.sha256(text.encode()).hexdigest() for text in _texts(rows, table).to_pylist()]
-
-
-def digest_batch(digests: Iterable[str]) -> str:
-    """The digest of a batch, by those of its rows, in any order."""
-    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+    found, schema = hashlib.sha256(), arrow_schema(table)
+    for field in schema:
+        if field.name not in (BATCH, CHAIN):
+            values = rows[field.name].combine_chunks().cast(field.type)
+            if values.null_count < len(values):
+                found.update(field.name.encode() + b"\0")
+                feed_values(found.update, values)
+    return found.hexdigest()
 
 
 def extend(chain: str, batch: str) -> str:
@@ -48,15 +65,3 @@ def find_break(batches: Iterable[tuple[int, str, str]]) -> int | None:
             return min(number, expected)
         expected += 1
     return None
-
-
-def _texts(rows: pa.Table, table: Table) -> pa.Array:
-    return pc.binary_join_element_wise(*_named_texts(rows, table), "")
-
-
-def _named_texts(rows: pa.Table, table: Table) -> Iterator[pa.Array]:
-    for column in table.columns:
-        if column.name not in (BATCH, CHAIN):
-            values = rows[column.name].combine_chunks()
-            named = pc.binary_join_element_wise(f"{json.dumps(column.name)}:", value_texts(values, column), ",", "")
-            yield pc.if_else(pc.is_valid(values), named, "")

@@ -21,7 +21,7 @@ from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.delta.snapshot import Snapshot, TxnUpdate, now_ms
 from sinks.lake.history.kept import KeptHistory, find_end
 from sinks.lake.history.rows import TableVersions, UnsentVersionError, make_rows, with_further
-from sinks.lake.history.shape import CHANGE, ENDS, SEQUENCE, history_name, history_table
+from sinks.lake.history.shape import CHANGE, COPY, ENDS, SEQUENCE, history_name, history_table
 from sinks.lake.layout import Lake
 from sinks.lake.metadata.cuts import Cuts
 from sinks.lake.table.load import load_copy, prepare_folder
@@ -198,7 +198,7 @@ def _copied_rows(table: CopiedTable, at: int) -> Iterator[pa.Table]:
     writer = table.writer
     for file in writer.snapshot.files.values():
         for part in live_rows(writer.storage, Share(file), writer.table):
-            yield _with_copy(part, "copy", at, writer.table)
+            yield _with_copy(part, COPY, at, writer.table)
 
 
 def _with_copy(rows: pa.Table, kind: str, lsn: int, table: Table) -> pa.Table:

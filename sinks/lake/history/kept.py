@@ -10,12 +10,11 @@ import pyarrow.compute as pc
 
 from cdc.columns.netting.batch import WrittenRows
 from cdc.columns.rows.key_fingerprints import empty_keys
-from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from sinks.lake.delta import data_files
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.delta.snapshot import DataFile, TxnUpdate
-from sinks.lake.history.chain import BEGINNING, digest_batch, extend, hash_rows
+from sinks.lake.history.chain import BEGINNING, digest_batch, extend
 from sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
 from sinks.lake.table.commit import CommitPlan, commit
 from sinks.lake.table.writer import TableWriter
@@ -76,14 +75,14 @@ def _number(rows: pa.Table, end: HistoryEnd, writer: TableWriter) -> tuple[pa.Ta
     count, schema = len(rows), arrow_schema(writer.table)
     batch, sequence = end.batch + 1, end.sequence + 1 + np.arange(count)
     rows = rows.append_column(schema.field(SEQUENCE), pa.array(sequence, pa.int64()))
-    chain = extend(end.chain, digest_batch(hash_rows(rows, writer.table)))
+    chain = extend(end.chain, digest_batch(rows, writer.table))
     rows = rows.append_column(schema.field(BATCH), pa.array(np.repeat(batch, count), pa.int64()))
     rows = rows.append_column(schema.field(CHAIN), pa.array([chain] * count, pa.string()))
     return rows.select(schema.names).cast(schema), HistoryEnd(int(sequence[-1]), batch, chain)
 
 
 def _write(writer: TableWriter, rows: pa.Table) -> WrittenRows:
-    keys = row_bits(rows, writer.table)
-    new = np.zeros(len(keys), np.bool_)
-    file = data_files.write(writer.storage, rows, writer.statistics_columns, data_files.change_types(new))
-    return WrittenRows(file.path, file.size, file.rows, file.stats, keys, new)
+    none_existed = np.zeros(len(rows), np.bool_)
+    file = data_files.write(writer.storage, rows, writer.statistics_columns, data_files.change_types(none_existed))
+    # no keys: nobody looks for a row of a history by its key, so that none is indexed
+    return WrittenRows(file.path, file.size, file.rows, file.stats, empty_keys(), none_existed[:0])

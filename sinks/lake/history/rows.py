@@ -17,8 +17,9 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from sinks.lake.history.shape import ADDED, FURTHER, history_table
 
-_NAMES = {Op.CREATE: "insert", Op.UPDATE: "update", Op.DELETE: "delete"}
 _TRUNCATE = "truncate"
+_NAMES = np.array([_TRUNCATE] * (max(Op) + 1), object)
+_NAMES[[Op.CREATE, Op.UPDATE, Op.DELETE]] = ["insert", "update", "delete"]
 ReadOld = Callable[[KeyBits, Sequence[str]], pa.Table | None]
 """Reads columns of the rows before the batch by distinct keys, in their order; None when one is not there."""
 
@@ -48,7 +49,7 @@ def make_rows(
     rows = _fill_unsent(versions, read_old)
     op = own.changes.op[versions.place]
     rows = _with_keys(rows, own.changes.key_columns.take(pa.array(versions.place)), table)
-    places, kinds = versions.place, [_NAMES.get(Op(each), _TRUNCATE) for each in op.tolist()]
+    places, kinds = versions.place, _NAMES[op].tolist()
     truncates = np.flatnonzero(op == Op.TRUNCATE)
     if len(truncates):
         rows, places, kinds = _expand_truncates(rows, places, kinds, truncates, table, live_keys())

@@ -20,6 +20,8 @@ FURTHER: Final = (
 """The columns behind those of the table, in this order."""
 ADDED: Final = (SEQUENCE, BATCH, CHAIN)
 """Those that are added when a batch is written."""
+COPY: Final = "copy"
+"""The change of a row that came with a copy of its table."""
 ENDS: Final = ("delete", "truncate")
 """Changes that end a version and begin none: such a row has the key's columns only."""
 

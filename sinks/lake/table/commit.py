@@ -24,10 +24,14 @@ from sinks.lake.table.writer import MAX_CONFLICTS, TableWriter
 
 @dataclass(frozen=True, slots=True)
 class AppliedEffect:
-    """The table version of an applied effect; `changes`: the changed rows, if they are in memory."""
+    """The table version of an applied effect.
+
+    `changes`: the changed rows, if they are in memory. `file_bytes`: the size of their files.
+    """
 
     version: int
     changes: FeedRows | None
+    file_bytes: int
     cost: CommitCost
 
 
@@ -44,6 +48,15 @@ class CommitPlan:
     deleted: KeyBits
     change_files: Sequence[tuple[str, int]]
     marks: Sequence[TxnUpdate] = ()
+
+    @property
+    def change_data(self) -> Sequence[tuple[str, int]]:
+        """Path and size of all files that have its changes."""
+        return [*((file.path, file.size) for file in self.files), *self.change_files]
+
+    @property
+    def file_bytes(self) -> int:
+        return sum(size for _, size in self.change_data)
 
 
 def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> AppliedEffect:
@@ -64,11 +77,13 @@ def apply_effect(writer: TableWriter, effect: TableEffect, move: TxnUpdate) -> A
             changes = [write_deletes(writer, net.gone_columns)] if len(net.gone) and not net.truncated else []
         except FileNotFoundError as error:
             raise TableLostError(writer.table.name, f"{error.filename} is gone from the lake") from None
-        version = commit(writer, CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes), move)
+        plan = CommitPlan(net.truncated, [*effect.written, *files], net.gone, changes)
+        version = commit(writer, plan, move)
         # rows written by tasks are not in memory, and a TRUNCATE's changes are the removed files
         whole = not effect.written and not net.truncated
         feed = FeedRows(rows, net.gone_columns)
-        return AppliedEffect(version, feed if whole else None, _cost(writer, effect, feed, [*files, *changes]))
+        cost = _cost(writer, effect, feed, [*files, *changes])
+        return AppliedEffect(version, feed if whole else None, plan.file_bytes, cost)
 
 
 def _cost(writer: TableWriter, effect: TableEffect, changed: FeedRows, files: Sequence[object]) -> CommitCost:
@@ -150,8 +165,7 @@ def _cdc_actions(effect: CommitPlan) -> list[Action]:
     """
     if effect.is_truncated:
         return []
-    files = [*((file.path, file.size) for file in effect.files), *effect.change_files]
-    return [Cdc(path, size, {}) for path, size in files]
+    return [Cdc(path, size, {}) for path, size in effect.change_data]
 
 
 def _write_rows(writer: TableWriter, rows: pa.Table, net: NetChanges) -> WrittenRows:

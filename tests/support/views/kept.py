@@ -19,7 +19,7 @@ from views.compiled import CompiledView
 from views.definition import ViewDefinition
 from views.keeper import KeptView, ViewKeeper
 from views.spark.frames import read_table, run_statement
-from views.statement.parsing import list_tables
+from views.statement.final_windows import list_read_tables
 from views.store import ViewStore
 
 
@@ -45,7 +45,7 @@ class Kept:
     def restart(self, whole_seconds: float = 0.0) -> None:
         """Go on as a new process: nothing is left but the lake and the folder of indexes."""
         self.store = ViewStore(self.source.lake, self.place / "state")
-        self.kept = [KeptView(view, list_tables(str(view.name), view.sql), whole_seconds) for view in self.views]
+        self.kept = [KeptView(view, list_read_tables(view), whole_seconds) for view in self.views]
         self.keeper = ViewKeeper(self.spark, self.store, self.kept, ChangeCache(0), self.said.append)
 
     def compiled(self, view: ViewDefinition) -> CompiledView:

@@ -107,6 +107,7 @@ FORMS: dict[str, tuple[str, ...]] = {
             for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
         ),
     ),
+    "microseconds": ("unix_micros(a)", "unix_micros(CAST(a AS TIMESTAMP))"),
     "intervals": (
         *(f"a {sign} INTERVAL '1' {unit}" for sign in "+-" for unit in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE")),
         *("a + INTERVAL 13 MONTHS", "a - INTERVAL 2 WEEKS", "a + INTERVAL 90 SECONDS"),
@@ -220,6 +221,14 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         "SELECT id, size(l) AS n FROM (SELECT p_id AS id, collect_set(y) AS l FROM q GROUP BY p_id)",
         "SELECT id, s.y AS y FROM (SELECT id, struct(y, t) AS s FROM q)",
         "SELECT t, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS r FROM p GROUP BY t",
+    ),
+    "windows of time": (
+        "SELECT window.start AS begin, window.end, count(*) AS n FROM q GROUP BY window(at, '1 hour')",
+        "SELECT window.start AS begin, t, sum(x) AS s FROM p GROUP BY window(at, '1 day', '1 day', '3 hours'), t",
+        "SELECT window.start AS begin, window.end, count(*) AS n FROM p GROUP BY window(at, '2 days', '30 hours')",
+        "SELECT window.start AS begin, max(q.y) AS top FROM p LEFT JOIN q ON q.p_id = p.id"
+        " GROUP BY window(q.at, '2 seconds', '1 second')",
+        "SELECT id, window(at, '1 microsecond') AS w FROM q",
     ),
     "unions": (
         "SELECT id, x FROM p UNION ALL SELECT id, y FROM q",

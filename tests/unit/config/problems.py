@@ -84,9 +84,14 @@ PROBLEMS = [
     (
         "kind: search",
         "kind: serch",
-        "cdc.yaml:22: followers.search.kind: \"serch\" is not one of delta, latest, search, did you mean 'search'?",
+        'cdc.yaml:22: followers.search.kind: "serch" is not one of delta, latest, percolator, search, did you mean'
+        " 'search'?",
     ),
-    ("    kind: search\n", "", "cdc.yaml:21: followers.search.kind: is required: one of delta, latest, search"),
+    (
+        "    kind: search\n",
+        "",
+        "cdc.yaml:21: followers.search.kind: is required: one of delta, latest, percolator, search",
+    ),
     ("    path: lake\n", "", "cdc.yaml:18: followers.lake.path: is required"),
     ("path: lake", "path: lake\n    delta: 1", "cdc.yaml:21: followers.lake.delta: unknown key"),
     (
@@ -140,7 +145,7 @@ PROBLEMS = [
     (
         "kind: delta\n    path: lake",
         "kind: latest",
-        "cdc.yaml:17: followers: one of kind delta is needed: search and latest are fed from it",
+        "cdc.yaml:17: followers: one of kind delta is needed: the others are fed from it",
     ),
     ("public.lines", "orders", "cdc.yaml:12: source.tables[1]: public.orders is there twice"),
     (

@@ -61,6 +61,32 @@ def test_given_names_stay() -> None:
     assert settings.followers["search"].model_dump()["prefix"] == "i"
 
 
+def alerts(**changed: Any) -> dict[str, Any]:
+    queries = {"table": "orders", "column": "query"}
+    return {**SEARCH, "kind": "percolator", "queries": queries, "tables": ["orders"], **changed}
+
+
+def test_saved_searches_have_indexes_of_their_own() -> None:
+    settings = with_followers(search=SEARCH, alerts=alerts())
+    assert settings.followers["alerts"].model_dump()["prefix"] == "shop-alerts"
+    with pytest.raises(ValidationError, match="writes where 'search' writes"):
+        with_followers(search=SEARCH, alerts=alerts(prefix="shop"))
+
+
+def test_saved_searches_are_those_of_a_followed_table() -> None:
+    settings = made(
+        source={**values()["source"], "tables": ["public.orders", "public.searches", "public.others"]},
+        followers={
+            "lake": {"kind": "delta", "path": "lake"},
+            "alerts": alerts(queries={"table": "searches", "column": "q"}),
+        },
+    )
+    held = [name for name in ("orders", "searches", "others") if settings.holds("alerts", TableName("public", name))]
+    assert held == ["orders", "searches"]
+    with pytest.raises(ValidationError, match=r"public\.searches is none of source\.tables"):
+        with_followers(alerts=alerts(queries={"table": "public.searches", "column": "q"}))
+
+
 def test_left_out_tables_must_be_source_tables() -> None:
     settings = with_followers(search={**SEARCH, "leave_out": ["orders"]})
     assert not settings.holds("search", TableName("public", "orders"))

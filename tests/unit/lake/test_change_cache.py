@@ -3,11 +3,12 @@
 import pyarrow as pa
 
 from cdc.columns.feed import FeedRows
-from sinks.lake.feed.change_cache import ENTRY_BYTES, MAX_VERSIONS, ChangeCache
+from sinks.lake.feed.change_cache import ENTRY_BYTES, MAX_VERSIONS, ChangeCache, RecentChanges
 
 
-def rows(count: int) -> FeedRows:
-    return FeedRows(pa.table({"id": pa.array(range(count), pa.int64())}), pa.table({"id": pa.array([], pa.int64())}))
+def rows(count: int) -> RecentChanges:
+    ids = pa.table({"id": pa.array(range(count), pa.int64())})
+    return RecentChanges(FeedRows(ids, ids.slice(0, 0)), file_bytes=1)
 
 
 def test_the_newest_versions_of_small_commits_are_cached() -> None:

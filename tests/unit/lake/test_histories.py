@@ -20,7 +20,7 @@ from sinks.lake import layout
 from sinks.lake.apply import apply as applying
 from sinks.lake.delta.scan import Share, live_rows
 from sinks.lake.follower import DeltaFollower
-from sinks.lake.history.chain import digest_batch, find_break, hash_rows
+from sinks.lake.history.chain import digest_batch, find_break
 from sinks.lake.history.shape import ENDS, history_name, history_table
 from sinks.lake.settings import DeltaSettings
 from tests.contract.delta_harness import batch_of as columns_of
@@ -99,11 +99,14 @@ def ranked(number: int, sent: Sent) -> Sent:
 
 def batches_of(rows: list[dict[str, Any]], table: Table) -> list[tuple[int, str, str]]:
     """The batches of a history's rows: number, chain and digest."""
-    digests = hash_rows(pa.Table.from_pylist(rows, arrow_schema(table)), table)
-    found: dict[tuple[int, str], list[str]] = {}
-    for row, digest in zip(rows, digests, strict=True):
-        found.setdefault((row["_batch"], row["_chain"]), []).append(digest)
-    return [(number, chain, digest_batch(found[number, chain])) for number, chain in sorted(found)]
+    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["_sequence"]):
+        found.setdefault((row["_batch"], row["_chain"]), []).append(row)
+    schema = arrow_schema(table)
+    return [
+        (number, chain, digest_batch(pa.Table.from_pylist(found[number, chain], schema), table))
+        for number, chain in sorted(found)
+    ]
 
 
 @pytest.mark.parametrize("tamper", ["changed", "missing", "added"])

@@ -109,6 +109,14 @@ def write_extract(t: Translator, node: exp.Extract) -> Value:
     return _integer(_FIELDS[field], _day(t, node.expression))
 
 
+@proven(exp.UnixMicros, "this")
+def write_microseconds(t: Translator, node: exp.UnixMicros) -> Value:
+    """`unix_micros(x)`: of a timestamp with zone."""
+    value = t.value(node.this)
+    require(value.type == TIMESTAMP, f"of {value.type.simpleString()}")
+    return Value(f"epoch_us({value.sql})", LONG)
+
+
 @proven(exp.TsOrDsAdd, "this", "expression", "unit")
 def write_date_add(t: Translator, node: exp.TsOrDsAdd) -> Value:
     """`date_add(x, n)` and `date_sub(x, n)`."""

@@ -18,6 +18,7 @@ from views.statement.dialect import (
     dates,
     literals,
     text,
+    time_windows,
     windows,
 )
 from views.statement.dialect.queries import write_query
@@ -28,7 +29,19 @@ from views.statement.read_columns import list_read_columns
 from views.statement.statement import Statement
 
 __all__ = ["DuckStatement", "find_unproven", "write_statement"]
-_MODULES = (aggregates, arithmetic, arrays, casts, comparisons, conditionals, dates, literals, text, windows)
+_MODULES = (
+    aggregates,
+    arithmetic,
+    arrays,
+    casts,
+    comparisons,
+    conditionals,
+    dates,
+    literals,
+    text,
+    time_windows,
+    windows,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,16 +47,22 @@ def operations(changes: FeedRows, table: Table, version: int) -> Iterator[Operat
     # in any order: the changes have each key once
     yield from put_rows(changes.rows, table, version)
     for keys in portions(changes.gone):
-        ids = _identities(key_documents(keys, table))
-        yield Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
+        yield deletes(identities(key_documents(keys, table)), version)
 
 
 def put_rows(rows: pa.Table, table: Table, version: int) -> Iterator[Operations]:
     """Make the actions that put rows, in parts."""
     for portion in portions(rows):
-        ids = _identities(key_documents(portion, table))
-        lines = _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', documents(portion, table), "\n")
-        yield Operations(ids, lines)
+        yield puts(identities(key_documents(portion, table)), documents(portion, table), version)
+
+
+def puts(ids: pa.Array, texts: pa.Array, version: int) -> Operations:
+    """Make the actions that put documents, each a text of one line."""
+    return Operations(ids, _lines('{"index":{"_id":"', ids, f'",{_meta(version)}', texts, "\n"))
+
+
+def deletes(ids: pa.Array, version: int) -> Operations:
+    return Operations(ids, _lines('{"delete":{"_id":"', ids, f'",{_meta(version)}'))
 
 
 def _meta(version: int) -> str:
@@ -70,7 +76,8 @@ def _lines(before: str, ids: pa.Array, *behind: pa.Array | str) -> pa.Array:
     return pc.binary_join_element_wise(before, escaped, *behind, "").cast(pa.binary())
 
 
-def _identities(keys: pa.Array) -> pa.Array:
+def identities(keys: pa.Array) -> pa.Array:
+    """The ids of rows with these key documents."""
     long = pc.greater(pc.binary_length(keys), ID_BYTES)
     if not pc.any(long).as_py():
         return keys

@@ -83,6 +83,14 @@ class IndexNote:
         return cls(Owner(found["pipeline"], found["follower"]), Table.from_json(found["table"]), bookmark)
 
 
+@dataclass(frozen=True, slots=True)
+class Searchable:
+    """A table as it is in an index, and the name under which that is searched."""
+
+    table: Table
+    index: str
+
+
 def version_at(position: Position) -> int:
     """The external version of writes at a position."""
     # BEFORE_LOG is -1: so the first END, at offset 0, is above the copy

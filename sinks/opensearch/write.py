@@ -24,8 +24,8 @@ from cdc.core import errors
 from cdc.core.errors import CdcError, PicklableError, RefusedError, UnreachableError
 from cdc.core.table import Table
 from cdc.core.waiting import Deadline
-from sinks.search.bulk import Operations, chunks, put_rows
-from sinks.search.client import (
+from sinks.opensearch.bulk import Operations, chunks, put_rows
+from sinks.opensearch.client import (
     Cluster,
     describe_refusal,
     find_failure,
@@ -35,10 +35,10 @@ from sinks.search.client import (
     to_cdc_error,
     unreachable_error,
 )
-from sinks.search.layout import is_own_version
+from sinks.opensearch.layout import is_own_version
 
 MOST_REFUSALS: Final = 100
-"""The most refusals that one task reports; the first one stops the table anyway."""
+"""The most refusals of rows that one task reports; the first one stops the table anyway."""
 
 REQUESTS_AT_ONCE: Final = 2
 """Concurrent requests of one task: while the cluster works on one, the task builds the next."""
@@ -60,7 +60,8 @@ _TOLD = ", ".join(f"{name} string" for name in _TOLD_SCHEMA.names)
 class Target:
     """The index of a table with this key, the version of all writes, and the limits of requests and retries.
 
-    `is_alias`: `index` is an alias; without its index, the cluster must not create one.
+    `is_alias`: `index` is an alias; without its index, the cluster must not create one. `most_refusals` are reported of
+    one task, each with the reason as `describe` tells it.
     """
 
     cluster: Cluster
@@ -71,6 +72,8 @@ class Target:
     bytes: int
     retry_seconds: float
     is_alias: bool = False
+    most_refusals: int = MOST_REFUSALS
+    describe: Callable[[object], str] = describe_refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ class _Sender:
         elif is_transient(status):
             return True
         else:
-            self._refuse(chunk, place, describe_refusal(error))
+            self._refuse(chunk, place, self.target.describe(error))
         return False
 
     def _check_conflict(self, reason: str) -> None:
@@ -186,7 +189,7 @@ class _Sender:
             raise _StopError(RefusedError(told, "stop the other `cdc follow`"))
 
     def _refuse(self, chunk: Operations, place: int, reason: str) -> None:
-        if len(self.refusals) < MOST_REFUSALS:
+        if len(self.refusals) < self.target.most_refusals:
             id = chunk.ids[place].as_py()
             _, _, document = chunk.lines[place].as_py().partition(b"\n")
             # a delete has no document

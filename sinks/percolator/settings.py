@@ -1,0 +1,36 @@
+"""The settings of saved searches that are matched against the tables, in `cdc.yaml`."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from cdc.core.settings import Settings
+from sinks.derived_settings import SettingPlace
+from sinks.opensearch.settings import ClusterSettings
+
+
+class QueriesSettings(Settings):
+    table: str
+    """The followed table or view with a query in each row, as `schema.table`; the row's key names its query."""
+    column: str = Field(min_length=1)
+    """Its column with the query: one of OpenSearch's as JSON, as text or jsonb. Null is no query."""
+
+
+class PercolatorSettings(ClusterSettings):
+    kind: Literal["percolator"]
+    """The kind of this follower."""
+    queries: QueriesSettings
+    """The saved searches."""
+    tables: list[str] = Field(min_length=1)
+    """The tables and views whose rows are matched, as `schema.table`."""
+    prefix: str = Field(default="", pattern=r"^([a-z][a-z0-9_-]{0,99})?$")
+    """First part of every index's name; `<pipeline>-<follower>` where it is left out."""
+    topic: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,200}$")
+    """The topic of matches and ends of matches; `<log.prefix>.<follower>-matches` where it is left out."""
+    documents_at_once: int = Field(default=500, ge=1)
+    """Most rows in one request that matches them with the queries."""
+
+    def named(self) -> Iterator[tuple[SettingPlace, str]]:
+        yield from super().named()
+        yield ("queries", "table"), self.queries.table

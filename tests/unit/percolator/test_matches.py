@@ -1,0 +1,44 @@
+"""What begins and what ends, by what was found: always the whole difference, each once."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.core.table import TableName
+from sinks.percolator.matches import Change, Found, Matches, Pair
+from tests.support.examples import examples
+
+TABLE, OTHER = TableName("public", "listings"), TableName("public", "boats")
+KEYS = "abcd"
+pairs = st.sets(st.tuples(st.sampled_from(KEYS), st.sampled_from(KEYS)))
+
+
+def of(found: set[tuple[str, str]], table: TableName = TABLE) -> list[Pair]:
+    return [Pair(table, query, row) for query, row in sorted(found)]
+
+
+@examples(500)
+@given(before=pairs, after=pairs, other=pairs, rows=st.sets(st.sampled_from(KEYS)))
+def test_the_differences_lead_to_what_is(
+    before: set[tuple[str, str]], after: set[tuple[str, str]], other: set[tuple[str, str]], rows: set[str]
+) -> None:
+    """Some rows are matched with all queries; the queries of all other differences were searched for."""
+    there = Matches([*of(before), *of(other, OTHER)])
+    queries = {query for query, row in before ^ after if row not in rows}
+    found = Found(
+        {row: {query for query, at in after if at == row} for row in rows},
+        {query: {row for by, row in after if by == query} for query in queries},
+    )
+    changes = [*there.changes(TABLE, found)]
+    assert {(c.pair.query, c.pair.row) for c in changes if c.begins} == after - before
+    assert {(c.pair.query, c.pair.row) for c in changes if not c.begins} == before - after
+    assert len(changes) == len(before ^ after)
+    for change in (*changes, *changes):
+        there.put(change)
+    assert {*there.pairs()} == {*of(after), *of(other, OTHER)}
+    assert [*there.changes(TABLE, found)] == []
+    assert {*there.queries(TABLE)} == {query for query, _ in after}
+
+
+def test_a_pair_of_both_counts_as_the_row_has_it() -> None:
+    found = Found({"row": {"query"}}, {"query": set()})
+    assert [*Matches().changes(TABLE, found)] == [Change(Pair(TABLE, "query", "row"), begins=True)]

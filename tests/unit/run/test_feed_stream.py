@@ -1,0 +1,121 @@
+"""Which cuts go to a follower together: after an error, at least those of the batch that failed."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc.columns.feed import FedFollower, FeedBatch
+from cdc.core.errors import UnreachableError
+from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table import Column, Kind, Table, TableName
+from cdc.run.copy.fill import TableFiller
+from cdc.run.follow.feed_stream import CUTS_A_BATCH, TOGETHER_BYTES, FeedStream, FeedStreamHooks
+from sinks.lake.feed.change_cache import ChangeCache
+from sinks.lake.feed.feed import LakeFeed
+from sinks.lake.metadata.cuts import Cut
+from tests.support.examples import examples
+
+THINGS, OTHERS = (
+    Table(TableName("public", name), (Column("id", Kind.INTEGER),), ("id",)) for name in ("things", "others")
+)
+Sizes = Sequence[tuple[int, int]]
+"""Bytes that each cut changes in the two tables."""
+
+
+def cut(number: int) -> Cut:
+    """A cut, named by the version of both tables."""
+    versions = {str(table.name): number for table in (THINGS, OTHERS)}
+    return Cut(Position(number, Lsn(number), number), number, versions)
+
+
+@dataclass
+class Feed:
+    """As much of a lake's feed as the stream asks for; `there`: how many cuts it has by now."""
+
+    sizes: Sizes
+    there: int
+
+    def cuts_after(self, than: Cut, most: int) -> list[Cut]:
+        first = than.position.end_offset + 1
+        return [cut(number) for number in range(first, self.there + 1)][:most]
+
+    def last_cut(self) -> Cut:
+        return cut(self.there)
+
+    def tables(self, until: Cut) -> list[tuple[Table, Bookmark | None]]:
+        return [(THINGS, None), (OTHERS, None)]
+
+    def change_bytes(self, table: Table, since: Cut, until: Cut) -> int:
+        changed = self.sizes[since.position.end_offset : until.position.end_offset]
+        return sum(each[table == OTHERS] for each in changed)
+
+    def changes(self, table: Table, since: Cut, until: Cut) -> Sequence[Any]:
+        return ()
+
+
+@dataclass
+class Follower:
+    """Fails at its first batch, and hears how far each one reaches."""
+
+    asked: list[int] = field(default_factory=list)
+
+    def prepare(self, tables: Sequence[Table]) -> None: ...
+
+    def stops(self) -> dict[TableName, Any]:
+        return {}
+
+    def apply(self, batch: FeedBatch, position: Position) -> None:
+        self.asked.append(position.end_offset)
+        if len(self.asked) == 1:
+            raise UnreachableError("it does not answer", "wait")
+
+
+class Filler:
+    def resume(self) -> Cut:
+        return cut(0)
+
+    def report_stops(self, until: Cut) -> None: ...
+
+    def say_remarks(self) -> None: ...
+
+    def refill(self, until: Cut) -> None: ...
+
+
+def ask(sizes: Sizes, first: int) -> list[int]:
+    """How far the first batch reaches, which fails when there are `first` cuts; then the second, when all are there."""
+    feed, follower = Feed(sizes, first), Follower()
+    hooks = FeedStreamHooks(reached=lambda _: False, works=lambda: None)
+
+    def run() -> None:
+        parts = cast(FedFollower, follower), cast(LakeFeed, feed), cast(TableFiller, Filler())
+        FeedStream(*parts, ChangeCache(0), hooks).run(threading.Event())
+
+    with pytest.raises(UnreachableError):
+        run()
+    feed.there = len(sizes)
+    run()
+    return follower.asked
+
+
+some_bytes = st.integers(0, TOGETHER_BYTES // 4) | st.sampled_from([0, TOGETHER_BYTES, TOGETHER_BYTES + 1])
+
+
+@examples(200)
+@given(st.lists(st.tuples(some_bytes, some_bytes), min_size=1, max_size=30), st.data())
+def test_a_batch_after_an_error_reaches_at_least_as_far(sizes: Sizes, data: st.DataObject) -> None:
+    failed, next_one = ask(sizes, data.draw(st.integers(1, len(sizes))))
+    assert next_one >= failed
+
+
+def test_as_many_cuts_as_are_small_go_together() -> None:
+    half = TOGETHER_BYTES // 2
+    assert ask([(half, half)] * 5, 5) == [2, 2]
+    assert ask([(half, 1), (1, half), (half, half), (1, 1)], 2) == [2, 2]
+    # one that is large goes alone
+    assert ask([(TOGETHER_BYTES + 1, 0), (0, 0)], 2) == [1, 1]
+    assert ask([(1, 1)] * (CUTS_A_BATCH + 1), 5) == [5, CUTS_A_BATCH]
