@@ -60,8 +60,11 @@ def compare(table: Table, old: pa.Table, new: pa.Table) -> ViewChanges:
     keys = old.select(list(table.key))
     before = dict(zip(row_bits(keys, table).pairs(), old[HASH].to_pylist(), strict=True))
     now = row_bits(new, table).pairs()
-    hashes = hash_rows(new, table)[HASH].to_pylist()
-    differs = [before.get(key) != own for key, own in zip(now, hashes, strict=True)]
+    hashed = hash_rows(new, table)
+    differing = [before.get(key) != own for key, own in zip(now, hashed[HASH].to_pylist(), strict=True)]
+    differs = np.array(differing, np.bool_)
     is_there = set(now)
     gone = [key not in is_there for key in before]
-    return ViewChanges(new.filter(np.array(differs, np.bool_)), keys.filter(np.array(gone, np.bool_)), keys)
+    return ViewChanges(
+        new.filter(differs), hashed.filter(differs).combine_chunks(), keys.filter(np.array(gone, np.bool_)), keys
+    )

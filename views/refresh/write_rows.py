@@ -22,10 +22,12 @@ from sinks.lake.table.writer import TableWriter
 class ViewChanges:
     """What became of some rows of a view: `rows` are new or differ now, `gone` (key columns) are no more.
 
-    `existed`: the keys that had a row before, of whatever rows were compared.
+    `hashed`: the same rows as keys and hashes. `existed`: the keys that had a row before, of whatever rows were
+    compared.
     """
 
     rows: pa.Table
+    hashed: pa.Table
     gone: pa.Table
     existed: pa.Table
 
@@ -56,6 +58,9 @@ def _write_rows(writer: TableWriter, changes: ViewChanges) -> WrittenRows:
     existed = are_among(keys, row_bits(changes.existed, writer.table)) if len(keys) else np.empty(0, np.bool_)
     types = data_files.change_types(existed)
     file = data_files.write(writer.storage, changes.rows, writer.statistics_columns, types)
+    if writer.rows.row_files and writer.rows.row_files.schema == changes.hashed.schema:
+        # the next changes are compared with these
+        writer.rows.row_files.held.put(file.path, changes.hashed)
     return WrittenRows(file.path, file.size, file.rows, file.stats, keys, existed)
 
 

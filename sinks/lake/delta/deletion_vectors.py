@@ -3,6 +3,7 @@
 import struct
 import uuid
 import zlib
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -117,6 +118,41 @@ def unpack(data: bytes) -> BitMap:
 def read(descriptor: VectorDescriptor, storage: Storage) -> BitMap:
     """Read a vector from the log or its file; raises FileNotFoundError, or ValueError when it is damaged."""
     return read_framed(descriptor, storage.read(descriptor.path)) if descriptor.in_file else read_inline(descriptor)
+
+
+class VectorCache:
+    """Reads vectors once, as long as they are kept: a vector never changes. May be used in several threads."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._vectors: dict[VectorDescriptor, BitMap] = {}
+        # all vectors of a commit share one file
+        self._last_file = ("", b"")
+
+    def read(self, descriptor: VectorDescriptor) -> BitMap:
+        """A vector, which the caller must not change; raises as the function `read` does."""
+        found = self._vectors.get(descriptor)
+        if found is None:
+            found = self._vectors[descriptor] = self._read(descriptor)
+        return found
+
+    def keep(self, descriptors: Iterable[VectorDescriptor | None]) -> None:
+        """Forget all other vectors."""
+        kept = ((each, self._vectors.get(each)) for each in descriptors if each)
+        self._vectors = {each: vector for each, vector in kept if vector is not None}
+        self._last_file = ("", b"")
+
+    def _read(self, descriptor: VectorDescriptor) -> BitMap:
+        if not descriptor.in_file:
+            return read_inline(descriptor)
+        return read_framed(descriptor, self._read_file(descriptor.path))
+
+    def _read_file(self, path: str) -> bytes:
+        # a local: another thread may read another file meanwhile
+        last = self._last_file
+        if last[0] != path:
+            last = self._last_file = (path, self._storage.read(path))
+        return last[1]
 
 
 def read_inline(descriptor: VectorDescriptor) -> BitMap:

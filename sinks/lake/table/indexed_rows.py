@@ -1,7 +1,7 @@
 """Find a table's live rows by fingerprints: an index says where rows are, deletion vectors say which of them live."""
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -18,6 +18,7 @@ from cdc.columns.values.arrow_types import conform
 from cdc.core.table import TableName
 from sinks.lake.delta import data_files, deletion_vectors
 from sinks.lake.delta.damage import reading
+from sinks.lake.delta.deletion_vectors import VectorDescriptor
 from sinks.lake.delta.snapshot import DataFile, Snapshot, group_by_weight
 from sinks.lake.index.key_index import KeyIndex, VersionId
 from sinks.lake.index.run_files import DamagedRunError
@@ -26,8 +27,8 @@ from sinks.lake.storage.base import Storage, map_concurrently
 from sinks.lake.table.row_files import RowFiles
 from sinks.lake.table.row_format import DamagedRowsError
 
-MIN_COPIED_ROWS: Final = 50_000
-"""Rows of a file from which on a copy is made: a few rows of a smaller one are read as quickly from itself."""
+MIN_COPIED_ROWS: Final = 10_000
+"""Rows of a file from which on a copy is made: a smaller one is read whole, and held in memory."""
 ROWS_READ_AT_ONCE: Final = 4_000_000
 """Rows whose fingerprints are in memory while an index is rebuilt."""
 
@@ -69,6 +70,7 @@ class IndexedRows:
         self._open_index: KeyIndex | None = None
         self.row_files: RowFiles | None = None
         """Copies from which a few rows of a large file are read quickly, if there are any."""
+        self.read_vector: Callable[[VectorDescriptor], BitMap] = partial(deletion_vectors.read, storage=storage)
         self.notes: list[str] = []
         """Notes about the index, for the log, each given once."""
 
@@ -82,7 +84,7 @@ class IndexedRows:
         if path not in self._vectors:
             vector = self.snapshot.files[path].vector
             with reading(self._name, vector.path if vector and vector.in_file else path):
-                self._vectors[path] = deletion_vectors.read(vector, self._storage) if vector else BitMap()
+                self._vectors[path] = self.read_vector(vector) if vector else BitMap()
         return self._vectors[path]
 
     def set_vectors(self, vectors: Mapping[str, BitMap]) -> None:
@@ -163,22 +165,13 @@ class IndexedRows:
 
     def _read_copied(self, copies: RowFiles, path: str, schema: pa.Schema, numbers: Integers) -> pa.Table | None:
         file = self.snapshot.files.get(path)
-        if file is None or file.rows < MIN_COPIED_ROWS:
+        if file is None:
             return None
-        copy = copies.find(path, file.rows)
         try:
-            if copy:
-                return copy.read(numbers, schema.names)
+            return read_copied(copies, self._storage, file, numbers, schema.names)
         except DamagedRowsError:
             self.notes.append(f"a copy of rows of {self._name} was damaged: it is made again")
-            copies.discard(path)
-        copies.request(path, partial(self._read_all, path, copies), file.rows)
-        return None
-
-    def _read_all(self, path: str, copies: RowFiles) -> Iterator[pa.Table]:
-        names = copies.derived.names if copies.derived else copies.schema.names
-        for part in data_files.read_groups(self._storage, path, names):
-            yield copies.derived.compute(part) if copies.derived else conform(part, copies.schema)
+            return None
 
     def add(self, files: Mapping[str, KeyBits]) -> None:
         """Add the fingerprints of files that a commit of ours added, in row order.
@@ -218,7 +211,16 @@ class IndexedRows:
 
     def _read_fingerprints(self, path: str) -> KeyBits:
         with reading(self._name, path):
-            return self._columns.fingerprint(data_files.read(self._storage, path, self._columns.names))
+            return self._columns.fingerprint(self._read_indexed(path))
+
+    def _read_indexed(self, path: str) -> pa.Table:
+        """The indexed columns of a whole file: of a small one from memory, where other readers find it, too."""
+        copies, file = self.row_files, self.snapshot.files.get(path)
+        if copies and file and copies.derived is None and copies.columns >= {*self._columns.names}:
+            held = read_held(copies, self._storage, file)
+            if held is not None:
+                return held.select(self._columns.names)
+        return data_files.read(self._storage, path, self._columns.names)
 
     def save(self, *, everything: bool) -> None:
         """Save the index, so that the next process need not read the files again."""
@@ -249,6 +251,47 @@ class IndexedRows:
     @property
     def _index_id(self) -> str:
         return self.snapshot.table_id + self._columns.id
+
+
+def read_copied(
+    copies: RowFiles, storage: Storage, file: DataFile, numbers: Integers, names: Sequence[str]
+) -> pa.Table | None:
+    """Read columns of some rows of a file from its copy, or from memory; None while the copy is being made.
+
+    Raises DamagedRowsError once, and the copy is made again.
+    """
+    held = read_held(copies, storage, file)
+    if held is not None:
+        return held.select(names).take(pa.array(numbers))
+    try:
+        found = copies.read(file.path, file.rows, numbers, names)
+    except DamagedRowsError:
+        _request(copies, storage, file)
+        raise
+    if found is None:
+        _request(copies, storage, file)
+    return found
+
+
+def read_held(copies: RowFiles, storage: Storage, file: DataFile) -> pa.Table | None:
+    """All rows of a small file, which are held in memory from now on; None for a larger one."""
+    if file.rows >= MIN_COPIED_ROWS:
+        return None
+    return copies.held.find(file.path, lambda: _concatenate(copies, _read_whole(copies, storage, file.path)))
+
+
+def _request(copies: RowFiles, storage: Storage, file: DataFile) -> None:
+    copies.request(file.path, partial(_read_whole, copies, storage, file.path), file.rows)
+
+
+def _concatenate(copies: RowFiles, parts: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([copies.schema.empty_table(), *parts]).combine_chunks()
+
+
+def _read_whole(copies: RowFiles, storage: Storage, path: str) -> Iterator[pa.Table]:
+    names = copies.derived.names if copies.derived else copies.schema.names
+    for part in data_files.read_groups(storage, path, names):
+        yield copies.derived.compute(part) if copies.derived else conform(part, copies.schema)
 
 
 def sort_by_file(hits: IndexHits) -> IndexHits:

@@ -6,7 +6,9 @@ that is read: an entry says where a row is, and the version's deletion vectors s
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,15 +20,17 @@ from cdc.columns.rows.join_fingerprints import join_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
 from sinks.lake import layout
+from sinks.lake.delta import data_files
+from sinks.lake.delta.deletion_vectors import VectorCache
 from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.snapshot import Snapshot
+from sinks.lake.delta.snapshot import DataFile, Snapshot
 from sinks.lake.index.key_index import VersionId
 from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
 from sinks.lake.storage.base import Storage
-from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
-from sinks.lake.table.row_changes import RowChanges, count_changed_rows, read_row_changes
+from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, read_copied, sort_by_file
+from sinks.lake.table.row_changes import ChangedFiles, RowChanges, count_changed_rows, read_row_changes
 from sinks.lake.table.row_files import RowFiles
-from sinks.lake.table.row_format import is_storable
+from sinks.lake.table.row_format import DamagedRowsError, is_storable
 
 
 class ComputedColumn(Protocol):
@@ -58,14 +62,18 @@ class TableLookup:
         self.snapshot = log.snapshot
         self._indexes: dict[tuple[str, ...], IndexedRows] = {}
         self._file_numbers: dict[str, int] = {}
+        self._vectors = VectorCache(storage)
         self.row_files: RowFiles | None = None
         self.computed: dict[str, ComputedColumn] = {}
         """By name: further columns by which rows can be found."""
 
     def copy_rows(self, columns: Sequence[str]) -> None:
-        """Keep copies of these columns of large files from now on, from which a few rows are read quickly."""
-        whole = arrow_schema(self.table)
-        schema = pa.schema([field for field in whole if field.name in columns])
+        """Keep copies of these columns of large files from now on, from which a few rows are read quickly.
+
+        And of the key's, which all changes are read with.
+        """
+        whole, names = arrow_schema(self.table), {*columns, *self.table.key}
+        schema = pa.schema([field for field in whole if field.name in names])
         if all(is_storable(field.type) for field in schema) and (
             self.row_files is None or self.row_files.schema != schema
         ):
@@ -78,23 +86,43 @@ class TableLookup:
 
         Raises HistoryLostError when the log no longer has the versions in between.
         """
+        self._keep_vectors()
         commits, count = self._log.all_actions(range(self.snapshot.version + 1, version + 1)), 0
+        files = dict(self.snapshot.files)
         for actions in commits:
             before, self.snapshot = self.snapshot, self.snapshot.with_commit(self.snapshot.version + 1, actions)
             count += count_changed_rows(before, self.snapshot, actions)
         self._forget_vectors()
-        return None if count > most else read_row_changes(self._storage, self.table, commits, columns)
+        if count > most:
+            return None
+        read = partial(self._read_rows, {**files, **self.snapshot.files})
+        return read_row_changes(ChangedFiles(self._storage, self._vectors, read), self.table, commits, columns)
+
+    def _read_rows(self, files: Mapping[str, DataFile], path: str, names: Sequence[str], rows: Integers) -> pa.Table:
+        """Read changed rows: a few random ones of a large file, from its copy if there is one."""
+        copies, file = self.row_files, files.get(path)
+        if copies and file and copies.columns >= set(names):
+            # a damaged copy is made again
+            with suppress(DamagedRowsError):
+                found = read_copied(copies, self._storage, file, rows, names)
+                if found is not None:
+                    return found
+        return data_files.read_rows(self._storage, path, names, rows)
 
     def stand_at(self, snapshot: Snapshot) -> None:
         """Read this version from now on."""
         if snapshot.version != self.snapshot.version:
             self.snapshot = snapshot
             self._forget_vectors()
+            self._keep_vectors()
 
     def _forget_vectors(self) -> None:
         for index in self._indexes.values():
             # a new vector arrives as `remove` and `add` of its file
             index.forget_vectors()
+
+    def _keep_vectors(self) -> None:
+        self._vectors.keep(file.vector for file in self.snapshot.files.values())
 
     def find(self, columns: Sequence[str], values: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
         """The columns `names` of the rows whose `columns` have one of these combinations of values, and `ROW`.
@@ -123,6 +151,7 @@ class TableLookup:
                 self.table.name, self._storage, self._indexed(columns), folder, lambda: self.snapshot, self._is_past
             )
             self._indexes[columns].row_files = self.row_files
+            self._indexes[columns].read_vector = self._vectors.read
         return self._indexes[columns]
 
     def _indexed(self, columns: tuple[str, ...]) -> IndexedColumns:

@@ -7,7 +7,7 @@ Compaction changes no row, and is passed over: a row that it moved is known by i
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,10 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
-from sinks.lake.delta import data_files, deletion_vectors
+from sinks.lake.delta import data_files
 from sinks.lake.delta.actions import Action, Add, Remove
 from sinks.lake.delta.damage import reading
-from sinks.lake.delta.deletion_vectors import VectorDescriptor
+from sinks.lake.delta.deletion_vectors import VectorCache, VectorDescriptor
 from sinks.lake.delta.snapshot import Snapshot
 from sinks.lake.storage.base import Storage, map_concurrently
 
@@ -65,32 +65,47 @@ def _live_rows(snapshot: Snapshot, path: str) -> int:
     return snapshot.files[path].live_rows if path in snapshot.files else 0
 
 
+class ReadRows(Protocol):
+    """Reads columns of some rows of a data file, in the order of `rows`."""
+
+    def __call__(self, path: str, names: Sequence[str], rows: Integers) -> pa.Table: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files that commits name, as they are read."""
+
+    storage: Storage
+    vectors: VectorCache
+    read_rows: ReadRows
+
+
 def read_row_changes(
-    storage: Storage, table: Table, commits: Sequence[Sequence[Action]], columns: Sequence[str]
+    files: ChangedFiles, table: Table, commits: Sequence[Sequence[Action]], columns: Sequence[str]
 ) -> RowChanges:
     """Read these columns, and the key's, of all rows that successive commits changed.
 
     Raises HistoryLostError or TableLostError when a file is gone or damaged.
     """
     names = [name for name in table.column_names if name in columns or name in table.key]
-    events = [event for number, actions in enumerate(commits) for event in _find_events(storage, number, actions)]
+    events = [event for number, actions in enumerate(commits) for event in _find_events(files, number, actions)]
     # each file once: events of many commits lie in the same file
-    rows, ranks = _read_events(storage, table, events, names)
+    rows, ranks = _read_events(table, events, names, files.read_rows)
     return _net(rows, ranks, table)
 
 
-def _find_events(storage: Storage, number: int, actions: Sequence[Action]) -> Iterator[_Event]:
+def _find_events(files: ChangedFiles, number: int, actions: Sequence[Action]) -> Iterator[_Event]:
     changes = [action for action in actions if isinstance(action, Add | Remove) and action.data_change]
     added = {action.path: action for action in changes if isinstance(action, Add)}
     removed = {action.path: action for action in changes if isinstance(action, Remove)}
     for path in removed:
-        before = _vector(storage, removed[path].deletion_vector)
-        after = _vector(storage, added[path].deletion_vector) if path in added else _all_rows(storage, path)
+        before = _vector(files, removed[path].deletion_vector)
+        after = _vector(files, added[path].deletion_vector) if path in added else _all_rows(files, path)
         yield from _event(number, _DIED, path, after - before)
         # nobody but a foreign RESTORE brings rows back
         yield from _event(number, _BORN, path, before - after)
     for path in added.keys() - removed.keys():
-        yield from _event(number, _BORN, path, _all_rows(storage, path) - _vector(storage, added[path].deletion_vector))
+        yield from _event(number, _BORN, path, _all_rows(files, path) - _vector(files, added[path].deletion_vector))
 
 
 def _event(number: int, kind: int, path: str, rows: BitMap) -> Iterator[_Event]:
@@ -99,17 +114,17 @@ def _event(number: int, kind: int, path: str, rows: BitMap) -> Iterator[_Event]:
         yield _Event((number << _EVENT_BITS) + kind, path, np.asarray(rows.to_array(), np.int64))
 
 
-def _vector(storage: Storage, vector: VectorDescriptor | None) -> BitMap:
-    return deletion_vectors.read(vector, storage) if vector else BitMap()
+def _vector(files: ChangedFiles, vector: VectorDescriptor | None) -> BitMap:
+    return files.vectors.read(vector) if vector else BitMap()
 
 
-def _all_rows(storage: Storage, path: str) -> BitMap:
+def _all_rows(files: ChangedFiles, path: str) -> BitMap:
     # `remove` actions have no statistics
-    return BitMap(range(data_files.count_rows(storage, path)))
+    return BitMap(range(data_files.count_rows(files.storage, path)))
 
 
 def _read_events(
-    storage: Storage, table: Table, events: Sequence[_Event], names: Sequence[str]
+    table: Table, events: Sequence[_Event], names: Sequence[str], read_rows: ReadRows
 ) -> tuple[pa.Table, Integers]:
     """The events' rows, and the rank of each."""
     schema = pa.schema([field for field in arrow_schema(table) if field.name in names])
@@ -121,7 +136,7 @@ def _read_events(
         rows = np.concatenate([event.rows for event in by_path[path]])
         ranks = np.concatenate([np.full(len(event.rows), event.rank) for event in by_path[path]])
         with reading(table.name, path):
-            return conform(data_files.read_rows(storage, path, names, rows), schema), ranks
+            return conform(read_rows(path, names, rows), schema), ranks
 
     parts = map_concurrently(read, list(by_path))
     ranks = [np.empty(0, np.int64), *(part[1] for part in parts)]

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers
+from sinks.lake.table.held_rows import HeldRows
 from sinks.lake.table.row_format import Bytes, DamagedRowsError, RowFormat, expand
 
 ROWS_AT_ONCE: Final = 65_536
@@ -68,6 +69,8 @@ class RowFiles:
         # other columns have another record
         columns = ", ".join(f"{field.name} {field.type}" for field in schema)
         self._folder = folder / blake2b(columns.encode(), digest_size=8).hexdigest()
+        self.held = HeldRows()
+        """Small files, of which no copies are made."""
         self._open: dict[str, RowFile] = {}
         self._writing: dict[str, Future[None]] = {}
         # one: it decodes whole files beside whoever waits for a few rows
@@ -81,6 +84,18 @@ class RowFiles:
                 return None
             self._open[path] = found
         return self._open[path]
+
+    def read(self, path: str, rows: int, numbers: Integers, names: Sequence[str]) -> pa.Table | None:
+        """Read columns of some rows of a data file with so many rows; None where there is no copy of it.
+
+        Raises DamagedRowsError, and deletes the copy then.
+        """
+        copy = self.find(path, rows)
+        try:
+            return copy.read(numbers, names) if copy else None
+        except DamagedRowsError:
+            self.discard(path)
+            raise
 
     def request(self, path: str, read: Callable[[], Iterable[pa.Table]], rows: int) -> None:
         """Have the row file of a data file written, by another thread; `read` returns its rows, in order."""

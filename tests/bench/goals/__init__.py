@@ -16,6 +16,12 @@ from tests.bench.goals import (
     start,
     tables,
     upkeep,
+    view_document,
+    view_fill,
+    view_idle,
+    view_keys,
+    view_lag,
+    view_timeline,
 )
 from tests.bench.goals import verify as verifying
 
@@ -43,6 +49,12 @@ GOALS: Mapping[str, Goal] = {
         snapshot.COPY,
         filling.FILLING,
         verifying.VERIFY,
+        view_lag.VIEW_LAG,
+        view_keys.VIEW_KEYS,
+        view_timeline.VIEW_TIMELINE,
+        view_document.VIEW_DOCUMENT,
+        view_fill.VIEW_FILL,
+        view_idle.VIEW_IDLE,
         commands.DEMO,
         commands.CHECKS,
     )

@@ -9,7 +9,7 @@ from tests.bench.world import log
 from tests.bench.world.contents import Contents, differences, in_delta, in_postgres
 from tests.bench.world.jobs import Job
 from tests.bench.world.pipeline import LAKE, Pipeline
-from tests.bench.world.source import Source
+from tests.bench.world.source import Source, Written
 from tests.bench.world.stock import Stock
 from tests.bench.world.visible import Sight, cuts_seen, newest_cut, rows_seen, wait_until_seen
 
@@ -27,6 +27,13 @@ class Lane(Protocol):
 
     def contents(self, table: str) -> Contents:
         """What the copy of a table holds."""
+
+
+class Touched(Protocol):
+    """A leader of which single rows can be changed."""
+
+    def touch(self, names: Sequence[str]) -> Written:
+        """Change a row of each table, in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ class Open:
     """A lane that runs, has shown a first change, and is watched."""
 
     lane: Lane
-    source: Source
+    source: Touched
     tables: Sequence[str]
     job: Job
     sight: Sight
@@ -87,7 +94,7 @@ class Open:
 
 
 @contextmanager
-def opened(lane: Lane, source: Source, pipeline: Pipeline, tables: Sequence[str]) -> Iterator[Open]:
+def opened(lane: Lane, source: Touched, pipeline: Pipeline, tables: Sequence[str]) -> Iterator[Open]:
     """Start a lane, and wait until it has caught up: a change made now is seen."""
     with (
         log.transactions(pipeline.parts.kafka, pipeline.transactions) as tail,

@@ -18,6 +18,7 @@ ROLES = {
     "driver": "#0b3d91",
     "spark": "#1d5fd1",
     "workers": "#7fb0f5",
+    "refresh": "#8f5a3d",
     "postgres": "#3d8f6f",
     "kafka": "#d9742b",
     "connect": "#f0b429",

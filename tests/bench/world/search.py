@@ -1,7 +1,7 @@
 """The index as a searcher sees it: watched while changes come in, read back whole, filled raw."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,6 +34,27 @@ def places_seen(url: str, index: str, writers: int, places: Places) -> Iterator[
             answer = client.post(f"/{index}/_search", json=query).raise_for_status()
             buckets = answer.json()["aggregations"]["writers"]["buckets"]
             sight.find(time.time(), {each["key"]: int(each["highest"]["value"]) for each in buckets})
+
+        with repeated(look, LOOK_SECONDS) as sight.watching:
+            yield sight
+
+
+def place_field(writer: int) -> str:
+    """The field of a document with the highest place of one writer in it, where it has one for each."""
+    return f"writer_{writer}"
+
+
+@contextmanager
+def highest_seen(url: str, index: str, writers: Sequence[int], places: Places) -> Iterator[PlaceSight]:
+    """The same of documents with a field for each writer (`place_field`)."""
+    sight = PlaceSight(places)
+    highest = {str(writer): {"max": {"field": place_field(writer)}} for writer in writers}
+    with httpx.Client(base_url=url, timeout=60) as client:
+
+        def look() -> None:
+            answer = client.post(f"/{index}/_search", json={"size": 0, "aggs": highest}).raise_for_status()
+            found = {int(writer): each["value"] for writer, each in answer.json()["aggregations"].items()}
+            sight.find(time.time(), {writer: int(place) for writer, place in found.items() if place})
 
         with repeated(look, LOOK_SECONDS) as sight.watching:
             yield sight

@@ -1,5 +1,7 @@
 """Deletion vectors round trip, through files and inline."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from sinks.lake.delta.deletion_vectors import (
+    VectorCache,
     VectorDescriptor,
     VectorFile,
     _to_z85,
@@ -15,6 +18,7 @@ from sinks.lake.delta.deletion_vectors import (
     read_inline,
     unpack,
 )
+from sinks.lake.storage.base import LocalFolder
 
 PROTOCOLS_EXAMPLE = VectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
 """Delta protocol, "JSON Example 1"."""
@@ -61,3 +65,18 @@ def test_unpack_refuses_other_bytes() -> None:
     with pytest.raises(ValueError, match="damaged"):
         read_framed(descriptor, bytes(damaged))
     assert unpack(pack(BitMap([7]))) == BitMap([7])
+
+
+def test_kept_vectors_are_read_once_and_the_file_of_a_commit_too(tmp_path: Path) -> None:
+    file, storage = VectorFile(), LocalFolder(str(tmp_path))
+    first, second = file.add(BitMap([1, 2])), file.add(BitMap([3]))
+    inline = VectorFile(in_log_bytes=1000).add(BitMap([4]))
+    storage.write(file.path, file.content)
+    cache = VectorCache(storage)
+    assert [set(cache.read(each)) for each in (first, inline)] == [{1, 2}, {4}]
+    (tmp_path / file.path).unlink()
+    assert set(cache.read(second)) == {3}
+    cache.keep([first, None])
+    assert set(cache.read(first)) == {1, 2}
+    with pytest.raises(FileNotFoundError):
+        cache.read(second)
