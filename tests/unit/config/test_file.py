@@ -142,6 +142,16 @@ def test_references_are_resolved(file: Path) -> None:
     assert loaded.warnings == ()
 
 
+def test_a_file_read_again_is_read_as_it_is_now(file: Path) -> None:
+    file.write_text(GOOD)
+    load(file, ENVIRON)
+    file.with_name("password").write_text("other")
+    assert load(file, {"PW": "new"}).source.password.get_secret_value() == "new"
+    file.write_text(GOOD.replace("${env:PW}", "${file:password}").replace("5432", "5433"))
+    again = load(file, {})
+    assert (again.source.password.get_secret_value(), again.source.port) == ("other", 5433)
+
+
 def test_secret_that_others_can_read_warns(file: Path) -> None:
     Path("secret").write_text("x")
     Path("secret").chmod(0o640)
