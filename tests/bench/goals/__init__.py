@@ -16,6 +16,11 @@ from tests.bench.goals import (
     start,
     tables,
     upkeep,
+)
+from tests.bench.goals import verify as verifying
+from tests.bench.goals.derived import (
+    history,
+    matching,
     view_document,
     view_fill,
     view_idle,
@@ -23,7 +28,6 @@ from tests.bench.goals import (
     view_lag,
     view_timeline,
 )
-from tests.bench.goals import verify as verifying
 
 GOALS: Mapping[str, Goal] = {
     goal.name: goal
@@ -55,6 +59,8 @@ GOALS: Mapping[str, Goal] = {
         view_document.VIEW_DOCUMENT,
         view_fill.VIEW_FILL,
         view_idle.VIEW_IDLE,
+        history.HISTORY,
+        matching.MATCHING,
         commands.DEMO,
         commands.CHECKS,
     )

@@ -54,10 +54,10 @@ def in_delta(folder: Path, version: int | None = None) -> Contents:
     return in_arrow(delta_rows(folder, version))
 
 
-def delta_rows(folder: Path, version: int | None = None) -> pa.RecordBatchReader:
-    """The rows of a Delta table, batch by batch."""
+def delta_rows(folder: Path, version: int | None = None, chosen: str = "rows") -> pa.RecordBatchReader:
+    """The rows of a Delta table, batch by batch; `chosen`: a query of some of its rows."""
     query = QueryBuilder().register("rows", DeltaTable(str(folder), version=version))
-    return pa.RecordBatchReader.from_stream(query.execute(f"SELECT {', '.join(COLUMNS)} FROM rows"))
+    return pa.RecordBatchReader.from_stream(query.execute(f"SELECT {', '.join(COLUMNS)} FROM {chosen}"))
 
 
 def in_arrow(rows: "pa.RecordBatchReader | pa.Table") -> Contents:

@@ -15,13 +15,13 @@ pytest.importorskip("duckdb", reason="the bench group is not installed")
 from deltalake import write_deltalake
 
 from tests.bench.goal import Failed
-from tests.bench.goals.view_fill import told_seconds
-from tests.bench.goals.view_idle import index_bytes
-from tests.bench.goals.view_lag import POSTGRES, SPARK, Kept, less
-from tests.bench.world import cards
+from tests.bench.goals.derived.view_fill import told_seconds
+from tests.bench.goals.derived.view_idle import index_bytes
+from tests.bench.goals.derived.view_lag import POSTGRES, SPARK, Kept, less
 from tests.bench.world.contents import Contents, differences
+from tests.bench.world.derived import cards
+from tests.bench.world.derived.views import RefreshSight
 from tests.bench.world.ledger import Commit
-from tests.bench.world.views import RefreshSight
 
 Row = dict[str, Any]
 AT = datetime(2026, 11, 26, 5, 40, 22, 308181, UTC)

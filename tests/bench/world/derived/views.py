@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tests.bench.world import versions
-from tests.bench.world.cards import SCHEMA
+from tests.bench.world.derived.cards import SCHEMA
 from tests.bench.world.ledger import Commit
 from tests.bench.world.pipeline import Pipeline
 from tests.bench.world.visible import Cut, CutSight

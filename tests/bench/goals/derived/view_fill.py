@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.goal import OURS, Failed, Goal, Limit, Measure, Readings, Scale, Sizes
+from tests.bench.goals.derived.view_lane import CARD, ViewLane
 from tests.bench.goals.measures import CPU, JOB_CPU, MEMORY, taken
-from tests.bench.goals.view_lane import CARD, ViewLane
 from tests.bench.ground import Ground
-from tests.bench.world import cards
-from tests.bench.world.cards import PLAIN
 from tests.bench.world.contents import Contents, differences
+from tests.bench.world.derived import cards
+from tests.bench.world.derived.cards import PLAIN
+from tests.bench.world.derived.shop import shop_of
+from tests.bench.world.derived.views import view_cuts
 from tests.bench.world.jobs import run, stock_command
 from tests.bench.world.pipeline import Pipeline
-from tests.bench.world.shop import shop_of
 from tests.bench.world.stock import SMALL_TABLES
-from tests.bench.world.views import view_cuts
 from tests.bench.world.visible import newest_cut
 
 PLAIN_TABLE = "CREATE TABLE AS"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from tests.bench.world.contents import Contents
-from tests.bench.world.shop import ShopTables
+from tests.bench.world.derived.shop import ShopTables
 
 SCHEMA = "shop"
 PLAIN = ShopTables()

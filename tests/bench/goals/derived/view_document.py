@@ -5,19 +5,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes
+from tests.bench.goals.derived.view_lane import CARD, ViewLane
 from tests.bench.goals.lag import noted
 from tests.bench.goals.lane import CATCH_UP_SECONDS
 from tests.bench.goals.measures import CPU, DRIFT, JOB_CPU, LATENCIES, MEMORY, UNSEEN, latencies, of_latencies, taken
-from tests.bench.goals.view_lane import CARD, ViewLane
 from tests.bench.ground import Ground
-from tests.bench.world import cards, search
-from tests.bench.world.cards import PLAIN, by_postgres
+from tests.bench.world import search
 from tests.bench.world.contents import differences
+from tests.bench.world.derived import cards
+from tests.bench.world.derived.cards import PLAIN, by_postgres
+from tests.bench.world.derived.shop import Shop, shop_of
+from tests.bench.world.derived.views import VIEWS, view_cuts
 from tests.bench.world.jobs import Job
 from tests.bench.world.ledger import ledger
 from tests.bench.world.pipeline import LAKE, Pipeline
-from tests.bench.world.shop import Shop, shop_of
-from tests.bench.world.views import VIEWS, view_cuts
 from tests.bench.world.visible import PlaceSight, cuts_seen
 from tests.support.waiting import until
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from psycopg import sql
 
 from tests.bench.goals.lane import START_SECONDS
-from tests.bench.world import cards
-from tests.bench.world.cards import PLAIN
 from tests.bench.world.contents import Contents
+from tests.bench.world.derived import cards
+from tests.bench.world.derived.cards import PLAIN
+from tests.bench.world.derived.shop import ShopTables
+from tests.bench.world.derived.views import VIEWS, RefreshSight, computed_cuts, view_cuts, view_folder
 from tests.bench.world.jobs import Job, started, stock_command
 from tests.bench.world.pipeline import LAKE, Pipeline
-from tests.bench.world.shop import ShopTables
 from tests.bench.world.stock import SMALL_TABLES
-from tests.bench.world.views import VIEWS, RefreshSight, computed_cuts, view_cuts, view_folder
 from tests.bench.world.visible import Sight, cuts_seen, newest_cut
 from tests.support.waiting import until
 

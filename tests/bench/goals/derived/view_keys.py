@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes
+from tests.bench.goals.derived.view_lane import ViewLane
 from tests.bench.goals.lane import opened
 from tests.bench.goals.measures import CPU, JOB_CPU, MEMORY, taken
-from tests.bench.goals.view_lane import ViewLane
 from tests.bench.ground import Ground
-from tests.bench.world import cards
-from tests.bench.world.cards import by_postgres
 from tests.bench.world.contents import differences
+from tests.bench.world.derived import cards
+from tests.bench.world.derived.cards import by_postgres
+from tests.bench.world.derived.shop import Shop, ShopTables, shop_of
 from tests.bench.world.pipeline import Pipeline
-from tests.bench.world.shop import Shop, ShopTables, shop_of
 from tests.bench.world.visible import cuts_seen
 
 LARGE, SMALL = f"{OURS}, large", f"{OURS}, small"

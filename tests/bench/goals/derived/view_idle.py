@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes, Usage
+from tests.bench.goals.derived.view_lane import AloneLane, ViewLane
 from tests.bench.goals.idle import JOB, MEMORY
 from tests.bench.goals.lane import Lane, opened
 from tests.bench.goals.measures import JOB_ROLES, taken
-from tests.bench.goals.view_lane import AloneLane, ViewLane
 from tests.bench.ground import Ground
-from tests.bench.world import cards
-from tests.bench.world.cards import PLAIN, by_postgres
 from tests.bench.world.contents import differences
+from tests.bench.world.derived import cards
+from tests.bench.world.derived.cards import PLAIN, by_postgres
+from tests.bench.world.derived.shop import ORDERS_EACH, Shop, shop_of
+from tests.bench.world.derived.views import index_folder
 from tests.bench.world.pipeline import Pipeline
-from tests.bench.world.shop import ORDERS_EACH, Shop, shop_of
-from tests.bench.world.views import index_folder
 
 ALONE = "lake alone"
 VIEWS = 10

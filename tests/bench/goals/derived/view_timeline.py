@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes, Usage
+from tests.bench.goals.derived.view_lane import ViewLane
 from tests.bench.goals.lane import opened
 from tests.bench.goals.measures import CPU, JOB_CPU, MEMORY, taken
-from tests.bench.goals.view_lane import ViewLane
 from tests.bench.ground import Ground
-from tests.bench.world import network
-from tests.bench.world.cards import SCHEMA
 from tests.bench.world.contents import differences
+from tests.bench.world.derived import network
+from tests.bench.world.derived.cards import SCHEMA
+from tests.bench.world.derived.network import CELEBRITY, KEY, STATEMENT, TABLES, Network, network_of
+from tests.bench.world.derived.views import view_cuts, view_folder
 from tests.bench.world.ledger import ledger
-from tests.bench.world.network import CELEBRITY, KEY, STATEMENT, TABLES, Network, network_of
 from tests.bench.world.pipeline import Pipeline
-from tests.bench.world.views import view_cuts, view_folder
 from tests.bench.world.visible import newest_cut
 
 TIMELINE = "timeline"

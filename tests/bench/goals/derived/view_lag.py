@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.bench.goal import OURS, Goal, Limit, Measure, Readings, Scale, Sizes, Usage
+from tests.bench.goals.derived.view_lane import CARD, REFRESH, AloneLane, RefreshLane, ViewLane, WholeLane
 from tests.bench.goals.lag import noted
 from tests.bench.goals.lane import Lane, opened
 from tests.bench.goals.measures import (
@@ -20,14 +21,13 @@ from tests.bench.goals.measures import (
     of_latencies,
     taken,
 )
-from tests.bench.goals.view_lane import CARD, REFRESH, AloneLane, RefreshLane, ViewLane, WholeLane
 from tests.bench.ground import Ground
-from tests.bench.world import cards
-from tests.bench.world.cards import PLAIN, by_postgres
 from tests.bench.world.contents import differences
+from tests.bench.world.derived import cards
+from tests.bench.world.derived.cards import PLAIN, by_postgres
+from tests.bench.world.derived.shop import Shop, shop_of
 from tests.bench.world.ledger import ledger
 from tests.bench.world.pipeline import Pipeline
-from tests.bench.world.shop import Shop, shop_of
 
 ALONE, POSTGRES, SPARK = "lake alone", "Postgres REFRESH", "Spark, whole"
 VIEW_CPU = Measure("view_cpu", "CPU of keeping the view: ours above the lake alone", "s")
