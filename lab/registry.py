@@ -33,6 +33,13 @@ LABS: Final = (
     Listing("backpressure", "lab.logs.backpressure", "Too fast a producer: what is lost, what piles up, or who waits."),
     Listing("retention", "lab.logs.retention", "Who reads too slowly falls off the end of the log, and nobody else."),
     Listing("compaction", "lab.logs.compaction", "The newest value of each key is a whole table, but no history."),
+    Listing("event-time", "lab.streams.event_time", "A rate by arrival shows a spike that never was."),
+    Listing("windows", "lab.streams.windows", "Each type of window answers another question, and may miss yours."),
+    Listing(
+        "stragglers",
+        "lab.streams.stragglers",
+        "Late events and wrong clocks: ignored, corrected, and three timestamps.",
+    ),
 )
 
 
