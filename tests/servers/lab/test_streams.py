@@ -1,6 +1,6 @@
 """The labs about time, windows, joins and patterns: each shows the failure, and what helps."""
 
-from lab.streams import event_time
+from lab.streams import event_time, payments, stream_stream, summaries
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 
@@ -41,3 +41,51 @@ def test_wrong_clocks_are_undone_and_late_events_correct_what_was_told(servers: 
     assert found.cell(ignoring, "ignored") == found.cell(correcting, "results told again") > 0
     assert found.cell(device, right) < windows
     assert found.cell(ignoring, right) < found.cell(correcting, right) == windows
+
+
+def test_a_join_without_state_loses_and_with_state_it_is_right(servers: Servers) -> None:
+    found = watch(servers, "joins")
+    names = [str(row[0]) for row in found.rows]
+    for name in names[::2]:
+        assert found.cell(name, "missing") > 0
+        assert found.cell(name, "wrong") > 0
+    for name in names[1::2]:
+        assert found.cell(name, "missing") == found.cell(name, "wrong") == 0
+    # what a stream needs is forgotten again
+    assert found.cell(names[1], "most kept") < stream_stream.SEARCHES
+
+
+def test_a_join_run_again_gives_another_tax_unless_by_version(servers: Servers) -> None:
+    found = watch(servers, "tax")
+    first, *again = (str(row[0]) for row in found.rows)
+    newest, by_version = "tax by the newest rate", "tax by version"
+    taxes = {found.cell(name, newest) for name in (first, *again)}
+    assert len(taxes) >= 4
+    assert {found.cell(name, by_version) for name in (first, *again)} == {found.cell(first, newest)}
+    # of those whose order is forced
+    assert all(found.cell(name, "sales changed") > 0 for name in again[:3])
+    assert all(found.cell(name, "changed by version") == 0 for name in again)
+    assert len({found.cell(name, "turns") for name in (first, *again[:3])}) == 4
+
+
+def test_sketches_are_nearly_right_and_can_be_merged(servers: Servers) -> None:
+    found = watch(servers, "approximate")
+    exact, sample, added, merged, _, _, pages = (str(row[0]) for row in found.rows)
+    assert found.cell(sample, "off by %") > 50
+    assert found.cell(added, "off by %") > 50
+    # three times the standard error
+    assert found.cell(merged, "off by %") < 5
+    assert found.cell(merged, "bytes kept") * 100 < found.cell(exact, "bytes kept")
+    assert found.cell(pages, "answer") == summaries.TOP
+    assert found.cell(pages, "off by %") < 5
+
+
+def test_a_pattern_is_found_by_key_and_event_time_only(servers: Servers) -> None:
+    found = watch(servers, "patterns")
+    shop, card, query, event_time = (str(row[0]) for row in found.rows)
+    assert found.cell(shop, "missed") > 0
+    for name in (card, query):
+        assert found.cell(name, "missed") > 0
+        assert found.cell(name, "false") > 0
+    assert found.cell(event_time, "missed") == found.cell(event_time, "false") == 0
+    assert found.cell(event_time, "found") == found.cell(event_time, "patterns") == 3 * payments.OF_STORY
