@@ -40,6 +40,7 @@ LABS: Final = (
     Listing("tax", "lab.streams.tax", "A join run again gives another answer, unless the events name their version."),
     Listing("approximate", "lab.streams.approximate", "Sketches count in kilobytes, nearly right, and can be merged."),
     Listing("patterns", "lab.streams.patterns", "A pattern in events needs their order: by key and by event time."),
+    Listing("percolator", "lab.streams.percolator", "Saved searches that are run again miss what came and went."),
 )
 
 

@@ -60,9 +60,9 @@ def run(place: Workplace) -> Findings:
             "run",
             "turns",
             "tax by the newest rate",
-            "sales taxed otherwise",
+            "sales changed",
             "tax by version",
-            "taxed otherwise",
+            "changed by version",
         ),
         rows=tuple(rows),
         sentence=f"The same {SALES} sales, run {len(rows)} times: {len({row[2] for row in rows})} different taxes by"

@@ -89,3 +89,14 @@ def test_a_pattern_is_found_by_key_and_event_time_only(servers: Servers) -> None
         assert found.cell(name, "false") > 0
     assert found.cell(event_time, "missed") == found.cell(event_time, "false") == 0
     assert found.cell(event_time, "found") == found.cell(event_time, "patterns") == 3 * payments.OF_STORY
+
+
+def test_saved_searches_that_are_run_again_miss_what_came_and_went(servers: Servers) -> None:
+    found = watch(servers, "percolator")
+    seldom, often, percolator = (str(row[0]) for row in found.rows)
+    assert found.cell(seldom, "missed") > found.cell(often, "missed") > found.cell(percolator, "missed") == 0
+    late, searches = "told after changes", "searches over all flats"
+    assert found.cell(seldom, late) > found.cell(often, late) > found.cell(percolator, late) == 0
+    # to miss less costs more
+    assert found.cell(seldom, searches) < found.cell(often, searches)
+    assert found.cell(percolator, searches) == 0

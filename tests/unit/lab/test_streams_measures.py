@@ -7,13 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.streams import devices, event_time, payments, sales, stragglers, stream_stream, summaries, tax, windows
+from lab.streams import (
+    devices,
+    event_time,
+    payments,
+    sales,
+    saved_searches,
+    stragglers,
+    stream_stream,
+    summaries,
+    tax,
+    windows,
+)
 from lab.streams import stream_table as enrichment
 from lab.streams import table_table as timelines
 from lab.streams.devices import DeviceReport, Received
 from lab.streams.event_time import Arrival
 from lab.streams.payments import Payment
 from lab.streams.sales import Sale, TaxRate
+from lab.streams.saved_searches import FlatChange, Match, SavedSearch, Told
 from lab.streams.stream_stream import ResultClick, Search, SearchesWithClicks
 from lab.streams.stream_table import PageView, ProfileChange, ViewsWithTowns
 from lab.streams.summaries import Exact, Sample, Sketches
@@ -268,3 +280,33 @@ def test_a_sample_counts_each_for_those_that_are_not_in_it() -> None:
     sample.add([("one visitor", "page")] * 10_000)
     assert sample.visitors == summaries.SAMPLE
     assert sample.pages["page"] == pytest.approx(10_000, rel=0.5)
+
+
+@given(SEEDS)
+def test_a_bargain_is_gone_before_all_searches_are_run_again(seed: int) -> None:
+    searches = saved_searches.plan_searches_for_flats(Random(seed))
+    changes = saved_searches.plan_flats(Random(seed))
+    bargains = [m for m in saved_searches.find_matches(searches, changes) if m.pair[1].startswith("bargain")]
+    # each is found by one search at least
+    assert len({match.pair[1] for match in bargains}) == saved_searches.CHANGES // saved_searches.ROUND
+    assert all(match.ends - match.begins == 3 for match in bargains)
+    assert all(match.begins // saved_searches.ROUND == match.ends // saved_searches.ROUND for match in bargains)
+
+
+def test_a_match_begins_and_ends_with_changes() -> None:
+    search = SavedSearch("s", "Rome", 500, "lift")
+    changes = [
+        FlatChange("f", "lift garden", "Rome", 600),
+        FlatChange("f", "lift garden", "Rome", 500),
+        FlatChange("g", "garden", "Rome", 500),
+        FlatChange("f", "lift garden", "Rome", 500, is_there=False),
+        FlatChange("f", "lift", "Rome", 400),
+    ]
+    assert saved_searches.find_matches([search], changes) == [Match(("s", "f"), 2, 4), Match(("s", "f"), 5, 6)]
+
+
+def test_who_is_told_after_the_end_is_not_told() -> None:
+    matches = [Match(("s", "f"), 2, 4), Match(("s", "g"), 5, 9), Match(("s", "h"), 5, 9)]
+    told = [Told(("s", "f"), 4), Told(("s", "g"), 8), Told(("s", "g"), 7), Told(("s", "h"), 5)]
+    # after two changes, and at once
+    assert saved_searches.measure(matches, told) == (1, 1.0)
