@@ -54,6 +54,21 @@ _CAPTURE: Final = (
     "Log compaction",
     "API support for change streams",
 )
+_USES: Final = (
+    "Complex event processing",
+    "Stream analytics",
+    "Maintaining materialized views",
+    "Search on streams",
+)
+_JOINS: Final = (
+    "Stream-stream join (window join)",
+    "Stream-table join (stream enrichment)",
+    "Table-table join (materialized view maintenance)",
+    "Time-dependence of joins",
+)
+_EVENT_TIME: Final = "Event time versus processing time"
+_WHOSE_CLOCK: Final = "Whose clock are you using, anyway?"
+_WINDOWS: Final = "Types of windows"
 
 FIRST: Final = Chapter(
     "first",
@@ -66,9 +81,9 @@ FIRST: Final = Chapter(
         "Change Data Capture": _CAPTURE,
         "Event Sourcing": ("Deriving current state from the event log", "Commands and events"),
         "State, Streams, and Immutability": (),
-        "Uses of Stream Processing": (),
-        "Reasoning About Time": (),
-        "Stream Joins": (),
+        "Uses of Stream Processing": _USES,
+        "Reasoning About Time": (_EVENT_TIME, "Knowing when you're ready", _WHOSE_CLOCK, _WINDOWS),
+        "Stream Joins": _JOINS,
         "Fault Tolerance": (),
     },
 )
@@ -82,9 +97,9 @@ SECOND: Final = Chapter(
         "Keeping Systems in Sync": (),
         "Change Data Capture": _CAPTURE,
         "State, Streams, and Immutability": (),
-        "Uses of Stream Processing": (),
-        "Reasoning About Time": (),
-        "Stream Joins": (),
+        "Uses of Stream Processing": _USES,
+        "Reasoning About Time": (_EVENT_TIME, "Handling straggler events", _WHOSE_CLOCK, _WINDOWS),
+        "Stream Joins": _JOINS,
         "Fault Tolerance": (),
     },
 )

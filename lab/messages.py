@@ -12,19 +12,23 @@ POLL_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message and its place in the log; a value of None is a tombstone."""
+    """A message and its place in the log; a value of None is a tombstone.
+
+    `timestamp_ms` is its producer's time; the broker's in a topic with `message.timestamp.type=LogAppendTime`.
+    """
 
     partition: int
     offset: int
     key: str | None
     value: str | None
+    timestamp_ms: int = 0
 
 
 def take(consumer: Any, most: int | None = None, wait_ms: int = POLL_MS) -> list[Message]:
     """Take what the broker has for this consumer, at most so many messages; nothing if nothing comes meanwhile."""
     polled = consumer.poll(timeout_ms=wait_ms, max_records=most)
     return [
-        Message(record.partition, record.offset, _to_text(record.key), _to_text(record.value))
+        Message(record.partition, record.offset, _to_text(record.key), _to_text(record.value), record.timestamp)
         for records in polled.values()
         for record in records
     ]

@@ -33,6 +33,14 @@ LABS: Final = (
     Listing("backpressure", "lab.logs.backpressure", "Too fast a producer: what is lost, what piles up, or who waits."),
     Listing("retention", "lab.logs.retention", "Who reads too slowly falls off the end of the log, and nobody else."),
     Listing("compaction", "lab.logs.compaction", "The newest value of each key is a whole table, but no history."),
+    Listing("event-time", "lab.streams.event_time", "A rate by arrival shows a spike that never was."),
+    Listing("windows", "lab.streams.windows", "Each type of window answers another question, and may miss yours."),
+    Listing("stragglers", "lab.streams.stragglers", "Late events are ignored or correct, and wrong clocks undone."),
+    Listing("joins", "lab.streams.joins", "A join of streams loses what it does not keep."),
+    Listing("tax", "lab.streams.tax", "A join run again gives another answer, unless the events name their version."),
+    Listing("approximate", "lab.streams.approximate", "Sketches count in kilobytes, nearly right, and can be merged."),
+    Listing("patterns", "lab.streams.patterns", "A pattern in events needs their order: by key and by event time."),
+    Listing("percolator", "lab.streams.percolator", "Saved searches that are run again miss what came and went."),
 )
 
 

@@ -42,7 +42,7 @@ class Curves:
         write(drawing, f"{most:,.0f}", left - 8, bottom - HEIGHT, anchor="end")
         write(drawing, "0", left - 8, bottom, anchor="end")
         write(drawing, self.what, left, bottom - HEIGHT - SMALL - 2)
-        write(drawing, f"{last:.2g} {self.unit}", left + WIDTH, bottom + 16, anchor="end")
+        write(drawing, f"{last:.3g} {self.unit}", left + WIDTH, bottom + 16, anchor="end")
         for place, curve in enumerate(self.curves):
             color = COLORS[place % len(COLORS)]
             points = [(left + t / last * WIDTH, bottom - n / most * HEIGHT) for t, n in curve.points]

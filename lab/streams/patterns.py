@@ -1,0 +1,87 @@
+"""A pattern in events: three failed payments of a card, then a success, all within five minutes.
+
+It has an order, so all of a card must come in one partition, and in the order of event time. A query of fixed windows
+misses what lies across two of them, and sees no order.
+"""
+
+from typing import Final
+
+from cdc.local.endpoints import Service
+from lab.book import FIRST, SECOND, Passage
+from lab.figures.canvas import Tone
+from lab.figures.timeline import Event, Span, Timeline
+from lab.lesson import Findings, Lab
+from lab.messages import read_whole
+from lab.streams.events import decode, publish
+from lab.streams.payments import (
+    STORIES,
+    WITHIN,
+    Payment,
+    ask_all,
+    ask_windows,
+    match_in_order,
+    plan_payments,
+    wait_for_late,
+)
+from lab.workplace import Workplace
+
+PARTITIONS: Final = 3
+
+
+def run(place: Workplace) -> Findings:
+    payments = [payment for _, payment in plan_payments(place.random)]
+    by_shop, by_card = place.topic("by-shop", PARTITIONS), place.topic("by-card", PARTITIONS)
+    publish(place, by_shop, payments, lambda payment: payment.shop)
+    publish(place, by_card, payments, lambda payment: payment.card)
+    mixed = [payment for _, payment in _read(place, by_shop)]
+    read = _read(place, by_card)
+    cards = [[payment for partition, payment in read if partition == number] for number in range(PARTITIONS)]
+    found = {
+        "as they come, keyed by shop": match_in_order(mixed),
+        "as they come, keyed by card": {card for each in cards for card in match_in_order(each)},
+        "a query of each five minutes": ask_windows([payment for _, payment in read]),
+        "by event time, keyed by card": {c for each in cards for c in match_in_order(wait_for_late(each))},
+    }
+    right = ask_all(payments)
+    rows = [(name, len(right), len(f & right), len(right - f), len(f - right)) for name, f in found.items()]
+    shop, card, query, event_time = rows
+    return Findings(
+        columns=("way", "patterns", "found", "missed", "false"),
+        rows=tuple(rows),
+        sentence=f"Of {len(right)} patterns {shop[3]} are missed, and {shop[4]} more are false, when payments are keyed"
+        f" by shop; keyed by card {card[3]} and {card[4]}, since late ones are out of order; a query of fixed windows"
+        f" misses {query[3]}, and {query[4]} are false; by card and event time {event_time[3]} and {event_time[4]}.",
+        figure=_draw(),
+    )
+
+
+def _read(place: Workplace, topic: str) -> list[tuple[int, Payment]]:
+    """The payments as a consumer gets them, each with its partition."""
+    return [(each.partition, decode(each, Payment)) for each in read_whole(place.consumer(), topic)]
+
+
+def _draw() -> Timeline:
+    """Draw each story, from the beginning of a window of the query."""
+    events = []
+    for story in STORIES:
+        at = story.start
+        for wait, is_paid, delay in story.payments:
+            at += wait
+            events.append(
+                Event(story.name, at, "late" if delay else "", Tone.GOOD if is_paid else Tone.BAD, not is_paid)
+            )
+    windows = [Span("windows of the query", n * WITHIN, (n + 1) * WITHIN, "five minutes", Tone.QUIET) for n in (0, 1)]
+    lanes = (*(story.name for story in STORIES), "windows of the query")
+    title = "Three failures (red) and then a success (green) within five minutes? The stories of the cards"
+    return Timeline(title, lanes, events=tuple(events), spans=tuple(windows), unit="s")
+
+
+LAB: Final = Lab(
+    passages=(
+        Passage(FIRST, "Uses of Stream Processing", "Complex event processing"),
+        Passage(SECOND, "Uses of Stream Processing", "Complex event processing"),
+    ),
+    files=("sinks/percolator/follower.py", "cdc/log/whole_transactions.py", "views/TIME.md"),
+    parts=(Service.KAFKA,),
+    run=run,
+)
