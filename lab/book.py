@@ -54,6 +54,18 @@ _CAPTURE: Final = (
     "Log compaction",
     "API support for change streams",
 )
+_FAULTS: Final = (
+    "Microbatching and checkpointing",
+    "Atomic commit revisited",
+    "Idempotence",
+    "Rebuilding state after a failure",
+)
+_CORRECTNESS: Final = (
+    "The End-to-End Argument for Databases",
+    "Enforcing Constraints",
+    "Timeliness and Integrity",
+    "Trust, but Verify",
+)
 
 FIRST: Final = Chapter(
     "first",
@@ -69,7 +81,7 @@ FIRST: Final = Chapter(
         "Uses of Stream Processing": (),
         "Reasoning About Time": (),
         "Stream Joins": (),
-        "Fault Tolerance": (),
+        "Fault Tolerance": _FAULTS,
     },
 )
 SECOND: Final = Chapter(
@@ -85,8 +97,12 @@ SECOND: Final = Chapter(
         "Uses of Stream Processing": (),
         "Reasoning About Time": (),
         "Stream Joins": (),
-        "Fault Tolerance": (),
+        "Fault Tolerance": _FAULTS,
     },
+)
+FIRST_FUTURE: Final = Chapter("first", 12, "The Future of Data Systems", {"Aiming for Correctness": _CORRECTNESS})
+SECOND_PHILOSOPHY: Final = Chapter(
+    "second", 13, "A Philosophy of Streaming Systems", {"Aiming for Correctness": _CORRECTNESS}
 )
 SECOND_MODELS: Final = Chapter("second", 3, "Data Models and Query Languages", {"Event Sourcing and CQRS": ()})
 """The second edition has event sourcing here, before the chapters on streams."""

@@ -30,6 +30,18 @@ def take(consumer: Any, most: int | None = None, wait_ms: int = POLL_MS) -> list
     ]
 
 
+def take_exactly(consumer: Any, number: int) -> list[Message]:
+    """Wait until the broker has so many messages for this consumer; returns these."""
+    found: list[Message] = []
+
+    def has_all() -> bool:
+        found.extend(take(consumer, most=number - len(found)))
+        return len(found) == number
+
+    wait_for(has_all, f"{number} messages")
+    return found
+
+
 def find_partitions(consumer: Any, topic: str) -> list[TopicPartition]:
     """Wait until this consumer has heard of the topic, which is new; returns its partitions."""
     wait_for(lambda: bool(consumer.partitions_for_topic(topic)), f"the partitions of {topic}")

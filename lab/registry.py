@@ -33,6 +33,11 @@ LABS: Final = (
     Listing("backpressure", "lab.logs.backpressure", "Too fast a producer: what is lost, what piles up, or who waits."),
     Listing("retention", "lab.logs.retention", "Who reads too slowly falls off the end of the log, and nobody else."),
     Listing("compaction", "lab.logs.compaction", "The newest value of each key is a whole table, but no history."),
+    Listing(
+        "micro-batch",
+        "lab.correctness.micro_batch",
+        "A crash between effect and checkpoint doubles effects, or loses them.",
+    ),
 )
 
 
