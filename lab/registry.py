@@ -38,6 +38,19 @@ LABS: Final = (
         "lab.correctness.micro_batch",
         "A crash between effect and checkpoint doubles effects, or loses them.",
     ),
+    Listing(
+        "state", "lab.correctness.state", "A job's lost state comes back from a changelog, a checkpoint, or the log."
+    ),
+    Listing(
+        "request-ids",
+        "lab.correctness.request_ids",
+        "A client that asks again pays twice, unless an id goes with it to the end.",
+    ),
+    Listing(
+        "claims",
+        "lab.correctness.claims",
+        "Who decides in the order of one log gives a name to one client, without a lock.",
+    ),
 )
 
 

@@ -42,17 +42,20 @@ class Life:
 class Worker:
     """What a process does, from the beginning again in each of its lives: `work(life, **arguments)`.
 
-    `deaths`: the point at which each life ends, in order; the last one, behind these, returns from `work`.
+    `deaths`: the point at which each life ends, in order; the last one, behind these, returns from `work`. One that
+    does not come back has one life only.
     """
 
     name: str
     work: Callable[..., None]
     arguments: dict[str, Any]
     deaths: tuple[str, ...] = ()
+    comes_back: bool = True
 
     def as_json(self) -> dict[str, Any]:
         function = [self.work.__module__, self.work.__name__]
-        return {"name": self.name, "function": function, "arguments": self.arguments, "deaths": self.deaths}
+        named = {"name": self.name, "function": function, "arguments": self.arguments}
+        return {**named, "deaths": self.deaths, "comes_back": self.comes_back}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,8 @@ def main() -> None:
         worker, number = alive.pop(pid)
         if os.WIFSIGNALED(status):
             Life(worker["name"], number, None).report(died=os.WTERMSIG(status))
-            alive[_begin(worker, number + 1)] = (worker, number + 1)
+            if worker["comes_back"]:
+                alive[_begin(worker, number + 1)] = (worker, number + 1)
         elif status:
             sys.exit(1)
 

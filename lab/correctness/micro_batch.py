@@ -117,7 +117,7 @@ LAB: Final = Lab(
         Passage(SECOND, "Fault Tolerance", "Microbatching and checkpointing"),
         Passage(SECOND, "Fault Tolerance", "Idempotence"),
     ),
-    files=("sinks/lake/follower.py", "cdc/run/follow/lake_stream.py"),
+    files=("cdc/core/follower.py", "sinks/lake/follower.py"),
     parts=(Service.POSTGRES, Service.KAFKA),
     run=run,
 )

@@ -1,6 +1,6 @@
 """The labs about faults and correctness: each shows the failure, and what helps. No number is known beforehand."""
 
-from lab.correctness import batch_job, micro_batch
+from lab.correctness import batch_job, claims, micro_batch, request_ids, state
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 
@@ -16,3 +16,37 @@ def test_a_crash_between_effect_and_checkpoint_doubles_or_loses_unless_both_are_
         # the batches came again, and did nothing twice
         assert found.cell(way, "events taken") == batch_job.EVENTS + hurt
         assert found.cell(way, "effect once") == batch_job.EVENTS
+
+
+def test_lost_counts_come_back_from_a_changelog_a_checkpoint_or_the_log(servers: Servers) -> None:
+    found = watch(servers, "state")
+    changelog, checkpoint, log, nothing = (str(row[0]) for row in found.rows)
+    wrong, read = "counts wrong in the end", "messages read"
+    assert found.cell(nothing, wrong) == state.KEYS
+    assert [found.cell(way, wrong) for way in (changelog, checkpoint, log)] == [0, 0, 0]
+    assert found.cell(changelog, read) == state.KEYS
+    assert state.KEYS < found.cell(checkpoint, read) < found.cell(log, read) < state.EVENTS
+
+
+def test_who_asks_again_pays_twice_unless_an_id_goes_through_all_hops(servers: Servers) -> None:
+    found = watch(servers, "request-ids")
+    once, direct, hops, with_id = (str(row[0]) for row in found.rows)
+    wanted = request_ids.CLIENTS * request_ids.ORDERS
+    # not to ask again is no way out: the lost request is not known from the lost answer
+    assert (found.cell(once, "twice"), found.cell(once, "never")) == (0, request_ids.CLIENTS)
+    for way in (direct, hops):
+        # on a busy machine some more may be too slow
+        assert found.cell(way, "twice") >= request_ids.CLIENTS
+        assert found.cell(way, "never") == 0
+    assert found.cell(with_id, "asked again") >= 2 * request_ids.CLIENTS
+    assert found.cell(with_id, "paid once") == found.cell(with_id, "payments") == wanted
+
+
+def test_a_name_has_one_owner_where_its_claims_have_one_order(servers: Servers) -> None:
+    found = watch(servers, "claims")
+    alone, alike, by_name, in_turn = (str(row[0]) for row in found.rows)
+    for way in (alone, alike, by_name):
+        assert found.cell(way, "names with one owner") == len(claims.NAMES)
+        assert found.cell(way, "with two") == found.cell(way, "clients told yes and no") == 0
+    assert found.cell(in_turn, "with two") > 0
+    assert found.cell(in_turn, "clients told yes and no") > 0
