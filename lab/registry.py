@@ -51,6 +51,14 @@ LABS: Final = (
         "lab.correctness.claims",
         "Who decides in the order of one log gives a name to one client, without a lock.",
     ),
+    Listing(
+        "transfer",
+        "lab.correctness.transfer",
+        "Money goes between partitions without a transaction over both, and none is lost.",
+    ),
+    Listing(
+        "audit", "lab.correctness.audit", "Late is not false; a changed past adds up, and a chain of digests finds it."
+    ),
 )
 
 

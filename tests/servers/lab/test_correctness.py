@@ -1,6 +1,6 @@
 """The labs about faults and correctness: each shows the failure, and what helps. No number is known beforehand."""
 
-from lab.correctness import batch_job, claims, micro_batch, request_ids, state
+from lab.correctness import audit, batch_job, claims, micro_batch, request_ids, state
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 
@@ -50,3 +50,31 @@ def test_a_name_has_one_owner_where_its_claims_have_one_order(servers: Servers) 
         assert found.cell(way, "with two") == found.cell(way, "clients told yes and no") == 0
     assert found.cell(in_turn, "with two") > 0
     assert found.cell(in_turn, "clients told yes and no") > 0
+
+
+def test_money_is_lost_or_made_between_two_postings_and_not_through_the_log(servers: Servers) -> None:
+    found = watch(servers, "transfer")
+    losing, making, logged = (str(row[0]) for row in found.rows)
+    before = found.cell(logged, "sum before")
+    assert found.cell(losing, "sum after") < before < found.cell(making, "sum after")
+    assert found.cell(losing, "accounts wrong") > 0
+    assert found.cell(making, "accounts wrong") > 0
+    assert found.cell(logged, "killed") > found.cell(losing, "killed") == found.cell(making, "killed") > 0
+    assert found.cell(logged, "sum after") == before
+    assert found.cell(logged, "accounts wrong") == 0
+    # the deriver repeated one posting and then two, each partition one
+    assert found.cell(logged, "stopped by id") == 5
+
+
+def test_a_late_copy_is_true_and_a_changed_past_is_found_by_the_chain_only(servers: Servers) -> None:
+    found = watch(servers, "audit")
+    late, quick, history, swapped, anew = (str(row[0]) for row in found.rows)
+    assert found.cell(late, "postings behind") > found.cell(quick, "postings behind")
+    assert found.cell(late, "never true") == found.cell(history, "never true") == 0
+    assert found.cell(quick, "never true") == audit.TRANSFERS
+    assert found.cell(swapped, "never true") == found.cell(anew, "never true") > 0
+    # what one would look at first sees nothing
+    assert {row[4] for row in found.rows} == {"right"}
+    assert found.cell(history, "its chain") == "fits"
+    assert found.cell(swapped, "its chain").startswith("breaks at batch")
+    assert found.cell(anew, "its chain").startswith("fits, with another end")

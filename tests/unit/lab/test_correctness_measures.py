@@ -1,16 +1,26 @@
 """What the labs about correctness count, on values: an idea that were false would be counted so."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.correctness import claims, micro_batch, request_ids
+from lab.correctness import audit, claims, micro_batch, request_ids, transfer
+from lab.correctness.audit import WatchedCopy
 from lab.correctness.batch_job import BATCH, BATCHES, EVENTS
 from lab.correctness.claims import Answer
 from lab.correctness.counting_job import Count, Counts, count_further, parse_changelog
 from lab.correctness.hops import Sighting
+from lab.correctness.ledger import (
+    ACCOUNTS,
+    BEGINNING,
+    Posting,
+    find_partition,
+    plan_transfers,
+    post_all,
+)
 from lab.correctness.lives import LifeReport
 from lab.correctness.micro_batch import JobRun
 from lab.correctness.network import Loss
@@ -96,3 +106,40 @@ def test_owners_are_counted_by_name_and_a_client_may_hear_both() -> None:
     answers = [Answer(client, name, granted, 0, 0) for client, name, granted in told]
     # one owner, two owners, yes and no
     assert claims.count_owners(answers) == (1, 1, 1)
+
+
+def plan_postings(seed: int) -> list[Posting]:
+    transfers = plan_transfers(Random(seed), audit.TRANSFERS)
+    return [posting for each in transfers for posting in (each.debit, each.credit)]
+
+
+@given(SEEDS)
+def test_a_transfer_concerns_both_partitions_and_keeps_the_sum(seed: int) -> None:
+    transfers = plan_transfers(Random(seed), transfer.REQUESTS)
+    assert all(find_partition(each.payer) != find_partition(each.payee) for each in transfers)
+    for end in range(len(transfers)):
+        whole = [posting for each in transfers[:end] for posting in (each.debit, each.credit)]
+        assert sum(post_all(whole).values()) == ACCOUNTS * BEGINNING
+        assert sum(post_all([*whole, transfers[end].debit]).values()) < ACCOUNTS * BEGINNING
+
+
+@given(SEEDS)
+def test_every_process_of_a_transfer_is_killed_halfway_and_behind_both(seed: int) -> None:
+    kills = transfer.plan_kills(Random(seed))
+    for points in (kills.movers, kills.deriver, *kills.posters):
+        places = [int(point.split()[1].rstrip(",")) for point in points]
+        assert places == sorted(set(places))
+        assert {point.split(", ")[1] for point in points} == {"halfway", "done"}
+
+
+@given(SEEDS)
+def test_swapped_amounts_change_past_balances_and_not_the_last(seed: int) -> None:
+    postings = plan_postings(seed)
+    one, other = audit.plan_swap(Random(seed), postings)
+    changed = list(postings)
+    changed[one - 1] = replace(postings[one - 1], amount=postings[other - 1].amount)
+    changed[other - 1] = replace(postings[other - 1], amount=postings[one - 1].amount)
+    assert post_all(changed) == post_all(postings)
+    states = audit.replay(postings)
+    assert False in WatchedCopy(audit.replay(changed), 0).judge(states)
+    assert WatchedCopy(states[:3], 9).judge(states) == [True] * 3
