@@ -69,6 +69,18 @@ _JOINS: Final = (
 _EVENT_TIME: Final = "Event time versus processing time"
 _WHOSE_CLOCK: Final = "Whose clock are you using, anyway?"
 _WINDOWS: Final = "Types of windows"
+_FAULTS: Final = (
+    "Microbatching and checkpointing",
+    "Atomic commit revisited",
+    "Idempotence",
+    "Rebuilding state after a failure",
+)
+_CORRECTNESS: Final = (
+    "The End-to-End Argument for Databases",
+    "Enforcing Constraints",
+    "Timeliness and Integrity",
+    "Trust, but Verify",
+)
 
 FIRST: Final = Chapter(
     "first",
@@ -84,7 +96,7 @@ FIRST: Final = Chapter(
         "Uses of Stream Processing": _USES,
         "Reasoning About Time": (_EVENT_TIME, "Knowing when you're ready", _WHOSE_CLOCK, _WINDOWS),
         "Stream Joins": _JOINS,
-        "Fault Tolerance": (),
+        "Fault Tolerance": _FAULTS,
     },
 )
 SECOND: Final = Chapter(
@@ -100,8 +112,12 @@ SECOND: Final = Chapter(
         "Uses of Stream Processing": _USES,
         "Reasoning About Time": (_EVENT_TIME, "Handling straggler events", _WHOSE_CLOCK, _WINDOWS),
         "Stream Joins": _JOINS,
-        "Fault Tolerance": (),
+        "Fault Tolerance": _FAULTS,
     },
+)
+FIRST_FUTURE: Final = Chapter("first", 12, "The Future of Data Systems", {"Aiming for Correctness": _CORRECTNESS})
+SECOND_PHILOSOPHY: Final = Chapter(
+    "second", 13, "A Philosophy of Streaming Systems", {"Aiming for Correctness": _CORRECTNESS}
 )
 SECOND_MODELS: Final = Chapter("second", 3, "Data Models and Query Languages", {"Event Sourcing and CQRS": ()})
 """The second edition has event sourcing here, before the chapters on streams."""

@@ -1,13 +1,17 @@
 """Messages of a Kafka topic as values, read with an ordinary consumer."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from kafka import TopicPartition
 
 from lab.waiting import wait_for
 
-POLL_MS = 50
+POLL_MS: Final = 50
+COMPACTED: Final = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+"""Settings of a topic that is compacted whenever the broker looks."""
+FILLER: Final = "filler"
+"""The key of what is written behind other messages: the broker never compacts the newest segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,18 @@ def take(consumer: Any, most: int | None = None, wait_ms: int = POLL_MS) -> list
     ]
 
 
+def take_exactly(consumer: Any, number: int) -> list[Message]:
+    """Wait until the broker has so many messages for this consumer; returns these."""
+    found: list[Message] = []
+
+    def has_all() -> bool:
+        found.extend(take(consumer, most=number - len(found)))
+        return len(found) == number
+
+    wait_for(has_all, f"{number} messages")
+    return found
+
+
 def find_partitions(consumer: Any, topic: str) -> list[TopicPartition]:
     """Wait until this consumer has heard of the topic, which is new; returns its partitions."""
     wait_for(lambda: bool(consumer.partitions_for_topic(topic)), f"the partitions of {topic}")
@@ -53,6 +69,20 @@ def read_whole(consumer: Any, topic: str) -> list[Message]:
         return all(consumer.position(place) >= ends[place] for place in places)
 
     wait_for(has_read_all, f"the messages of {topic}")
+    return found
+
+
+def read_compacted(consumer: Any, producer: Any, topic: str) -> list[Message]:
+    """Read a compacted topic of one partition again and again, until no key has more than one message in it."""
+    found: list[Message] = []
+
+    def is_compacted() -> bool:
+        # a segment ends when something is written after its time
+        producer.send(topic, key=FILLER, value="").get(60)
+        found[:] = [message for message in read_whole(consumer, topic) if message.key != FILLER]
+        return len(found) == len({message.key for message in found})
+
+    wait_for(is_compacted, "compaction: are these parts from before the last change of ours?")
     return found
 
 

@@ -41,6 +41,32 @@ LABS: Final = (
     Listing("approximate", "lab.streams.approximate", "Sketches count in kilobytes, nearly right, and can be merged."),
     Listing("patterns", "lab.streams.patterns", "A pattern in events needs their order: by key and by event time."),
     Listing("percolator", "lab.streams.percolator", "Saved searches that are run again miss what came and went."),
+    Listing(
+        "micro-batch",
+        "lab.correctness.micro_batch",
+        "A crash between effect and checkpoint doubles effects, or loses them.",
+    ),
+    Listing(
+        "state", "lab.correctness.state", "A job's lost state comes back from a changelog, a checkpoint, or the log."
+    ),
+    Listing(
+        "request-ids",
+        "lab.correctness.request_ids",
+        "A client that asks again pays twice, unless an id goes with it to the end.",
+    ),
+    Listing(
+        "claims",
+        "lab.correctness.claims",
+        "Who decides in the order of one log gives a name to one client, without a lock.",
+    ),
+    Listing(
+        "transfer",
+        "lab.correctness.transfer",
+        "Money goes between partitions without a transaction over both, and none is lost.",
+    ),
+    Listing(
+        "audit", "lab.correctness.audit", "Late is not false; a changed past adds up, and a chain of digests finds it."
+    ),
 )
 
 

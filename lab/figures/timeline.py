@@ -120,7 +120,9 @@ class Timeline:
         x, y = scale.at(event.at), self._height(event.lane)
         (draw_cross if event.lost else draw_dot)(drawing, x, y, event.tone)
         if event.label:
-            write_over(drawing, event.label, x, y + SMALL + 12, anchor="middle")
+            # below its mark, unless the paper ends there
+            most = scale.left + WIDTH + MARGIN - 4 - len(event.label) * LETTER / 2
+            write_over(drawing, event.label, min(x, most), y + SMALL + 12, anchor="middle")
 
     def _draw_clock(self, drawing: Any, scale: "_Scale") -> None:
         y = HEAD + LANE * len(self.lanes) + 6

@@ -13,16 +13,12 @@ from lab.book import FIRST, SECOND, SECOND_MODELS, Passage
 from lab.figures.canvas import Tone
 from lab.figures.log import Cell, LogFigure, PartitionCells
 from lab.lesson import Findings, Lab
-from lab.messages import Message, read_whole
-from lab.waiting import wait_for
+from lab.messages import COMPACTED, Message, read_compacted, read_whole
 from lab.workplace import Workplace
 
 ACCOUNTS: Final = 8
 BOOKINGS: Final = 80
 DRAWN: Final = 20
-FILLER: Final = "filler"
-"""The key of what is written behind the accounts: the broker never compacts the newest segment."""
-COMPACTED: Final = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
 
 Balances = dict[str, int]
 
@@ -41,10 +37,11 @@ def run(place: Workplace) -> Findings:
     balances, events = place.topic("balances", settings=COMPACTED), place.topic("events", settings=COMPACTED)
     kept = place.topic("events-kept")
     _produce(place, bookings, balances, (events, kept))
+    clients = place.consumer(), place.producer()
     place.say("the broker looks every few seconds what it can compact")
     logs: dict[str, tuple[list[Message], Callable[[Sequence[Booking]], Balances]]] = {
-        "balances, compacted": (_read_compacted(place, balances), take_newest),
-        "events, compacted": (_read_compacted(place, events), fold),
+        "balances, compacted": (read_compacted(*clients, balances), take_newest),
+        "events, compacted": (read_compacted(*clients, events), fold),
         "events, all kept": (read_whole(place.consumer(), kept), fold),
     }
     rows = []
@@ -101,21 +98,6 @@ def _produce(place: Workplace, bookings: Sequence[Booking], balances: str, event
             value = None if booking.amount is None else str(booking.amount)
             producer.send(topic, key=booking.account, value=value)
     producer.flush()
-
-
-def _read_compacted(place: Workplace, topic: str) -> list[Message]:
-    """Read the topic again and again, until no account has more than one message in it."""
-    consumer, producer = place.consumer(), place.producer()
-    found: list[Message] = []
-
-    def is_compacted() -> bool:
-        # a segment ends when something is written after its time
-        producer.send(topic, key=FILLER, value="").get(60)
-        found[:] = [message for message in read_whole(consumer, topic) if message.key != FILLER]
-        return len(found) == len({message.key for message in found})
-
-    wait_for(is_compacted, "compaction: are these parts from before the last change of ours?")
-    return found
 
 
 def _parse(message: Message) -> Booking:

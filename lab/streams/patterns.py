@@ -16,7 +16,7 @@ from lab.streams.events import decode, publish
 from lab.streams.payments import (
     STORIES,
     WITHIN,
-    Payment,
+    CardPayment,
     ask_all,
     ask_windows,
     match_in_order,
@@ -55,9 +55,9 @@ def run(place: Workplace) -> Findings:
     )
 
 
-def _read(place: Workplace, topic: str) -> list[tuple[int, Payment]]:
+def _read(place: Workplace, topic: str) -> list[tuple[int, CardPayment]]:
     """The payments as a consumer gets them, each with its partition."""
-    return [(each.partition, decode(each, Payment)) for each in read_whole(place.consumer(), topic)]
+    return [(each.partition, decode(each, CardPayment)) for each in read_whole(place.consumer(), topic)]
 
 
 def _draw() -> Timeline:

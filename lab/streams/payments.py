@@ -30,7 +30,7 @@ OF_ALL: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
+class CardPayment:
     """Somebody tries to pay."""
 
     card: str
@@ -62,7 +62,7 @@ STORIES: Final = (
 )
 
 
-def plan_payments(random: Random) -> list[tuple[float, Payment]]:
+def plan_payments(random: Random) -> list[tuple[float, CardPayment]]:
     """Plan the payments of all stories, a card each, with the time when each comes; in that order."""
     coming = []
     cards = [f"card {number}" for number in range(len(STORIES) * OF_STORY)]
@@ -71,16 +71,16 @@ def plan_payments(random: Random) -> list[tuple[float, Payment]]:
         story = STORIES[number % len(STORIES)]
         start = WITHIN * random.randint(1, 10) + story.start + random.uniform(0, 9)
         # long before, and in the same shop
-        coming.append((start - WITHIN, Payment(card, "shop 0", start - WITHIN, PAID)))
+        coming.append((start - WITHIN, CardPayment(card, "shop 0", start - WITHIN, PAID)))
         times = accumulate((wait * random.uniform(0.9, 1.1) for wait, _, _ in story.payments), initial=start)
         for at, (_, is_paid, delay) in zip([*times][1:], story.payments, strict=True):
-            coming.append((at + delay, Payment(card, f"shop {random.randrange(SHOPS)}", at, is_paid)))
+            coming.append((at + delay, CardPayment(card, f"shop {random.randrange(SHOPS)}", at, is_paid)))
     return sorted(coming, key=lambda each: each[0])
 
 
-def match_in_order(payments: Iterable[Payment]) -> set[str]:
+def match_in_order(payments: Iterable[CardPayment]) -> set[str]:
     """The cards whose last three payments had failed when one is paid; remembers three payments of each."""
-    last: defaultdict[str, deque[Payment]] = defaultdict(lambda: deque(maxlen=3))
+    last: defaultdict[str, deque[CardPayment]] = defaultdict(lambda: deque(maxlen=3))
     found = set()
     for payment in payments:
         before = last[payment.card]
@@ -91,9 +91,9 @@ def match_in_order(payments: Iterable[Payment]) -> set[str]:
     return found
 
 
-def wait_for_late(payments: Iterable[Payment]) -> Iterator[Payment]:
+def wait_for_late(payments: Iterable[CardPayment]) -> Iterator[CardPayment]:
     """Bring what comes in one partition into the order of its times: each is kept until none before it can come."""
-    kept: list[Payment] = []
+    kept: list[CardPayment] = []
     newest = 0.0
     for payment in payments:
         kept = sorted([*kept, payment], key=lambda each: each.at)
@@ -103,17 +103,17 @@ def wait_for_late(payments: Iterable[Payment]) -> Iterator[Payment]:
     yield from kept
 
 
-def ask_windows(payments: Sequence[Payment]) -> set[str]:
+def ask_windows(payments: Sequence[CardPayment]) -> set[str]:
     """Ask each window of five minutes: three failures and a success?"""
     return _ask(payments, OF_WINDOWS)
 
 
-def ask_all(payments: Sequence[Payment]) -> set[str]:
+def ask_all(payments: Sequence[CardPayment]) -> set[str]:
     """The right answer: ask all payments of each card, when all have come."""
     return _ask(payments, OF_ALL)
 
 
-def _ask(payments: Sequence[Payment], query: str) -> set[str]:
+def _ask(payments: Sequence[CardPayment], query: str) -> set[str]:
     rows = [{"card": each.card, "second": each.at, "is_paid": each.is_paid} for each in payments]
     with duckdb.connect() as database:
         database.register("payments", pa.Table.from_pylist(rows))

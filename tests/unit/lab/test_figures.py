@@ -33,6 +33,11 @@ def test_a_timeline_of_one_moment_is_drawn() -> None:
     assert "now" in texts(Timeline("t", ("one",), events=(Event("one", 5.0, "now"),)))
 
 
+def test_a_label_at_the_end_stays_on_the_paper() -> None:
+    found = texts(Timeline("t", ("one",), events=(Event("one", 0), Event("one", 9, "end"), Event("one", 9, "x" * 40))))
+    assert found["x" * 40] < found["end"]
+
+
 def test_a_span_too_short_for_its_label_has_it_above() -> None:
     short = Timeline("t", ("one",), spans=(Span("one", 0, 1, "a long label"), Span("one", 0, 1_000)))
     [height] = re.findall(r'y="([\d.]+)"[^>]*>a long label', short.draw())

@@ -23,7 +23,7 @@ from lab.streams import stream_table as enrichment
 from lab.streams import table_table as timelines
 from lab.streams.devices import DeviceReport, Received
 from lab.streams.event_time import Arrival
-from lab.streams.payments import Payment
+from lab.streams.payments import CardPayment
 from lab.streams.sales import Sale, TaxRate
 from lab.streams.saved_searches import FlatChange, Match, SavedSearch, Told
 from lab.streams.stream_stream import ResultClick, Search, SearchesWithClicks
@@ -230,8 +230,8 @@ def test_a_sale_waits_for_the_version_that_it_names() -> None:
     assert sales.tax_by_version(read) == {1: 40.0}
 
 
-def pay(at: float, is_paid: bool, card: str = "c") -> Payment:
-    return Payment(card, "s", at, is_paid)
+def pay(at: float, is_paid: bool, card: str = "c") -> CardPayment:
+    return CardPayment(card, "s", at, is_paid)
 
 
 @pytest.mark.parametrize(
