@@ -1,6 +1,7 @@
 """The accounts of a ledger in Postgres, one database for each partition of them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import psycopg
 
@@ -18,12 +19,12 @@ def make_accounts(dsn: str, balances: Mapping[int, int]) -> None:
         cursor.executemany("INSERT INTO accounts VALUES (%s, %s)", list(balances.items()))
 
 
-def add(connection: "psycopg.Connection[tuple[object, ...]]", posting: Posting) -> None:
+def add(connection: "psycopg.Connection[Any]", posting: Posting) -> None:
     """Add a posting to its account."""
     connection.execute(_ADD, (posting.amount, posting.account))
 
 
-def add_once(connection: "psycopg.Connection[tuple[object, ...]]", posting: Posting) -> bool:
+def add_once(connection: "psycopg.Connection[Any]", posting: Posting) -> bool:
     """Add a posting, unless it is known by its request; returns whether it was new. To be called in a transaction."""
     is_new = connection.execute(_NOTE, (posting.request, posting.account)).rowcount == 1
     if is_new:
@@ -31,10 +32,15 @@ def add_once(connection: "psycopg.Connection[tuple[object, ...]]", posting: Post
     return is_new
 
 
-def read_balances(dsns: Iterable[str]) -> AccountBalances:
-    """The balances of all accounts in these databases."""
+def read_balances(connection: "psycopg.Connection[Any]") -> AccountBalances:
+    """The balances of all accounts in one database."""
+    return AccountBalances(connection.execute("SELECT account, balance FROM accounts").fetchall())
+
+
+def read_all(dsns: Iterable[str]) -> AccountBalances:
+    """The balances of all accounts in several databases."""
     found = AccountBalances()
     for dsn in dsns:
         with psycopg.connect(dsn) as connection:
-            found.update(connection.execute("SELECT account, balance FROM accounts").fetchall())
+            found |= read_balances(connection)
     return found

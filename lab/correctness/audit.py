@@ -99,19 +99,20 @@ class _Follower:
     """A copy of the accounts; a reader looks at all balances after each of its transactions."""
 
     def __init__(self, place: Workplace, name: str) -> None:
-        self._dsn = place.database(name)
-        make_accounts(self._dsn, post_all([]))
+        dsn = place.database(name)
+        make_accounts(dsn, post_all([]))
+        self._writer, self._reader = (place.keep(psycopg.connect(dsn, autocommit=True)) for _ in range(2))
         self._looks: Looks = []
         self._behind: list[int] = []
         self._applied = 0
 
     def apply(self, messages: Sequence[Message], written: int) -> None:
-        with psycopg.connect(self._dsn) as connection:
+        with self._writer.transaction():
             for message in messages:
-                add(connection, Posting(**json.loads(str(message.value))))
+                add(self._writer, Posting(**json.loads(str(message.value))))
         self._applied += len(messages)
         self._behind.append(written - self._applied)
-        self._looks.append(read_balances([self._dsn]))
+        self._looks.append(read_balances(self._reader))
 
     @property
     def seen(self) -> WatchedCopy:

@@ -1,4 +1,4 @@
-"""A job that counts events by key, in its memory; and the three places from which its counts can be had again."""
+"""A job that counts events by key, in its memory. New counts go into a changelog, sometimes all into a checkpoint."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -74,15 +74,3 @@ def _save_checkpoint(connection: "psycopg.Connection[Any]", counts: Counts, posi
         cursor.execute("UPDATE progress SET position = %s", (position,))
         rows = [(key, count.number, count.position) for key, count in counts.items()]
         cursor.executemany("INSERT INTO checkpoint VALUES (%s, %s, %s)", rows)
-
-
-def parse_changelog(messages: Iterable[Message]) -> Counts:
-    """The counts that a changelog has: the newest of each key."""
-    return {str(message.key): Count(*map(int, str(message.value).split())) for message in messages}
-
-
-def read_checkpoint(connection: "psycopg.Connection[Any]") -> tuple[Counts, int]:
-    """The counts that were saved last, and their position in the log."""
-    rows = connection.execute("SELECT key, number, position FROM checkpoint").fetchall()
-    [(position,)] = connection.execute("SELECT position FROM progress").fetchall()
-    return {key: Count(number, at) for key, number, at in rows}, position

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from random import Random
 from threading import Thread
 from typing import Any
 
@@ -60,7 +61,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class LifeReport:
-    """What a life has said, or `died` of its end: what killed it, a signal."""
+    """What a life has said; or, as `died`, the signal that killed it."""
 
     worker: str
     life: int
@@ -69,6 +70,13 @@ class LifeReport:
     @property
     def is_death(self) -> bool:
         return "died" in self.said
+
+
+def plan_deaths(random: Random, what: str, kinds: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
+    """Plan a point for each kind, at different places and in their order: `batch 3, halfway`."""
+    chosen = sorted(random.sample(places, len(kinds)))
+    shuffled = random.sample(kinds, len(kinds))
+    return tuple(f"{what} {place}, {kind}" for place, kind in zip(chosen, shuffled, strict=True))
 
 
 def run_workers(place: Workplace, workers: Sequence[Worker]) -> list[LifeReport]:

@@ -6,7 +6,6 @@ both, or an idempotent effect, which is the same when it is done twice.
 
 from collections import Counter
 from dataclasses import dataclass
-from random import Random
 from typing import Final
 
 import psycopg
@@ -14,14 +13,15 @@ import psycopg
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, Passage
 from lab.correctness.batch_job import BATCH, BATCHES, EVENTS, WAYS, work, write_idempotently
-from lab.correctness.lives import LifeReport, Worker, run_workers
+from lab.correctness.lives import LifeReport, Worker, plan_deaths, run_workers
 from lab.figures.canvas import Tone
 from lab.figures.timeline import Event, Span, Timeline
 from lab.lesson import Findings, Lab
 from lab.workplace import Workplace
 
-KILLS: Final = 4
-"""So many times the job is killed: between its steps, and once behind both."""
+KINDS: Final = ("halfway", "halfway", "halfway", "done")
+"""The job is killed between its two steps, and once behind both."""
+KILLS: Final = len(KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def run(place: Workplace) -> Findings:
     for _ in range(EVENTS):
         producer.send(topic, value=str(place.random.randint(1, 99)))
     producer.flush()
-    deaths = plan_deaths(place.random)
+    deaths = plan_deaths(place.random, "batch", KINDS, range(1, BATCHES - 1))
     place.say(f"the same job four ways, each killed in {'; in '.join(deaths)}")
     found = _let_work(place, topic, deaths)
     rows = [(way, *each.row) for way, each in found.items()]
@@ -57,13 +57,6 @@ def run(place: Workplace) -> Findings:
         f" once, with idempotent effects {same}.",
         figure=_draw(found),
     )
-
-
-def plan_deaths(random: Random) -> tuple[str, ...]:
-    """Plan in which batches the job is killed, in their order: halfway between its steps, once behind both."""
-    batches = sorted(random.sample(range(1, BATCHES - 1), KILLS))
-    behind = random.choice(batches)
-    return tuple(f"batch {batch}, {'done' if batch == behind else 'halfway'}" for batch in batches)
 
 
 def _let_work(place: Workplace, topic: str, deaths: tuple[str, ...]) -> dict[str, JobRun]:

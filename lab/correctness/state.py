@@ -6,28 +6,21 @@ The same counts, at different costs. Without any of them the job goes on where i
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import psycopg
 from kafka import TopicPartition
 
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, Passage
-from lab.correctness.counting_job import (
-    BATCH,
-    CHECKPOINT,
-    Counts,
-    count_further,
-    parse_changelog,
-    read_checkpoint,
-    work,
-)
+from lab.correctness.counting_job import BATCH, CHECKPOINT, count_further, work
 from lab.correctness.lives import Worker, run_workers
+from lab.correctness.rebuilding import Rebuilt, Remains, from_changelog, from_checkpoint, from_log, from_nothing
 from lab.figures.canvas import Tone
 from lab.figures.log import Cell, LogFigure, PartitionCells, ReaderMark
 from lab.lesson import Findings, Lab
-from lab.messages import COMPACTED, FILLER, Message, read_compacted, read_whole, take_exactly
+from lab.messages import COMPACTED, read_compacted
 from lab.workplace import Workplace
 
 BATCHES: Final = 24
@@ -35,60 +28,6 @@ EVENTS: Final = BATCH * BATCHES
 KEYS: Final = 40
 DRAWN: Final = 25
 """So many messages of the changelog are a cell of the figure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """Counts as they were when the job was killed, and what it took to have them again."""
-
-    counts: Counts
-    rows: int
-    messages: int
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Remains:
-    """What is left of the job: the log, how far it had come, its changelog, and a database with its checkpoint.
-
-    `left`: the offsets in the changelog that compaction has left.
-    """
-
-    consumer: Any
-    log: TopicPartition
-    position: int
-    changelog: str
-    left: tuple[int, ...]
-    dsn: str
-
-    def read(self, start: int, end: int) -> list[Message]:
-        """Read a part of the log."""
-        self.consumer.assign([self.log])
-        self.consumer.seek(self.log, start)
-        return take_exactly(self.consumer, end - start)
-
-
-def from_changelog(remains: Remains) -> Rebuilt:
-    messages = [m for m in read_whole(remains.consumer, remains.changelog) if m.key != FILLER]
-    return Rebuilt(parse_changelog(messages), 0, len(messages))
-
-
-def from_checkpoint(remains: Remains) -> Rebuilt:
-    with psycopg.connect(remains.dsn) as connection:
-        counts, position = read_checkpoint(connection)
-    rows, rest = len(counts), remains.read(position, remains.position)
-    count_further(counts, rest)
-    return Rebuilt(counts, rows, len(rest))
-
-
-def from_log(remains: Remains) -> Rebuilt:
-    counts, messages = Counts(), remains.read(0, remains.position)
-    count_further(counts, messages)
-    return Rebuilt(counts, 0, len(messages))
-
-
-def from_nothing(_: Remains) -> Rebuilt:
-    return Rebuilt({}, 0, 0)
 
 
 WAYS: Final[dict[str, Callable[[Remains], Rebuilt]]] = {

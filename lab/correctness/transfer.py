@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cdc.local.endpoints import Service
 from lab.book import FIRST_FUTURE, SECOND_PHILOSOPHY, Passage
-from lab.correctness.accounts import make_accounts, read_balances
+from lab.correctness.accounts import make_accounts, read_all
 from lab.correctness.ledger import (
     ACCOUNTS,
     BEGINNING,
@@ -25,7 +25,7 @@ from lab.correctness.ledger import (
     plan_transfers,
     post_all,
 )
-from lab.correctness.lives import LifeReport, Worker, run_workers
+from lab.correctness.lives import LifeReport, Worker, plan_deaths, run_workers
 from lab.correctness.transfer_processors import derive, move, post
 from lab.figures.canvas import Tone
 from lab.figures.log import Cell, LogFigure, PartitionCells
@@ -50,23 +50,18 @@ class Kills:
     """Where each process is killed, in order."""
 
     movers: tuple[str, ...]
-    deriver: tuple[str, ...]
+    derivation: tuple[str, ...]
     posters: tuple[tuple[str, ...], ...]
 
 
 def plan_kills(random: Random) -> Kills:
     """Plan kills between all steps: halfway between two postings, or their two writes, and behind both."""
     return Kills(
-        _plan_points(random, "request", ("halfway", "halfway", "done"), REQUESTS),
+        plan_deaths(random, "request", ("halfway", "halfway", "done"), range(REQUESTS)),
         # early, so that the figure has them
-        _plan_points(random, "request", ("halfway", "done"), DRAWN // 2),
-        tuple(_plan_points(random, "posting", ("halfway", "done"), REQUESTS) for _ in range(PARTITIONS)),
+        plan_deaths(random, "request", ("halfway", "done"), range(DRAWN // 2)),
+        tuple(plan_deaths(random, "posting", ("halfway", "done"), range(REQUESTS)) for _ in range(PARTITIONS)),
     )
-
-
-def _plan_points(random: Random, what: str, kinds: tuple[str, ...], number: int) -> tuple[str, ...]:
-    places = sorted(random.sample(range(number), len(kinds)))
-    return tuple(f"{what} {at}, {kind}" for at, kind in zip(places, random.sample(kinds, len(kinds)), strict=True))
 
 
 def run(place: Workplace) -> Findings:
@@ -78,7 +73,7 @@ def run(place: Workplace) -> Findings:
     rows = []
     for way, dsns in banks.items():
         own = [report for report in reports if report.worker.startswith(way)]
-        balances = read_balances(dsns)
+        balances = read_all(dsns)
         wrong = sum(balances[account] != truth[account] for account in truth)
         stopped = sum(report.said.get("is_new") is False for report in own)
         rows.append((way, sum(r.is_death for r in own), SUM, sum(balances.values()), wrong, stopped))
@@ -116,17 +111,12 @@ def _carry_out(
         return {"bootstrap": place.parts.kafka_bootstrap, "group": place.group(f"transfer-{next(number)}"), **where}
 
     number = count()
-    movers = [
-        Worker(
-            way,
-            move,
-            {"source": read_from(requests, 0, REQUESTS), "dsns": banks[way], "is_noted_first": is_first},
-            kills.movers,
-        )
-        for way, is_first in ((LOSING, True), (MAKING, False))
-    ]
+    movers = []
+    for way, is_first in ((LOSING, True), (MAKING, False)):
+        moving = {"source": read_from(requests, 0, REQUESTS), "dsns": banks[way], "is_noted_first": is_first}
+        movers.append(Worker(way, move, moving, kills.movers))
     deriving = {"source": read_from(requests, 0, REQUESTS), "postings": postings}
-    reports = run_workers(place, [*movers, Worker(f"{LOGGED}: deriver", derive, deriving, kills.deriver)])
+    reports = run_workers(place, [*movers, Worker(f"{LOGGED}: derivation", derive, deriving, kills.derivation)])
     derived = read_whole(place.consumer(), postings)
     ends = Counter(message.partition for message in derived)
     posters = [
@@ -142,7 +132,7 @@ def _name(partition: int) -> str:
 
 def _draw(kills: Kills, derived: Sequence[Message], reports: Sequence[LifeReport]) -> LogFigure:
     """Draw the beginning of the log of requests, and of the postings that were derived from it."""
-    killed = {int(point.split()[1].rstrip(",")) for point in kills.deriver}
+    killed = {int(point.split()[1].rstrip(",")) for point in kills.derivation}
     cells = tuple(Cell(n, f"r{n}", Tone.BAD if n in killed else Tone.PLAIN) for n in range(DRAWN))
     rows = [PartitionCells("requests", cells)]
     for partition in range(PARTITIONS):

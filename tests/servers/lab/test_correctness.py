@@ -62,7 +62,7 @@ def test_money_is_lost_or_made_between_two_postings_and_not_through_the_log(serv
     assert found.cell(logged, "killed") > found.cell(losing, "killed") == found.cell(making, "killed") > 0
     assert found.cell(logged, "sum after") == before
     assert found.cell(logged, "accounts wrong") == 0
-    # the deriver repeated one posting and then two, each partition one
+    # the derivation repeated one posting and then two, each partition one
     assert found.cell(logged, "stopped by id") == 5
 
 

@@ -11,7 +11,7 @@ from lab.correctness import audit, claims, micro_batch, request_ids, transfer
 from lab.correctness.audit import WatchedCopy
 from lab.correctness.batch_job import BATCH, BATCHES, EVENTS
 from lab.correctness.claims import Answer
-from lab.correctness.counting_job import Count, Counts, count_further, parse_changelog
+from lab.correctness.counting_job import Count, Counts, count_further
 from lab.correctness.hops import Sighting
 from lab.correctness.ledger import (
     ACCOUNTS,
@@ -21,9 +21,10 @@ from lab.correctness.ledger import (
     plan_transfers,
     post_all,
 )
-from lab.correctness.lives import LifeReport
+from lab.correctness.lives import LifeReport, plan_deaths
 from lab.correctness.micro_batch import JobRun
 from lab.correctness.network import Loss
+from lab.correctness.rebuilding import parse_changelog
 from lab.correctness.request_ids import PaymentRun
 from lab.messages import Message
 
@@ -31,13 +32,12 @@ SEEDS = st.integers(0, 2**32)
 
 
 @given(SEEDS)
-def test_a_job_is_killed_in_the_order_of_its_batches_and_once_behind_both_steps(seed: int) -> None:
-    deaths = micro_batch.plan_deaths(Random(seed))
+def test_deaths_are_planned_in_the_order_of_their_places_and_of_every_kind(seed: int) -> None:
+    deaths = plan_deaths(Random(seed), "batch", micro_batch.KINDS, range(1, BATCHES - 1))
     batches = [int(death.split()[1].rstrip(",")) for death in deaths]
     assert batches == sorted(set(batches))
     assert set(batches) <= set(range(1, BATCHES - 1))
-    assert [death.endswith("done") for death in deaths].count(True) == 1
-    assert len(deaths) == micro_batch.KILLS
+    assert sorted(death.split(", ")[1] for death in deaths) == sorted(micro_batch.KINDS)
 
 
 def test_effects_are_counted_by_how_often_they_are_there() -> None:
@@ -126,7 +126,7 @@ def test_a_transfer_concerns_both_partitions_and_keeps_the_sum(seed: int) -> Non
 @given(SEEDS)
 def test_every_process_of_a_transfer_is_killed_halfway_and_behind_both(seed: int) -> None:
     kills = transfer.plan_kills(Random(seed))
-    for points in (kills.movers, kills.deriver, *kills.posters):
+    for points in (kills.movers, kills.derivation, *kills.posters):
         places = [int(point.split()[1].rstrip(",")) for point in points]
         assert places == sorted(set(places))
         assert {point.split(", ")[1] for point in points} == {"halfway", "done"}
