@@ -25,31 +25,30 @@ class Rebuilt:
 class Remains:
     """What is left of the job: the log, how far it had come, its changelog, and a database with its checkpoint.
 
-    `left`: the offsets in the changelog that compaction has left.
+    Everything is open, so that only reading takes time. `left`: the offsets that compaction has left of the changelog.
     """
 
     consumer: Any
     log: TopicPartition
     position: int
+    changelog_consumer: Any
     changelog: str
     left: tuple[int, ...]
-    dsn: str
+    connection: "psycopg.Connection[Any]"
 
     def read(self, start: int, end: int) -> list[Message]:
         """Read a part of the log."""
-        self.consumer.assign([self.log])
         self.consumer.seek(self.log, start)
         return take_exactly(self.consumer, end - start)
 
 
 def from_changelog(remains: Remains) -> Rebuilt:
-    messages = [m for m in read_whole(remains.consumer, remains.changelog) if m.key != FILLER]
+    messages = [m for m in read_whole(remains.changelog_consumer, remains.changelog) if m.key != FILLER]
     return Rebuilt(parse_changelog(messages), 0, len(messages))
 
 
 def from_checkpoint(remains: Remains) -> Rebuilt:
-    with psycopg.connect(remains.dsn) as connection:
-        counts, position = read_checkpoint(connection)
+    counts, position = read_checkpoint(remains.connection)
     rows, rest = len(counts), remains.read(position, remains.position)
     count_further(counts, rest)
     return Rebuilt(counts, rows, len(rest))

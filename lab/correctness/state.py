@@ -20,7 +20,7 @@ from lab.correctness.rebuilding import Rebuilt, Remains, from_changelog, from_ch
 from lab.figures.canvas import Tone
 from lab.figures.log import Cell, LogFigure, PartitionCells, ReaderMark
 from lab.lesson import Findings, Lab
-from lab.messages import COMPACTED, read_compacted
+from lab.messages import COMPACTED, read_compacted, take_exactly
 from lab.workplace import Workplace
 
 BATCHES: Final = 24
@@ -68,19 +68,21 @@ def _count_until_killed(place: Workplace, keys: Sequence[str], dies: int) -> Rem
     for key in keys:
         producer.send(topic, key=key)
     producer.flush()
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("CREATE TABLE checkpoint (key text, number int, position int)")
-        connection.execute("CREATE TABLE progress AS SELECT 0 AS position")
+    connection = place.keep(psycopg.connect(dsn, autocommit=True))
+    connection.execute("CREATE TABLE checkpoint (key text, number int, position int)")
+    connection.execute("CREATE TABLE progress AS SELECT 0 AS position")
     address = {"topic": topic, "changelog": changelog, "group": group, "dsn": dsn}
     place.say(f"the job is killed over its batch {dies} of {BATCH} events; another machine takes over")
     arguments = {"bootstrap": place.parts.kafka_bootstrap, **address}
     run_workers(place, [Worker("job", work, arguments, (f"batch {dies}",), comes_back=False)])
-    log = TopicPartition(topic, 0)
-    position = int(place.consumer(group_id=group).committed(log))
+    log, consumer, other = TopicPartition(topic, 0), place.consumer(group_id=group), place.consumer()
+    consumer.assign([log])
+    # the first message that a consumer reads takes long
+    position = consumer.position(log)
+    take_exactly(consumer, 1)
     place.say("the broker looks every few seconds what it can compact")
-    consumer = place.consumer()
-    left = tuple(message.offset for message in read_compacted(consumer, producer, changelog))
-    return Remains(consumer, log, position, changelog, left, dsn)
+    left = tuple(message.offset for message in read_compacted(other, producer, changelog))
+    return Remains(consumer, log, position, other, changelog, left, connection)
 
 
 def _rebuild(remains: Remains, rebuild: Callable[[Remains], Rebuilt]) -> Rebuilt:
