@@ -83,27 +83,25 @@ def let_report(place: Workplace, devices: Sequence[Device]) -> list[Received]:
     producer.partitions_for(topic)
     began = time.time()
     with ThreadPoolExecutor(len(devices)) as threads:
-        lived = [*threads.map(lambda device: _live(device, producer, topic, began), devices)]
-    truth = {device.name: times for device, times in zip(devices, lived, strict=True)}
+        for done in [threads.submit(_live, device, producer, topic, began) for device in devices]:
+            done.result()
+    producer.flush()
+    truth = {device.name: device.happens for device in devices}
     messages = read_whole(place.consumer(), topic)
     reports = [(decode(message, DeviceReport), message.timestamp_ms / 1000 - began) for message in messages]
     return [Received(each, received, truth[each.device][each.number]) for each, received in reports]
 
 
-def _live(device: Device, producer: Any, topic: str, began: float) -> list[float]:
-    """DeviceReport each event, or keep it while offline; returns when each really happened."""
-    truth: list[float] = []
+def _live(device: Device, producer: Any, topic: str, began: float) -> None:
+    """Report each event when it has happened, or keep it while offline."""
     kept: list[tuple[int, float]] = []
     goes, returns = device.offline or (0.0, 0.0)
     for number, at in enumerate(device.happens):
         # until then nothing happens to the device
         time.sleep(max(0.0, began + at - time.time()))
-        now = time.time() - began
-        truth.append(now)
-        kept.append((number, now + device.clock))
-        if not goes <= now < returns:
+        kept.append((number, at + device.clock))
+        if not goes <= at < returns:
             for kept_number, happened in kept:
                 report = DeviceReport(device.name, kept_number, happened, time.time() - began + device.clock)
-                producer.send(topic, value=encode(report)).get(60)
+                producer.send(topic, value=encode(report))
             kept.clear()
-    return truth

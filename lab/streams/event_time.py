@@ -85,9 +85,13 @@ class LiveTopic:
     def consume(self, consumer: Any, events: int) -> list[Arrival]:
         """Consume so many events, and go."""
         found: list[Arrival] = []
-        while len(found) < events:
+
+        def has_come() -> bool:
             messages = take(consumer, most=events - len(found))
             found.extend(Arrival(float(str(message.value)), self._now()) for message in messages)
+            return len(found) == events
+
+        wait_for(has_come, f"{events} events")
         if consumer.config["group_id"]:
             consumer.commit()
         consumer.close(autocommit=False)

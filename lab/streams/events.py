@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from lab.messages import Message, find_partitions, read_whole, take
+from lab.waiting import wait_for
 from lab.workplace import Workplace
 
 E = TypeVar("E")
@@ -61,5 +62,12 @@ def _consume(place: Workplace, topic: str, kind: type[E]) -> Iterator[E]:
     """Consume for ever, each event when it is asked for."""
     consumer = place.consumer()
     consumer.assign(find_partitions(consumer, topic))
+    messages: list[Message] = []
+
+    def has_come() -> bool:
+        messages[:] = take(consumer)
+        return bool(messages)
+
     while True:
-        yield from (decode(message, kind) for message in take(consumer))
+        wait_for(has_come, f"the next event of {topic}")
+        yield from (decode(message, kind) for message in messages)

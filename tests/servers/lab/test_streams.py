@@ -65,7 +65,7 @@ def test_a_join_run_again_gives_another_tax_unless_by_version(servers: Servers) 
     # of those whose order is forced
     assert all(found.cell(name, "sales changed") > 0 for name in again[:3])
     assert all(found.cell(name, "changed by version") == 0 for name in again)
-    assert len({found.cell(name, "turns") for name in (first, *again[:3])}) == 4
+    assert len({found.cell(name, "switches of partition") for name in (first, *again[:3])}) == 4
 
 
 def test_sketches_are_nearly_right_and_can_be_merged(servers: Servers) -> None:
