@@ -27,6 +27,14 @@ class Listing:
 
 LABS: Final = (
     Listing("dual-writes", "lab.capture.dual_writes", "Two stores that clients write in turn drift apart for ever."),
+    Listing(
+        "triggers", "lab.capture.triggers", "Polling and triggers miss changes, or cost the writers; the log does not."
+    ),
+    Listing(
+        "snapshot",
+        "lab.capture.snapshot",
+        "A copy that does not know its place in the log loses rows, or doubles them.",
+    ),
     Listing("direct", "lab.logs.direct", "Who is away misses what is sent to it directly; a log keeps it."),
     Listing("queue", "lab.logs.queue", "A queue that gives a message out again loses the order; a log waits instead."),
     Listing("groups", "lab.logs.groups", "Each group gets every event; its members share them, in order within a key."),
