@@ -54,6 +54,20 @@ _CAPTURE: Final = (
     "Log compaction",
     "API support for change streams",
 )
+_IMMUTABILITY: Final = (
+    "Advantages of immutable events",
+    "Deriving several views from the same event log",
+    "Concurrency control",
+    "Limitations of immutability",
+)
+_FUTURE: Final = {
+    "Data Integration": ("Combining Specialized Tools by Deriving Data", "Batch and Stream Processing"),
+    "Unbundling Databases": (
+        "Composing Data Storage Technologies",
+        "Designing Applications Around Dataflow",
+        "Observing Derived State",
+    ),
+}
 
 FIRST: Final = Chapter(
     "first",
@@ -65,7 +79,7 @@ FIRST: Final = Chapter(
         "Keeping Systems in Sync": (),
         "Change Data Capture": _CAPTURE,
         "Event Sourcing": ("Deriving current state from the event log", "Commands and events"),
-        "State, Streams, and Immutability": (),
+        "State, Streams, and Immutability": _IMMUTABILITY,
         "Uses of Stream Processing": (),
         "Reasoning About Time": (),
         "Stream Joins": (),
@@ -81,12 +95,14 @@ SECOND: Final = Chapter(
         "Log-Based Message Brokers": _LOGS,
         "Keeping Systems in Sync": (),
         "Change Data Capture": _CAPTURE,
-        "State, Streams, and Immutability": (),
+        "State, Streams, and Immutability": _IMMUTABILITY,
         "Uses of Stream Processing": (),
         "Reasoning About Time": (),
         "Stream Joins": (),
         "Fault Tolerance": (),
     },
 )
+FIRST_FUTURE: Final = Chapter("first", 12, "The Future of Data Systems", _FUTURE)
+SECOND_PHILOSOPHY: Final = Chapter("second", 13, "A Philosophy of Streaming Systems", _FUTURE)
 SECOND_MODELS: Final = Chapter("second", 3, "Data Models and Query Languages", {"Event Sourcing and CQRS": ()})
 """The second edition has event sourcing here, before the chapters on streams."""

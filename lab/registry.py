@@ -28,19 +28,20 @@ class Listing:
 LABS: Final = (
     Listing("dual-writes", "lab.capture.dual_writes", "Two stores that clients write in turn drift apart for ever."),
     Listing(
-        "triggers", "lab.capture.triggers", "Polling and triggers miss changes, or cost the writers; the log does not."
+        "triggers", "lab.capture.triggers", "Polling and triggers miss changes or cost the writes; the log does not."
     ),
-    Listing(
-        "snapshot",
-        "lab.capture.snapshot",
-        "A copy that does not know its place in the log loses rows, or doubles them.",
-    ),
+    Listing("snapshot", "lab.capture.snapshot", "A copy without its place in the log loses rows, or doubles them."),
     Listing("direct", "lab.logs.direct", "Who is away misses what is sent to it directly; a log keeps it."),
     Listing("queue", "lab.logs.queue", "A queue that gives a message out again loses the order; a log waits instead."),
     Listing("groups", "lab.logs.groups", "Each group gets every event; its members share them, in order within a key."),
     Listing("backpressure", "lab.logs.backpressure", "Too fast a producer: what is lost, what piles up, or who waits."),
     Listing("retention", "lab.logs.retention", "Who reads too slowly falls off the end of the log, and nobody else."),
     Listing("compaction", "lab.logs.compaction", "The newest value of each key is a whole table, but no history."),
+    Listing("replay", "lab.derived.replay", "A bug in a view is mended by a new view on the old log."),
+    Listing(
+        "event-sourcing", "lab.derived.event_sourcing", "Commands are validated before they are events, which say why."
+    ),
+    Listing("cqrs", "lab.derived.cqrs", "One log, three read models; who waits for its position sees its own write."),
 )
 
 
