@@ -42,6 +42,7 @@ LABS: Final = (
         "event-sourcing", "lab.derived.event_sourcing", "Commands are validated before they are events, which say why."
     ),
     Listing("cqrs", "lab.derived.cqrs", "One log, three read models; who waits for its position sees its own write."),
+    Listing("unbundled", "lab.derived.unbundled", "Database, lake, view and index give one answer at one position."),
 )
 
 

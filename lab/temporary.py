@@ -1,12 +1,17 @@
-"""Things that last as long as a lab: topics, consumer groups, databases, indexes. Each is removed at its end."""
+"""Things that last as long as a lab: clients, topics, groups, databases, indexes, processes. Each goes at its end."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import CoordinatorNotAvailableError, NonEmptyGroupError
+from kafka.serializer import DefaultSerializer
 from opensearchpy import OpenSearch
 from psycopg import sql
 
@@ -15,6 +20,8 @@ from cdc.core.waiting import wait_until
 PATIENCE_MS: Final = 120_000
 """How long a client waits for a broker on a busy machine."""
 FORGETTING_SECONDS: Final = 15.0
+ENDING_SECONDS: Final = 30.0
+"""How long a process of a lab has to end by itself."""
 
 
 @contextmanager
@@ -27,6 +34,18 @@ def open_admin(bootstrap: str) -> Iterator[Any]:
         yield admin
     finally:
         admin.close()
+
+
+def open_producer(bootstrap: str, **settings: Any) -> AbstractContextManager[Any]:
+    """Open a producer of kafka-python that takes keys and values as text or bytes."""
+    given = {"key_serializer": DefaultSerializer(), "value_serializer": DefaultSerializer(), **settings}
+    return closing(KafkaProducer(bootstrap_servers=bootstrap, bootstrap_timeout_ms=PATIENCE_MS, **given))
+
+
+def open_consumer(bootstrap: str, **settings: Any) -> AbstractContextManager[Any]:
+    """Open a consumer of kafka-python that begins at the beginning and commits only when it is told to."""
+    given = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **settings}
+    return closing(KafkaConsumer(bootstrap_servers=bootstrap, bootstrap_timeout_ms=PATIENCE_MS, **given))
 
 
 @contextmanager
@@ -88,3 +107,30 @@ def keep_index(url: str, name: str) -> Iterator[str]:
     finally:
         with OpenSearch(hosts=[url]) as client:
             client.indices.delete(index=name, params={"ignore_unavailable": "true"})
+
+
+@contextmanager
+def keep_process(module: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+    """Run a module of this project as a process; at the end its stdin is closed, by which it ends."""
+    command = [sys.executable, "-m", module, *arguments]
+    # this project may be a folder that is not installed
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    pipe = subprocess.PIPE
+    # in a session of its own: Ctrl-C is for the lab, which then ends it
+    with subprocess.Popen(  # noqa: S603
+        command, stdin=pipe, stdout=pipe, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            _end(process)
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    if process.stdin:
+        process.stdin.close()
+    try:
+        process.wait(ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()

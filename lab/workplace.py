@@ -2,34 +2,33 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from random import Random
 from secrets import token_hex
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
-from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
-from kafka.serializer import DefaultSerializer
 from opensearchpy.exceptions import OpenSearchException
 
+from cdc.config.init import TemplateValues
 from cdc.core.errors import UnreachableError
 from lab import temporary
 
 T = TypeVar("T")
-_PATIENT: Final = {
-    "bootstrap_timeout_ms": temporary.PATIENCE_MS,
-}
 
 
 class Parts(Protocol):
-    """Where the parts answer; `cdc.local.endpoints.Endpoints` is one."""
+    """Where the parts answer."""
 
     @property
     def kafka_bootstrap(self) -> str: ...
     @property
     def search_url(self) -> str: ...
     def postgres_dsn(self, database: str = "postgres") -> str: ...
+    def template_values(self) -> TemplateValues:
+        """What the file of a pipeline says of these parts."""
+        ...
 
 
 class Workplace:
@@ -67,13 +66,11 @@ class Workplace:
 
     def producer(self, **settings: Any) -> Any:
         """A producer of kafka-python that takes keys and values as text or bytes."""
-        given = {"key_serializer": DefaultSerializer(), "value_serializer": DefaultSerializer(), **_PATIENT, **settings}
-        return self.keep(closing(KafkaProducer(bootstrap_servers=self.parts.kafka_bootstrap, **given)))
+        return self.keep(temporary.open_producer(self.parts.kafka_bootstrap, **settings))
 
     def consumer(self, **settings: Any) -> Any:
         """A consumer of kafka-python that begins at the beginning and commits only when it is told to."""
-        given = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **_PATIENT, **settings}
-        return self.keep(closing(KafkaConsumer(bootstrap_servers=self.parts.kafka_bootstrap, **given)))
+        return self.keep(temporary.open_consumer(self.parts.kafka_bootstrap, **settings))
 
     def database(self, name: str) -> str:
         """Make a database; returns its connection string."""

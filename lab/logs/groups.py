@@ -4,13 +4,9 @@ The members are processes; the one that dies is killed in the middle of a batch,
 """
 
 import json
-import os
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
@@ -20,6 +16,7 @@ from lab.figures.canvas import Tone
 from lab.figures.log import Cell, LogFigure, PartitionCells
 from lab.lesson import Findings, Lab
 from lab.messages import read_whole
+from lab.temporary import keep_process
 from lab.waiting import wait_for
 from lab.workplace import Workplace
 
@@ -28,7 +25,6 @@ KEYS: Final = 12
 PARTITIONS: Final = 4
 DIES_OVER: Final = 33
 DRAWN: Final = 22
-ENDING_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,8 @@ class Group:
 
     def join(self, name: str, dies_over: int = 0) -> None:
         """Let another process join."""
-        member = Member(name, self._place.keep(_start(*self._address, dies_over)))
+        process = keep_process("lab.logs.member", *self._address, str(dies_over))
+        member = Member(name, self._place.keep(process))
         self.members.append(member)
         Thread(target=self._listen, args=(member,), daemon=True).start()
 
@@ -114,33 +111,6 @@ def run(place: Workplace) -> Findings:
         f" them twice; {mixed} came out of order, {within} within a key; with one partition only {busy} member works.",
         figure=_draw(shared.receipts, other),
     )
-
-
-@contextmanager
-def _start(bootstrap: str, topic: str, group: str, dies_over: int) -> "Iterator[subprocess.Popen[str]]":
-    """Start a member; it is ended with the lab."""
-    command = [sys.executable, "-m", "lab.logs.member", bootstrap, topic, group, str(dies_over)]
-    # this project may be a folder that is not installed
-    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path}
-    pipe = subprocess.PIPE
-    # in a session of its own: Ctrl-C is for the lab, which then closes its stdin and waits for it
-    with subprocess.Popen(  # noqa: S603
-        command, stdin=pipe, stdout=pipe, text=True, env=environment, start_new_session=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            _end(process)
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    if process.stdin:
-        process.stdin.close()
-    try:
-        process.wait(ENDING_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 def _produce(place: Workplace, topics: Sequence[str], keys: Sequence[str]) -> None:

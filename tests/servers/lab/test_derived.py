@@ -1,9 +1,12 @@
 """The labs about what is derived from a log: each shows the failure, and what helps."""
 
-from lab.derived import cqrs
+import pytest
+
+from lab.derived import cqrs, unbundled
 from lab.derived.replay import LAST_WEEK, TODAY
 from lab.derived.revenue import COUNTRIES
 from lab.derived.shop import ITEMS, STOCK
+from lab.temporary import open_admin
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 
@@ -45,3 +48,21 @@ def test_who_asks_at_once_misses_the_own_write_and_who_waits_does_not(servers: S
         assert cqrs.HELD_UP <= found.cell(model, "missed at once") <= cqrs.ORDERS
         assert found.cell(model, "missed after the wait") == 0
     assert len({found.cell(str(row[0]), "revenue") for row in found.rows}) == 1
+
+
+def test_at_one_position_all_stores_give_one_answer_and_without_they_differ(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_TEST_PASSWORD", servers.password)
+    found = watch(servers, "unbundled")
+    at_once, waited = "wrong when a day ends", "wrong after cdc wait"
+    for store in unbundled.FOLLOWERS:
+        assert 0 < found.cell(store, at_once) <= unbundled.DAYS
+        assert found.cell(store, waited) == 0
+        assert found.cell(store, "ms behind") > 0
+    at_cut = str(found.rows[-1][0])
+    assert found.cell(at_cut, at_once) == found.cell(at_cut, waited) == 0
+    with servers.connect() as connection:
+        left = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'lab%%'").fetchall()
+    with open_admin(servers.values.bootstrap) as admin:
+        assert ([topic for topic in admin.list_topics() if "lab_" in topic], left) == ([], [])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.decoding import LoggedChange
-from lab.derived import cqrs, replay, revenue, shop
+from lab.derived import cqrs, replay, revenue, shop, unbundled
 from lab.derived.cqrs import OwnRead
 from lab.derived.revenue import COUNTRIES, OrderEvent
 from lab.derived.shop import Act, Deed, Shop, count_beyond, fold
@@ -82,3 +82,20 @@ def test_misses_and_the_lag_are_counted() -> None:
     reads = [OwnRead("m", 0, 10, 11, True, 40, 41, False), OwnRead("m", 0, 10, 30, False, 20, 31, False)]
     assert cqrs.count_missed(reads) == (2, 1, 0)
     assert cqrs.measure_lag(reads) == 20
+
+
+def test_answers_are_compared_with_that_of_the_database() -> None:
+    whole, part = {"AT": 5, "BR": 7}, {"AT": 5}
+    stores = ("Postgres", *unbundled.FOLLOWERS)
+    behind = {"Postgres": 0.0, "lake": 30.0, "view": 40.0, "index": 90.0}
+    once = dict(zip(stores, (whole, part, {}, whole), strict=True))
+    day = unbundled.DayAnswers(once, dict.fromkeys(stores, whole), behind, (True, False))
+    assert unbundled.count_wrong([day, day]) == [
+        ("Postgres", 2, 0, 0, 0),
+        ("lake", 2, 2, 0, 30),
+        ("view", 2, 2, 0, 40),
+        ("index", 2, 0, 0, 90),
+        ("lake and view, at one cut", 2, 2, 0, 0),
+    ]
+    assert unbundled.count_answers([day.afterwards, day.at_once]) == 3
+    assert unbundled.count_answers([day.afterwards]) == 1
