@@ -81,6 +81,21 @@ _CORRECTNESS: Final = (
     "Timeliness and Integrity",
     "Trust, but Verify",
 )
+_IMMUTABILITY: Final = (
+    "Advantages of immutable events",
+    "Deriving several views from the same event log",
+    "Concurrency control",
+    "Limitations of immutability",
+)
+_FUTURE: Final = {
+    "Data Integration": ("Combining Specialized Tools by Deriving Data", "Batch and Stream Processing"),
+    "Unbundling Databases": (
+        "Composing Data Storage Technologies",
+        "Designing Applications Around Dataflow",
+        "Observing Derived State",
+    ),
+    "Aiming for Correctness": _CORRECTNESS,
+}
 
 FIRST: Final = Chapter(
     "first",
@@ -92,7 +107,7 @@ FIRST: Final = Chapter(
         "Keeping Systems in Sync": (),
         "Change Data Capture": _CAPTURE,
         "Event Sourcing": ("Deriving current state from the event log", "Commands and events"),
-        "State, Streams, and Immutability": (),
+        "State, Streams, and Immutability": _IMMUTABILITY,
         "Uses of Stream Processing": _USES,
         "Reasoning About Time": (_EVENT_TIME, "Knowing when you're ready", _WHOSE_CLOCK, _WINDOWS),
         "Stream Joins": _JOINS,
@@ -108,16 +123,14 @@ SECOND: Final = Chapter(
         "Log-Based Message Brokers": _LOGS,
         "Keeping Systems in Sync": (),
         "Change Data Capture": _CAPTURE,
-        "State, Streams, and Immutability": (),
+        "State, Streams, and Immutability": _IMMUTABILITY,
         "Uses of Stream Processing": _USES,
         "Reasoning About Time": (_EVENT_TIME, "Handling straggler events", _WHOSE_CLOCK, _WINDOWS),
         "Stream Joins": _JOINS,
         "Fault Tolerance": _FAULTS,
     },
 )
-FIRST_FUTURE: Final = Chapter("first", 12, "The Future of Data Systems", {"Aiming for Correctness": _CORRECTNESS})
-SECOND_PHILOSOPHY: Final = Chapter(
-    "second", 13, "A Philosophy of Streaming Systems", {"Aiming for Correctness": _CORRECTNESS}
-)
+FIRST_FUTURE: Final = Chapter("first", 12, "The Future of Data Systems", _FUTURE)
+SECOND_PHILOSOPHY: Final = Chapter("second", 13, "A Philosophy of Streaming Systems", _FUTURE)
 SECOND_MODELS: Final = Chapter("second", 3, "Data Models and Query Languages", {"Event Sourcing and CQRS": ()})
 """The second edition has event sourcing here, before the chapters on streams."""

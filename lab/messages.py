@@ -56,11 +56,13 @@ def find_partitions(consumer: Any, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
 
 
-def read_whole(consumer: Any, topic: str) -> list[Message]:
-    """Read every message that the topic holds now, each partition from its beginning to its end."""
+def read_whole(consumer: Any, topic: str, start: int | None = None) -> list[Message]:
+    """Read every message that the topic holds now, each partition from its beginning, or `start`, to its end."""
     places = find_partitions(consumer, topic)
     consumer.assign(places)
     consumer.seek_to_beginning(*places)
+    for place in places if start is not None else ():
+        consumer.seek(place, start)
     ends = consumer.end_offsets(places)
     found: list[Message] = []
 

@@ -33,6 +33,15 @@ LABS: Final = (
     Listing("backpressure", "lab.logs.backpressure", "Too fast a producer: what is lost, what piles up, or who waits."),
     Listing("retention", "lab.logs.retention", "Who reads too slowly falls off the end of the log, and nobody else."),
     Listing("compaction", "lab.logs.compaction", "The newest value of each key is a whole table, but no history."),
+    Listing(
+        "triggers", "lab.capture.triggers", "Polling and triggers miss changes or cost the writes; the log does not."
+    ),
+    Listing("snapshot", "lab.capture.snapshot", "A copy without its place in the log loses rows, or doubles them."),
+    Listing("replay", "lab.derived.replay", "A bug in a view is mended by a new view on the old log."),
+    Listing(
+        "event-sourcing", "lab.derived.event_sourcing", "Commands are validated before they are events, which say why."
+    ),
+    Listing("cqrs", "lab.derived.cqrs", "One log, three read models; who waits for its position sees its own write."),
     Listing("event-time", "lab.streams.event_time", "A rate by arrival shows a spike that never was."),
     Listing("windows", "lab.streams.windows", "Each type of window answers another question, and may miss yours."),
     Listing("stragglers", "lab.streams.stragglers", "Late events are ignored or correct, and wrong clocks undone."),
@@ -67,6 +76,7 @@ LABS: Final = (
     Listing(
         "audit", "lab.correctness.audit", "Late is not false; a changed past adds up, and a chain of digests finds it."
     ),
+    Listing("unbundled", "lab.derived.unbundled", "Database, lake, view and index give one answer at one position."),
 )
 
 

@@ -6,11 +6,45 @@ from typing import Any
 
 from cdc.cli import output
 from cdc.cli.progress import open_progress
+from cdc.config.init import TemplateValues
 from cdc.local import services
+from cdc.local.endpoints import Endpoints
 from cdc.local.state_dir import Home
 from lab.lesson import Findings, Lab
 from lab.registry import Listing
 from lab.workplace import open_workplace
+
+
+@dataclass(frozen=True, slots=True)
+class LocalParts:
+    """The parts of a home."""
+
+    endpoints: Endpoints
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        return self.endpoints.kafka_bootstrap
+
+    @property
+    def search_url(self) -> str:
+        return self.endpoints.search_url
+
+    def postgres_dsn(self, database: str = "postgres") -> str:
+        return self.endpoints.postgres_dsn(database)
+
+    def template_values(self) -> TemplateValues:
+        """What the file of a pipeline says of these parts."""
+        found = self.endpoints
+        return TemplateValues(
+            host=found.postgres_host,
+            port=found.postgres_port,
+            user=found.postgres_user,
+            password=f"${{file:{found.postgres_password.file}}}",
+            password_reference=found.postgres_password.reference,
+            bootstrap=found.kafka_bootstrap,
+            connect_url=found.connect_url,
+            search_url=found.search_url,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +77,6 @@ def run_lab(home: Home, listing: Listing, seed: int) -> LabRun:
     with open_progress() as progress:
         endpoints = services.up(home, lab.parts, progress)
     began = time.monotonic()
-    with open_workplace(endpoints, seed, output.say) as place:
+    with open_workplace(LocalParts(endpoints), seed, output.say) as place:
         findings = lab.run(place)
     return LabRun(listing, lab, seed, findings, time.monotonic() - began)

@@ -11,6 +11,7 @@ import psycopg
 from kafka.errors import KafkaError
 from opensearchpy.exceptions import OpenSearchException
 
+from cdc.config.init import TemplateValues
 from cdc.core.errors import UnreachableError
 from lab import temporary
 
@@ -18,13 +19,16 @@ T = TypeVar("T")
 
 
 class Parts(Protocol):
-    """Where the parts answer; `cdc.local.endpoints.Endpoints` is one."""
+    """Where the parts answer."""
 
     @property
     def kafka_bootstrap(self) -> str: ...
     @property
     def search_url(self) -> str: ...
     def postgres_dsn(self, database: str = "postgres") -> str: ...
+    def template_values(self) -> TemplateValues:
+        """What the file of a pipeline says of these parts."""
+        ...
 
 
 class Workplace:

@@ -1,13 +1,11 @@
 """Two stores written in turn, by two clients at once and with failures halfway; then one store, and its log.
 
 The clients and their plan are those of `cdc demo race`, which shows the same through the whole path. Here the log is
-read with the least there is: Postgres decodes its own, and thirty lines follow it.
+read with the least there is: Postgres decodes its own, and a few lines follow it.
 """
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import psycopg
 from opensearchpy.helpers import bulk
@@ -27,6 +25,7 @@ from cdc.demo.race.stores import (
 )
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, Passage
+from lab.decoding import LoggedChange, make_slot, read_slot
 from lab.figures.canvas import Tone
 from lab.figures.timeline import Arrow, Event, Timeline
 from lab.lesson import Findings, Lab
@@ -34,8 +33,6 @@ from lab.workplace import Workplace
 
 PAIRS: Final = 400
 TABLE: Final = "accounts"
-SLOT: Final = "lab_dual_writes"
-_CHANGE: Final = re.compile(r"(?:INSERT|UPDATE): id\[text\]:'(.*)' value\[text\]:'(.*)'")
 
 
 def run(place: Workplace) -> Findings:
@@ -75,9 +72,10 @@ def _write_through_log(place: Workplace, plan: Schedule) -> list[str]:
     index = place.index("log")
     make_index(stores.search_url, index)
     make_table(stores.dsn, TABLE)
-    with _keep_slot(stores.dsn) as connection:
+    with psycopg.connect(stores.dsn, autocommit=True) as connection:
+        slot = make_slot(connection)
         _write(stores, plan)
-        _follow(connection, stores.search_url, index)
+        _follow(read_slot(connection, slot), stores.search_url, index)
         return _read_differences(stores, index)
 
 
@@ -93,23 +91,11 @@ def _read_differences(stores: Stores, index: str) -> list[str]:
     return find_differences(read_table(stores.dsn, TABLE), read_index(stores.search_url, index))
 
 
-@contextmanager
-def _keep_slot(dsn: str) -> Iterator["psycopg.Connection[Any]"]:
-    """Ask Postgres for a replication slot: from here on it keeps its log until the slot has been read."""
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (SLOT,))
-        try:
-            yield connection
-        finally:
-            connection.execute("SELECT pg_drop_replication_slot(%s)", (SLOT,))
-
-
-def _follow(connection: "psycopg.Connection[Any]", search_url: str, index: str) -> None:
+def _follow(changes: Sequence[LoggedChange], search_url: str, index: str) -> None:
     """Put every committed change into the index, in the order of the commits."""
-    rows = connection.execute("SELECT data FROM pg_logical_slot_get_changes(%s, NULL, NULL)", (SLOT,)).fetchall()
-    found = [match.groups() for (text,) in rows if (match := _CHANGE.search(text))]
+    rows = [change.row for change in changes]
     with open_client(search_url) as client:
-        bulk(client, ({"_index": index, "_id": key, "id": key, "value": value} for key, value in found))
+        bulk(client, ({"_index": index, "_id": row["id"], **row} for row in rows))
 
 
 def _draw(plan: Schedule, writes: list[TimedWrite]) -> Timeline:

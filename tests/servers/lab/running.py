@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from psycopg.conninfo import make_conninfo
 
+from cdc.config.init import TemplateValues
 from lab.lesson import Findings
 from lab.registry import find_lab
 from lab.workplace import open_workplace
@@ -29,6 +30,9 @@ class PartsOfTests:
     def postgres_dsn(self, database: str = "postgres") -> str:
         v = self.servers.values
         return make_conninfo(host=v.host, port=v.port, user=v.user, password=self.servers.password, dbname=database)
+
+    def template_values(self) -> TemplateValues:
+        return self.servers.values
 
 
 def watch(servers: Servers, name: str, seed: int = SEED) -> Findings:

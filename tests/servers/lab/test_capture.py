@@ -1,5 +1,8 @@
 """The labs about databases and their logs: each shows the failure, and what helps."""
 
+from lab.capture.readers import WAYS
+from lab.capture.snapshot import MEANWHILE
+from lab.capture.triggers import LATE
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 
@@ -16,3 +19,29 @@ def test_two_stores_differ_for_ever_and_a_store_with_its_follower_does_not(serve
         left = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'lab%%'").fetchall()
         slots = connection.execute("SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'lab%%'").fetchall()
     assert (left, slots) == ([], [])
+
+
+def test_polling_and_triggers_miss_what_commits_late_and_the_log_misses_nothing(servers: Servers) -> None:
+    found = watch(servers, "triggers")
+    nobody, polled, by_number, finished, logged = (way.name for way in WAYS)
+    assert found.cell(nobody, "missed") == found.cell(nobody, "changes")
+    for kind in ("versions", "deletes", "truncates"):
+        assert 0 < found.cell(polled, kind) <= found.cell(nobody, kind)
+    assert found.cell(polled, "deletes") == found.cell(nobody, "deletes")
+    assert [found.cell(way, "late commits") for way in (polled, by_number, finished, logged)] == [LATE, LATE, 0, 0]
+    assert [found.cell(by_number, kind) for kind in ("versions", "deletes", "truncates")] == [0, 0, 1]
+    assert found.cell(finished, "missed") == found.cell(logged, "missed") == 0
+
+
+def test_a_copy_without_its_position_loses_or_doubles(servers: Servers) -> None:
+    found = watch(servers, "snapshot")
+    behind, before, exported = (str(row[0]) for row in found.rows)
+    assert found.cell(behind, "lost") >= MEANWHILE
+    assert found.cell(behind, "doubled") == 0
+    assert found.cell(before, "lost") == 0
+    assert found.cell(before, "doubled") >= MEANWHILE
+    # a half of a transfer is in the copy: the accounts are those of no moment
+    assert found.cell(behind, "sum, 0 in the source") > 0
+    for counted in ("lost", "doubled", "accounts wrong", "sum, 0 in the source"):
+        assert found.cell(exported, counted) == 0
+    assert found.cell(exported, "from the log") >= 2 * MEANWHILE

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from kafka.errors import KafkaError
 
+from cdc.config.init import TemplateValues
 from cdc.core.errors import UnreachableError
 from lab.waiting import wait_for
 from lab.workplace import Workplace, open_workplace
@@ -23,6 +24,9 @@ class Nowhere:
 
     def postgres_dsn(self, database: str = "postgres") -> str:
         return f"host=127.0.0.1 port=1 dbname={database} connect_timeout=2"
+
+    def template_values(self) -> TemplateValues:
+        raise NotImplementedError
 
 
 def says_nothing(_: str) -> None:

@@ -1,0 +1,45 @@
+"""`cdc bootstrap` and `cdc follow` in one process, on one Spark: `python -m lab.derived.following FILE`."""
+
+import sys
+from pathlib import Path
+from threading import Event, Thread
+
+from cdc.config.file import load
+from cdc.core.errors import CdcError
+from cdc.progress import SILENT
+from cdc.run.copy.bootstrap import bootstrap
+from cdc.run.follow.follow import follow
+from cdc.run.pipeline import build_spark_session, select_followers
+
+
+def main(config: str) -> None:
+    """Copy the tables, and follow them until stdin ends; prints what it does."""
+    settings = load(Path(config))
+    # brief: the lab ends before Java's second compiler pays off
+    spark = build_spark_session(settings, "lab", brief=True)
+    bootstrap(settings, lambda: spark, _say, SILENT)
+    follow(settings, lambda: spark, select_followers(settings, ()), _say, stopping=_await_end())
+
+
+def _await_end() -> Event:
+    """Begin to wait for the end of stdin: it also comes when the lab is killed."""
+    ended = Event()
+
+    def wait() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    Thread(target=wait, daemon=True).start()
+    return ended
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except CdcError as error:
+        _say(str(error))
+        sys.exit(error.exit_code)

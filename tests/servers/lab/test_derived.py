@@ -1,0 +1,68 @@
+"""The labs about what is derived from a log: each shows the failure, and what helps."""
+
+import pytest
+
+from lab.derived import cqrs, unbundled
+from lab.derived.replay import LAST_WEEK, TODAY
+from lab.derived.revenue import COUNTRIES
+from lab.derived.shop import ITEMS, STOCK
+from lab.temporary import open_admin
+from tests.servers.lab.running import watch
+from tests.support.servers_fixture import Servers
+
+
+def test_a_new_view_mends_what_the_old_one_cannot_while_that_answers(servers: Servers) -> None:
+    found = watch(servers, "replay")
+    old, mended, new = (str(row[0]) for row in found.rows)
+    assert found.cell(old, "countries wrong") == len(COUNTRIES)
+    # the code is right, what it began with is not
+    assert found.cell(mended, "countries wrong") == len(COUNTRIES)
+    assert found.cell(mended, "events read") == TODAY
+    assert found.cell(new, "countries wrong") == found.cell(new, "cents too much") == 0
+    assert found.cell(new, "events read") == LAST_WEEK + TODAY
+    assert found.cell(old, "questions answered") > 0
+    assert found.cell(new, "questions answered") > 0
+    assert found.sentence.endswith("0 questions got no whole answer.")
+
+
+def test_one_validator_an_item_keeps_the_rule_and_events_say_why(servers: Servers) -> None:
+    found = watch(servers, "event-sourcing")
+    believed, by_cart, by_item, restored, undone, rows = (str(row[0]) for row in found.rows)
+    beyond, taken = "sold beyond the stock", "taken out again, at most"
+    assert found.cell(believed, beyond) > found.cell(by_cart, beyond) > 0
+    assert found.cell(by_item, beyond) == 0
+    # the same rule, by locks of rows
+    assert found.cell(rows, beyond) == 0
+    assert found.cell(rows, "commands refused") == found.cell(by_item, "commands refused") > 0
+    assert found.cell(rows, "left") == found.cell(restored, "left") == found.cell(by_item, "left") <= ITEMS * STOCK
+    assert 0 < found.cell(restored, "read") < found.cell(by_item, "read")
+    assert found.cell(undone, "read") == found.cell(by_item, "read") + 1
+    assert found.cell(undone, "left") == found.cell(by_item, "left") + 1
+    assert 0 < found.cell(by_item, taken) < found.cell(rows, taken)
+
+
+def test_who_asks_at_once_misses_the_own_write_and_who_waits_does_not(servers: Servers) -> None:
+    found = watch(servers, "cqrs")
+    for model in (str(row[0]) for row in found.rows):
+        assert found.cell(model, "asked") == cqrs.ORDERS
+        assert cqrs.HELD_UP <= found.cell(model, "missed at once") <= cqrs.ORDERS
+        assert found.cell(model, "missed after the wait") == 0
+    assert len({found.cell(str(row[0]), "revenue") for row in found.rows}) == 1
+
+
+def test_at_one_position_all_stores_give_one_answer_and_without_they_differ(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_TEST_PASSWORD", servers.password)
+    found = watch(servers, "unbundled")
+    at_once, waited = "wrong when a day ends", "wrong after cdc wait"
+    for store in unbundled.FOLLOWERS:
+        assert 0 < found.cell(store, at_once) <= unbundled.DAYS
+        assert found.cell(store, waited) == 0
+        assert found.cell(store, "ms behind") > 0
+    at_cut = str(found.rows[-1][0])
+    assert found.cell(at_cut, at_once) == found.cell(at_cut, waited) == 0
+    with servers.connect() as connection:
+        left = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'lab%%'").fetchall()
+    with open_admin(servers.values.bootstrap) as admin:
+        assert ([topic for topic in admin.list_topics() if "lab_" in topic], left) == ([], [])
