@@ -6,6 +6,7 @@ misses what lies across two of them, and sees no order.
 
 from typing import Final
 
+from cdc.core.plural import format_count
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, Passage
 from lab.figures.canvas import Tone
@@ -46,11 +47,12 @@ def run(place: Workplace) -> Findings:
     rows = [(name, len(right), len(f & right), len(right - f), len(f - right)) for name, f in found.items()]
     shop, card, query, event_time = rows
     return Findings(
-        columns=("way", "patterns", "found", "missed", "false"),
+        columns=("way", "patterns", "found", "missed", "false alarms"),
         rows=tuple(rows),
-        sentence=f"Of {len(right)} patterns {shop[3]} are missed, and {shop[4]} more are false, when payments are keyed"
-        f" by shop; keyed by card {card[3]} and {card[4]}, since late ones are out of order; a query of fixed windows"
-        f" misses {query[3]}, and {query[4]} are false; by card and event time {event_time[3]} and {event_time[4]}.",
+        sentence=f"Of {len(right)} patterns {shop[3]} are missed when payments are keyed by shop"
+        f" ({format_count(shop[4], 'false alarm')}), {card[3]} when keyed by card, as late ones are out of order"
+        f" ({card[4]}), {query[3]} by a query of fixed windows ({query[4]}), {event_time[3]} by card and event time"
+        f" ({event_time[4]}).",
         figure=_draw(),
     )
 
