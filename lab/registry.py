@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from cdc.core.errors import ConfigurationError
+from cdc.core.errors import ConfigurationError, PreconditionError
 
 if TYPE_CHECKING:
     from lab.lesson import Lab
@@ -20,8 +20,14 @@ class Listing:
     shows: str
 
     def load(self) -> "Lab":
-        """Import the module; returns its `LAB`."""
-        found: Lab = import_module(self.module).LAB
+        """Import the module; returns its `LAB`. Raises PreconditionError when a package is missing that it needs."""
+        try:
+            found: Lab = import_module(self.module).LAB
+        except ModuleNotFoundError as error:
+            package = str(error.name).split(".")[0]
+            raise PreconditionError(
+                f"lab {self.name} needs the package {package}", f"pip install {package}, if it is there for this Python"
+            ) from error
         return found
 
 

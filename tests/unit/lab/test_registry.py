@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.core.errors import ConfigurationError
+from cdc.core.errors import ConfigurationError, PreconditionError
 from lab.book import FIRST, SECOND, Passage
 from lab.registry import LABS, Listing, find_lab
 
@@ -33,6 +33,13 @@ def test_an_unknown_name_is_told_with_the_near_ones() -> None:
         find_lab("dual-write")
     with pytest.raises(ConfigurationError, match="there is no lab zzz → `cdc lab` lists them"):
         find_lab("zzz")
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "needy.py").write_text("import no_such_package.part\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PreconditionError, match="lab sums needs the package no_such_package → pip install no_such"):
+        Listing("sums", "needy", "").load()
 
 
 def test_a_passage_is_one_that_the_chapter_has() -> None:
