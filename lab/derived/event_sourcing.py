@@ -12,7 +12,7 @@ from typing import Final
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, SECOND_MODELS, Passage
 from lab.derived.shop import STOCK, Act, Deed, Shop, count_beyond, fold, plan_commands
-from lab.derived.shop_rows import count_gone, keep_rows
+from lab.derived.shop_rows import count_gone, count_rows_beyond, keep_rows
 from lab.derived.validator import Validator, read_acts
 from lab.figures.canvas import Tone
 from lab.figures.log import Cell, LogFigure, PartitionCells
@@ -34,7 +34,7 @@ def run(place: Workplace) -> Findings:
     by_cart = _validate(place, "cart", commands, lambda command: command.cart)
     by_item = _validate(place, "item", commands, lambda command: command.item)
     believed, oversold, right = (read_acts(place.consumer(), topic) for topic in (unchecked, by_cart, by_item))
-    tail, restored = _restore(place, by_item, right)
+    snapshot, tail = _restore(place, by_item, right)
     mistake = next(event for event in reversed(right) if event.deed is Deed.ORDER)
     undone = read_acts(place.consumer(), _write(place, by_item, [replace(mistake, deed=Deed.UNDO)]))
     refused, changes, left = keep_rows(place.database("shop"), commands)
@@ -43,12 +43,12 @@ def run(place: Workplace) -> Findings:
         ("events, checked by who reads them", 0, *_describe(believed)),
         ("two validators, by cart", len(commands) - len(oversold), *_describe(oversold)),
         ("two validators, by item", decided, *_describe(right)),
-        ("the same, from a snapshot", decided, tail, 0, sum(restored.left), taken),
+        ("the same, from a snapshot", decided, *_describe(tail, snapshot)),
         ("the same, an order undone", decided, *_describe(undone)),
-        ("rows, and their changes", refused, len(changes), 0, left, count_gone(changes)),
+        ("rows, and their changes", refused, len(changes), count_rows_beyond(changes), left, count_gone(changes)),
     )
     return Findings(
-        columns=("way", "commands refused", "read", "sold beyond the stock", "left", "taken out again, at most"),
+        columns=("way", "commands refused", "read", "sold beyond the stock", "left", "taken out again, as told"),
         rows=rows,
         sentence=f"Checked when they were read, events sold {rows[0][3]} too many, by two validators for the same items"
         f" {rows[1][3]}, by one for each item {rows[2][3]}; events say that {taken} were taken out of carts again,"
@@ -80,20 +80,19 @@ def _validate(place: Workplace, name: str, commands: Sequence[Act], key: Key) ->
     return events
 
 
-def _restore(place: Workplace, topic: str, events: Sequence[Act]) -> tuple[int, Shop]:
-    """Write a snapshot of the state, and restore it with the events behind it; returns how many, and the state."""
+def _restore(place: Workplace, topic: str, events: Sequence[Act]) -> tuple[Shop, list[Act]]:
+    """Write a snapshot of the state, and read it again, with the events behind it."""
     snapshots, at = place.topic("snapshots"), int(len(events) * SNAPSHOT_AT)
     producer, consumer = place.producer(), place.consumer()
     producer.send(snapshots, value=json.dumps({"offset": at, "shop": fold(events[:at]).as_text()}))
     producer.flush()
     [snapshot] = (json.loads(str(message.value)) for message in read_whole(consumer, snapshots))
-    behind = read_acts(consumer, topic, snapshot["offset"])
-    return len(behind), fold(behind, Shop.from_text(snapshot["shop"]))
+    return Shop.from_text(snapshot["shop"]), read_acts(consumer, topic, snapshot["offset"])
 
 
-def _describe(events: Sequence[Act]) -> tuple[int, int, int, int]:
-    """Events, sold beyond the stock, left in the end, and taken out of carts again."""
-    return len(events), count_beyond(events), sum(fold(events).left), _count_taken_out(events)
+def _describe(events: Sequence[Act], begun: Shop | None = None) -> tuple[int, int, int, int]:
+    """Events, sold beyond the stock, left in the end, and taken out of carts again, by events from a state on."""
+    return len(events), count_beyond(events, begun), sum(fold(events, begun).left), _count_taken_out(events)
 
 
 def _count_taken_out(events: Sequence[Act]) -> int:

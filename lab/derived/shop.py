@@ -79,7 +79,7 @@ class Shop:
 
 def fold(events: Iterable[Act], begun: Shop | None = None) -> Shop:
     """The state after these events, from the empty shop or from a snapshot."""
-    shop = begun or Shop()
+    shop = Shop([*begun.left], {*begun.in_carts}) if begun else Shop()
     for event in events:
         shop.take_in(event)
     return shop
@@ -99,9 +99,10 @@ def plan_commands(random: Random) -> list[Act]:
     return commands
 
 
-def count_beyond(events: Sequence[Act]) -> int:
-    """Count what was put into carts beyond the stock, at the worst moment of each item."""
-    shop, worst = Shop(), [0] * ITEMS
+def count_beyond(events: Sequence[Act], begun: Shop | None = None) -> int:
+    """Count what was put into carts beyond the stock, at the worst moment of each item, from the beginning or later."""
+    shop = fold((), begun)
+    worst = [min(left, 0) for left in shop.left]
     for event in events:
         shop.take_in(event)
         worst[event.item] = min(worst[event.item], shop.left[event.item])

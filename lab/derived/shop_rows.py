@@ -34,6 +34,14 @@ def count_gone(changes: Sequence[LoggedChange]) -> int:
     return went - [change.table for change in changes].count("public.orders")
 
 
+def count_rows_beyond(changes: Sequence[LoggedChange]) -> int:
+    """Count what was taken beyond the stock, at the worst moment of each item: which the rows have forgotten."""
+    worst = dict.fromkeys(map(str, range(ITEMS)), 0)
+    for row in (change.row for change in changes if change.table == "public.stock"):
+        worst[row["item"]] = min(worst[row["item"]], int(row["amount"]))
+    return -sum(worst.values())
+
+
 def _carry_out(session: Session, command: Act) -> bool:
     """Carry out a command in one transaction, if the rows allow it; returns whether they do."""
     place = command.cart, command.item

@@ -28,7 +28,7 @@ def test_a_new_view_mends_what_the_old_one_cannot_while_that_answers(servers: Se
 def test_one_validator_an_item_keeps_the_rule_and_events_say_why(servers: Servers) -> None:
     found = watch(servers, "event-sourcing")
     believed, by_cart, by_item, restored, undone, rows = (str(row[0]) for row in found.rows)
-    beyond, taken = "sold beyond the stock", "taken out again, at most"
+    beyond, taken = "sold beyond the stock", "taken out again, as told"
     assert found.cell(believed, beyond) > found.cell(by_cart, beyond) > 0
     assert found.cell(by_item, beyond) == 0
     # the same rule, by locks of rows

@@ -10,7 +10,7 @@ from lab.derived import cqrs, replay, revenue, shop, unbundled
 from lab.derived.cqrs import OwnRead
 from lab.derived.revenue import COUNTRIES, OrderEvent
 from lab.derived.shop import Act, Deed, Shop, count_beyond, fold
-from lab.derived.shop_rows import count_gone
+from lab.derived.shop_rows import count_gone, count_rows_beyond
 
 SEEDS = st.integers(0, 2**32)
 
@@ -52,6 +52,9 @@ def test_a_snapshot_shortens_the_fold_and_undoing_gives_back(seed: int, share: f
     at = int(len(events) * share)
     snapshot = Shop.from_text(fold(events[:at]).as_text())
     assert fold(events[at:], snapshot) == fold(events)
+    # the snapshot is as it was
+    assert snapshot == fold(events[:at])
+    assert count_beyond(events[at:], snapshot) <= count_beyond(events)
     order = Act(Deed.ORDER, 1, 2)
     assert Act.from_text(order.as_text()) == order
     before = fold([Act(Deed.PUT, 1, 2)])
@@ -65,9 +68,11 @@ def test_rows_that_went_without_an_order_are_counted() -> None:
         LoggedChange("public.carts", "DELETE", {}),
         LoggedChange("public.orders", "INSERT", {}),
         LoggedChange("public.carts", "INSERT", {}),
-        LoggedChange("public.stock", "UPDATE", {}),
+        LoggedChange("public.stock", "UPDATE", {"item": "1", "amount": "-2"}),
+        LoggedChange("public.stock", "UPDATE", {"item": "1", "amount": "3"}),
     ]
     assert count_gone(changes) == 1
+    assert count_rows_beyond(changes) == 2
 
 
 @given(SEEDS)
