@@ -113,27 +113,27 @@ class OrdersFile:
     question = "revenue of a country"
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "orders.parquet"
+        self._folder = folder
         self._orders: list[NotedOrder] = []
-        self._write()
+        self._newest = self._write()
 
     def apply(self, orders: Sequence[NotedOrder]) -> None:
         self._orders += orders
-        self._write()
+        self._newest = self._write()
 
     def shows(self, order: NotedOrder) -> bool:
-        found = duckdb.execute(_REVENUE, [str(self._file), order.country]).fetchall()
+        found = duckdb.execute(_REVENUE, [self._newest, order.country]).fetchall()
         return bool(found[0][0] == order.revenue)
 
     def add_up(self) -> int:
-        [[cents]] = duckdb.execute("SELECT sum(cents) FROM read_parquet(?)", [str(self._file)]).fetchall()
+        [[cents]] = duckdb.execute("SELECT sum(cents) FROM read_parquet(?)", [self._newest]).fetchall()
         return int(cents)
 
-    def _write(self) -> None:
-        # beside its place, then renamed: whoever reads has the old one or the new one
-        written = self._file.with_suffix(".new")
+    def _write(self) -> str:
+        # another file each time: whoever reads the one before has it whole
+        written = str(self._folder / f"{len(self._orders)}.parquet")
         pq.write_table(pa.Table.from_pylist([asdict(order) for order in self._orders], _SCHEMA), written)
-        written.rename(self._file)
+        return written
 
 
 class ModelFollower(Thread):
