@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,6 +131,8 @@ def _end(process: "subprocess.Popen[str]") -> None:
     if process.stdin:
         process.stdin.close()
     try:
-        process.wait(ENDING_SECONDS)
-    except subprocess.TimeoutExpired:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_SECONDS)
+    finally:
+        # also when a second Ctrl-C ends the wait; who has ended already is not met
         process.kill()

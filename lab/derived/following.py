@@ -1,5 +1,6 @@
 """`cdc bootstrap` and `cdc follow` in one process, on one Spark: `python -m lab.derived.following FILE`."""
 
+import os
 import sys
 from pathlib import Path
 from threading import Event, Thread
@@ -14,23 +15,23 @@ from cdc.run.pipeline import build_spark_session, select_followers
 
 def main(config: str) -> None:
     """Copy the tables, and follow them until stdin ends; prints what it does."""
+    stopping, is_following = Event(), Event()
+    Thread(target=_await_end, args=(stopping, is_following), daemon=True).start()
     settings = load(Path(config))
     # brief: the lab ends before Java's second compiler pays off
     spark = build_spark_session(settings, "lab", brief=True)
     bootstrap(settings, lambda: spark, _say, SILENT)
-    follow(settings, lambda: spark, select_followers(settings, ()), _say, stopping=_await_end())
+    is_following.set()
+    follow(settings, lambda: spark, select_followers(settings, ()), _say, stopping=stopping)
 
 
-def _await_end() -> Event:
-    """Begin to wait for the end of stdin: it also comes when the lab is killed."""
-    ended = Event()
-
-    def wait() -> None:
-        sys.stdin.read()
-        ended.set()
-
-    Thread(target=wait, daemon=True).start()
-    return ended
+def _await_end(stopping: Event, is_following: Event) -> None:
+    """Wait for the end of stdin: it also comes when the lab is killed."""
+    sys.stdin.read()
+    stopping.set()
+    # a copy may break off at any time
+    if not is_following.is_set():
+        os._exit(1)
 
 
 def _say(line: str) -> None:
