@@ -37,7 +37,7 @@ def test_a_lab_starts_the_parts_prints_what_it_found_and_removes_what_it_made(
 
 
 def interrupt(config: str) -> None:
-    """Send Ctrl-C to a lab in the middle of its work."""
+    """Interrupt a lab in the middle of its work; not by SIGINT, which is ignored when the tests run in the background."""
     command = [sys.executable, "-m", "cdc", "-c", config, "lab", "groups"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -46,7 +46,7 @@ def interrupt(config: str) -> None:
         assert running.stdout
         assert running.stderr
         said = list(takewhile(lambda line: "member 1 dies" not in line, running.stderr))
-        running.send_signal(signal.SIGINT)
+        running.send_signal(signal.SIGTERM)
         assert running.wait(LIMIT_SECONDS) == 130
         assert "Traceback" not in "".join(said) + running.stderr.read()
         assert running.stdout.read() == ""
