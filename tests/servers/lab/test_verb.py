@@ -37,7 +37,7 @@ def test_a_lab_starts_the_parts_prints_what_it_found_and_removes_what_it_made(
 
 
 def interrupt(config: str) -> None:
-    """Interrupt a lab in the middle of its work; not by SIGINT, which is ignored when the tests run in the background."""
+    """Interrupt a lab in the middle of its work; by SIGTERM, since tests in the background ignore SIGINT."""
     command = [sys.executable, "-m", "cdc", "-c", config, "lab", "groups"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
