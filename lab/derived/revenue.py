@@ -10,8 +10,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from lab.messages import Message, find_partitions, take
-from lab.waiting import wait_for
+from lab.messages import find_partitions, take_exactly
 
 COUNTRIES: Final = ("AT", "BR", "DE", "FR", "IN", "JP", "KE", "NO", "PE", "US")
 BATCH: Final = 40
@@ -104,7 +103,8 @@ class RevenueView:
 
     def fold_next(self, end: int) -> None:
         """Fold the next batch of the events before the offset `end`, and commit its offset."""
-        events = self._take_batch(min(BATCH, end - self.position))
+        messages = take_exactly(self._consumer, min(BATCH, end - self.position))
+        events = [OrderEvent.from_text(str(message.value)) for message in messages]
         added = Counter[str]()
         for event in events:
             added[event.country] += self._add(event)
@@ -112,17 +112,6 @@ class RevenueView:
             self._session.cursor().executemany(_ADD.format(sql.Identifier(self.table)), list(added.items()))
         self._consumer.commit()
         self.folded += len(events)
-
-    def _take_batch(self, size: int) -> list[OrderEvent]:
-        messages: list[Message] = []
-
-        def has_whole_batch() -> bool:
-            if len(messages) < size:
-                messages.extend(take(self._consumer, size - len(messages)))
-            return len(messages) >= size
-
-        wait_for(has_whole_batch, f"orders for the {self.table} view")
-        return [OrderEvent.from_text(str(message.value)) for message in messages]
 
     def read(self) -> dict[str, int]:
         return dict(self._session.execute(sql.SQL("SELECT country, cents FROM {}").format(sql.Identifier(self.table))))

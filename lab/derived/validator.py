@@ -5,8 +5,7 @@ from typing import Any, Final
 from kafka import TopicPartition
 
 from lab.derived.shop import Act, Shop, fold
-from lab.messages import Message, read_whole, take
-from lab.waiting import wait_for
+from lab.messages import Message, read_whole, take_exactly
 from lab.workplace import Workplace
 
 AT_ONCE: Final = 8
@@ -33,22 +32,12 @@ class Validator:
 
     def decide(self) -> None:
         """Validate the next commands against the state, which changes by what it allows."""
-        for command in self._take_commands():
+        left = self._end - self._commands.position(self._partition)
+        for command in map(_parse, take_exactly(self._commands, min(AT_ONCE, left))):
             if self._shop.allows(command):
                 self._shop.take_in(command)
                 self._producer.send(self._events, value=command.as_text())
         self._producer.flush()
-
-    def _take_commands(self) -> list[Act]:
-        messages: list[Message] = []
-
-        def has_enough() -> bool:
-            if len(messages) < AT_ONCE and not self.is_done:
-                messages.extend(take(self._commands, AT_ONCE - len(messages)))
-            return len(messages) == AT_ONCE or self.is_done
-
-        wait_for(has_enough, "commands")
-        return [_parse(message) for message in messages]
 
 
 def read_acts(consumer: Any, topic: str, start: int | None = None) -> list[Act]:

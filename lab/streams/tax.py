@@ -4,7 +4,6 @@ So the same events give another tax. When the sale names the version of its rate
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from lab.book import FIRST, SECOND, Passage
 from lab.figures.canvas import Tone
 from lab.figures.log import Cell, LogFigure, PartitionCells
 from lab.lesson import Findings, Lab
-from lab.messages import Message, read_whole, take
+from lab.messages import Message, read_whole, take_exactly
 from lab.streams.events import decode, encode
 from lab.streams.sales import (
     BETWEEN,
@@ -29,7 +28,6 @@ from lab.streams.sales import (
     tax_by_newest,
     tax_by_version,
 )
-from lab.waiting import wait_for
 from lab.workplace import Workplace
 
 DRAWN: Final = 20
@@ -90,15 +88,10 @@ def _read_in_order(place: Workplace, topic: str, order: Sequence[int]) -> list[T
     places = [TopicPartition(topic, number) for number in (OF_SALES, OF_RATES)]
     consumer.assign(places)
     found: list[Taxed] = []
-
-    def has_read(end: int) -> bool:
-        found.extend(_decode(message) for message in take(consumer, most=end - len(found)))
-        return len(found) == end
-
     for number, run_of in groupby(order):
         consumer.pause(places[1 - number])
         consumer.resume(places[number])
-        wait_for(partial(has_read, len(found) + len([*run_of])), f"partition {number} of {topic}")
+        found += map(_decode, take_exactly(consumer, len([*run_of])))
     return found
 
 
