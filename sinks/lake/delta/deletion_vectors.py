@@ -3,7 +3,7 @@
 import struct
 import uuid
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 import numpy as np
@@ -117,7 +117,11 @@ def unpack(data: bytes) -> BitMap:
 
 def read(descriptor: VectorDescriptor, storage: Storage) -> BitMap:
     """Read a vector from the log or its file; raises FileNotFoundError, or ValueError when it is damaged."""
-    return read_framed(descriptor, storage.read(descriptor.path)) if descriptor.in_file else read_inline(descriptor)
+    return _decode(descriptor, storage.read)
+
+
+def _decode(descriptor: VectorDescriptor, read_file: Callable[[str], bytes]) -> BitMap:
+    return read_framed(descriptor, read_file(descriptor.path)) if descriptor.in_file else read_inline(descriptor)
 
 
 class VectorCache:
@@ -133,7 +137,7 @@ class VectorCache:
         """A vector, which the caller must not change; raises as the function `read` does."""
         found = self._vectors.get(descriptor)
         if found is None:
-            found = self._vectors[descriptor] = self._read(descriptor)
+            found = self._vectors[descriptor] = _decode(descriptor, self._read_file)
         return found
 
     def keep(self, descriptors: Iterable[VectorDescriptor | None]) -> None:
@@ -141,11 +145,6 @@ class VectorCache:
         kept = ((each, self._vectors.get(each)) for each in descriptors if each)
         self._vectors = {each: vector for each, vector in kept if vector is not None}
         self._last_file = ("", b"")
-
-    def _read(self, descriptor: VectorDescriptor) -> BitMap:
-        if not descriptor.in_file:
-            return read_inline(descriptor)
-        return read_framed(descriptor, self._read_file(descriptor.path))
 
     def _read_file(self, path: str) -> bytes:
         # a local: another thread may read another file meanwhile
