@@ -43,10 +43,9 @@ class Contents:
 
 def in_postgres(connection: "psycopg.Connection[Any]", table: str) -> Contents:
     """The table as the source has it."""
-    query = sql.SQL(f"SELECT {_sums(_POSTGRES)} FROM {{}}").format(sql.Identifier(table))
+    query = sql.SQL(f"SELECT {select_sums(_POSTGRES)} FROM {{}}").format(sql.Identifier(table))
     row = connection.execute(query).fetchone()
-    assert row is not None
-    return _contents(row)
+    return to_contents(row, _POSTGRES)
 
 
 def in_delta(folder: Path, version: int | None = None) -> Contents:
@@ -54,10 +53,12 @@ def in_delta(folder: Path, version: int | None = None) -> Contents:
     return in_arrow(delta_rows(folder, version))
 
 
-def delta_rows(folder: Path, version: int | None = None, chosen: str = "rows") -> pa.RecordBatchReader:
+def delta_rows(
+    folder: Path, version: int | None = None, chosen: str = "rows", columns: Sequence[str] = COLUMNS
+) -> pa.RecordBatchReader:
     """The rows of a Delta table, batch by batch; `chosen`: a query of some of its rows."""
     query = QueryBuilder().register("rows", DeltaTable(str(folder), version=version))
-    return pa.RecordBatchReader.from_stream(query.execute(f"SELECT {', '.join(COLUMNS)} FROM {chosen}"))
+    return pa.RecordBatchReader.from_stream(query.execute(f"SELECT {', '.join(columns)} FROM {chosen}"))
 
 
 def in_arrow(rows: "pa.RecordBatchReader | pa.Table") -> Contents:
@@ -89,15 +90,15 @@ def differences(name: str, source: Contents, copy: Contents) -> list[str]:
 
 
 def _summed(connection: "duckdb.DuckDBPyConnection") -> Contents:
-    row = connection.execute(f"SELECT {_sums(_DUCKDB)} FROM rows").fetchone()
+    return to_contents(connection.execute(f"SELECT {select_sums(_DUCKDB)} FROM rows").fetchone(), _DUCKDB)
+
+
+def select_sums(values: Mapping[str, str]) -> str:
+    """What to select: the number of rows, then the sum of each column's value."""
+    return ", ".join(["count(*)", *(f"coalesce(sum({value}), 0)" for value in values.values())])
+
+
+def to_contents(row: Sequence[Any] | None, values: Mapping[str, str]) -> Contents:
+    """Read the row that such a query gives."""
     assert row is not None
-    return _contents(row)
-
-
-def _sums(values: Mapping[str, str]) -> str:
-    """What to select: the number of rows, then the sum of each column."""
-    return ", ".join(["count(*)", *(f"coalesce(sum({values[column]}), 0)" for column in COLUMNS)])
-
-
-def _contents(row: Sequence[Any]) -> Contents:
-    return Contents(int(row[0]), dict(zip(COLUMNS, map(int, row[1:]), strict=True)))
+    return Contents(int(row[0]), dict(zip(values, map(int, row[1:]), strict=True)))

@@ -7,9 +7,8 @@ from typing import Any
 import duckdb
 import psycopg
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
 
-from tests.bench.world.contents import Contents
+from tests.bench.world.contents import Contents, delta_rows, select_sums, to_contents
 from tests.bench.world.derived.shop import ShopTables
 
 SCHEMA = "shop"
@@ -65,9 +64,8 @@ def view_settings(statements: Mapping[str, str]) -> dict[str, Any]:
 
 def in_postgres(connection: "psycopg.Connection[Any]", relation: str) -> Contents:
     """Cards as Postgres has them: of a relation, or of a statement in brackets."""
-    row = connection.execute(f"SELECT {_sums(_POSTGRES)} FROM {relation} AS cards".encode()).fetchone()
-    assert row is not None
-    return _contents(row)
+    row = connection.execute(f"SELECT {select_sums(_POSTGRES)} FROM {relation} AS cards".encode()).fetchone()
+    return to_contents(row, _POSTGRES)
 
 
 def by_postgres(connection: "psycopg.Connection[Any]", tables: ShopTables = PLAIN) -> Contents:
@@ -78,7 +76,7 @@ def by_postgres(connection: "psycopg.Connection[Any]", tables: ShopTables = PLAI
 def in_delta(folder: Path, version: int | None = None) -> Contents:
     """Cards in a Delta table, at a version or as it is now; by delta-rs, which honours deletion vectors here."""
     with duckdb.connect() as connection:
-        connection.register("cards", _rows(folder, version, COLUMNS))
+        connection.register("cards", delta_rows(folder, version, columns=COLUMNS))
         return _summed(connection, "cards")
 
 
@@ -86,8 +84,9 @@ def by_duckdb(customers: Path, orders: Path, versions: Sequence[int]) -> Content
     """What the statement gives over two Delta tables at these versions: for a side that has no view."""
     with duckdb.connect() as connection:
         connection.execute("CREATE SCHEMA public")
-        connection.register("read_customers", _rows(customers, versions[0], ("id", "name")))
-        connection.register("read_orders", _rows(orders, versions[1], ("id", "customer_id", "total", "placed_at")))
+        connection.register("read_customers", delta_rows(customers, versions[0], columns=("id", "name")))
+        ordered = ("id", "customer_id", "total", "placed_at")
+        connection.register("read_orders", delta_rows(orders, versions[1], columns=ordered))
         for table in PLAIN.both:
             connection.execute(f"CREATE TABLE public.{table} AS SELECT * FROM read_{table}")
         return _summed(connection, f"({card(engine='duckdb')})")
@@ -117,20 +116,7 @@ def added(parts: Iterable[Contents]) -> Contents:
     return Contents(sum(part.rows for part in known), sums)
 
 
-def _rows(folder: Path, version: int | None, columns: Sequence[str]) -> pa.RecordBatchReader:
-    query = QueryBuilder().register("rows", DeltaTable(str(folder), version=version))
-    return pa.RecordBatchReader.from_stream(query.execute(f"SELECT {', '.join(columns)} FROM rows"))
-
-
 def _summed(connection: "duckdb.DuckDBPyConnection", relation: str) -> Contents:
-    row = connection.execute(f"SELECT {_sums(_DUCKDB)} FROM {relation} AS cards").fetchone()
-    assert row is not None
-    return _contents(row)
-
-
-def _sums(values: Mapping[str, str]) -> str:
-    return ", ".join(["count(*)", *(f"coalesce(sum({values[column]}), 0)" for column in COLUMNS)])
-
-
-def _contents(row: Sequence[Any]) -> Contents:
-    return Contents(int(row[0]), dict(zip(COLUMNS, map(int, row[1:]), strict=True)))
+    return to_contents(
+        connection.execute(f"SELECT {select_sums(_DUCKDB)} FROM {relation} AS cards").fetchone(), _DUCKDB
+    )
