@@ -55,7 +55,7 @@ def read(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedSettings:
         return LoadedSettings(checked.resolve_paths(path.parent), tuple(resolver.warnings))
     lines = _lines(text, str(path))
     raise InvalidSettingsError(
-        [Problem(line_of(lines, place), format_path(place), text, str(path)) for place, text in checked]
+        [Problem(line_of(lines, place), format_path(place), problem, str(path)) for place, problem in checked]
     )
 
 
