@@ -110,8 +110,11 @@ def keep_index(url: str, name: str) -> Iterator[str]:
 
 
 @contextmanager
-def keep_process(module: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    """Run a module of this project as a process; at the end its stdin is closed, by which it ends."""
+def keep_process(module: str, *arguments: str, stderr: int | None = None) -> "Iterator[subprocess.Popen[str]]":
+    """Run a module of this project as a process; at the end its stdin is closed, by which it ends.
+
+    `stderr`: as `subprocess.Popen` has it.
+    """
     command = [sys.executable, "-m", module, *arguments]
     # this project may be a folder that is not installed
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
@@ -119,7 +122,7 @@ def keep_process(module: str, *arguments: str) -> "Iterator[subprocess.Popen[str
     pipe = subprocess.PIPE
     # in a session of its own: Ctrl-C is for the lab, which then ends it
     with subprocess.Popen(  # noqa: S603
-        command, stdin=pipe, stdout=pipe, text=True, env=environment, start_new_session=True
+        command, stdin=pipe, stdout=pipe, stderr=stderr, text=True, env=environment, start_new_session=True
     ) as process:
         try:
             yield process

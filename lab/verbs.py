@@ -68,8 +68,8 @@ def _show(run: "LabRun") -> None:
     for passage in run.lab.passages:
         output.data(f"book  {passage}")
     for file in run.lab.files:
-        output.data(f"here  {file}")
-    output.say(f"\n{run.seconds:.1f} s")
+        output.data(f"code  {file}")
+    output.say(f"\nthis took {run.seconds:.1f} s")
 
 
 def _require_writable(file: Path | None) -> None:

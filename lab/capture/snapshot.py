@@ -1,7 +1,7 @@
 """A copy of a table to which others write, then its log: rows are lost or doubled where the two do not meet.
 
-What commits while the copy is made is lost if the log begins behind it, and is there twice if the log begins before
-it. The snapshot of a replication slot shows exactly those commits that the slot's log does not tell.
+What commits meanwhile is lost if the log begins after the copy, and is there twice if it begins before, as entries are
+appended. The snapshot of a replication slot shows just what the slot's log does not tell.
 """
 
 import time
@@ -23,6 +23,7 @@ from lab.lesson import Findings, Lab
 from lab.waiting import wait_for
 from lab.workplace import Workplace
 
+SUM: Final = "sum of all, 0 in the source"
 BEFORE: Final = 200
 """Transfers before the first copy."""
 WRITERS: Final = 2
@@ -36,7 +37,8 @@ def run(place: Workplace) -> Findings:
     session.execute(TABLE)
     for _ in range(BEFORE):
         transfer(session, place.random)
-    place.say(f"{WRITERS} writers go on, while the table is copied in two halves")
+    place.say(f"a transfer appends two entries to a ledger, whose sum is 0; {WRITERS} writers go on meanwhile")
+    place.say("the ledger is copied in two halves, and so as it is at two moments, unless on one snapshot")
     replication = place.keep(psycopg.connect(dsn, autocommit=True, replication="database"))
     with _keep_writing(place, dsn) as let_write:
         moments = [let_write()]
@@ -52,18 +54,18 @@ def run(place: Workplace) -> Findings:
         moments += let_write(), time.monotonic()
     slots = {slot: _read_entries(session, slot) for slot in (late, early, exported)}
     copies = (
-        LedgerCopy("a copy, then the log", copied, slots[late]),
-        LedgerCopy("the same copy, the log from before it", copied, slots[early]),
-        LedgerCopy("a copy on the slot's snapshot, its log", copied_at_once, slots[exported]),
+        LedgerCopy("the log begins after the copy", copied, slots[late]),
+        LedgerCopy("the log begins before the same copy", copied, slots[early]),
+        LedgerCopy("the log begins at the copy's snapshot", copied_at_once, slots[exported]),
     )
     truth = [entry for half in HALVES for entry in _copy(session, half)]
     rows = [(each.name, len(each.copied), len(each.logged), *compare(truth, each)) for each in copies]
     (_, _, _, lost, *_), (_, _, _, _, doubled, *_), (_, _, _, none_lost, none_doubled, *_) = rows
     return Findings(
-        columns=("way", "copied", "from the log", "lost", "doubled", "accounts wrong", "sum, 0 in the source"),
+        columns=("way", "rows copied", "rows from the log", "lost", "doubled", "accounts wrong", SUM),
         rows=tuple(rows),
-        sentence=f"Of {len(truth)} entries {lost} are lost when the log begins behind the copy, and {doubled} are"
-        f" there twice when it begins before it; on the slot's snapshot {none_lost} are lost, {none_doubled} doubled.",
+        sentence=f"A log that begins after the copy loses {lost} of {len(truth)} ledger entries, one that begins before"
+        f" doubles {doubled}; a copy on the snapshot of the log's slot loses {none_lost} and doubles {none_doubled}.",
         figure=_draw(moments),
     )
 
@@ -114,11 +116,11 @@ def _draw(moments: Sequence[float]) -> Timeline:
     start, early, first, second, late, end = (moment * 1000 for moment in moments)
     return Timeline(
         "What commits while the table is copied: lost, doubled, or known once",
-        ("copy in two halves", "the log from behind it", "the log from before it", "slot with its snapshot"),
+        ("copy in two halves", "the log from after it", "the log from before it", "slot with its snapshot"),
         spans=(
             Span("copy in two halves", first, second, "copied"),
-            Span("the log from behind it", first, late, "lost", Tone.BAD),
-            Span("the log from behind it", late, end, "told"),
+            Span("the log from after it", first, late, "lost", Tone.BAD),
+            Span("the log from after it", late, end, "told"),
             Span("the log from before it", early, second, "told, and in the copy, too: doubled", Tone.BAD),
             Span("the log from before it", second, end, "told"),
             Span("slot with its snapshot", start, early, "snapshot", Tone.GOOD),

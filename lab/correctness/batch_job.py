@@ -16,6 +16,8 @@ from lab.temporary import open_consumer
 BATCH: Final = 10
 BATCHES: Final = 12
 EVENTS: Final = BATCH * BATCHES
+BETWEEN, BEHIND = "between the two steps", "after both"
+"""The points at which it may be killed."""
 WRITE: Final = "INSERT INTO effects VALUES (%s, %s)"
 
 
@@ -47,32 +49,32 @@ class Job:
 
 def write_first(job: Job, batch: Sequence[Message]) -> None:
     job.write(batch)
-    job.pass_point(batch, "halfway")
+    job.pass_point(batch, BETWEEN)
     job.checkpoint()
 
 
 def checkpoint_first(job: Job, batch: Sequence[Message]) -> None:
     job.checkpoint()
-    job.pass_point(batch, "halfway")
+    job.pass_point(batch, BETWEEN)
     job.write(batch)
 
 
 def write_with_position(job: Job, batch: Sequence[Message]) -> None:
     with job.connection.transaction():
         job.write(batch)
-        job.pass_point(batch, "halfway")
+        job.pass_point(batch, BETWEEN)
         job.connection.execute("UPDATE progress SET position = %s", (batch[-1].offset + 1,))
 
 
 def write_idempotently(job: Job, batch: Sequence[Message]) -> None:
     job.write(batch, f"{WRITE} ON CONFLICT (event) DO NOTHING")
-    job.pass_point(batch, "halfway")
+    job.pass_point(batch, BETWEEN)
     job.checkpoint()
 
 
 WAYS: Final[dict[str, Callable[[Job, Sequence[Message]], None]]] = {
-    "effect, then checkpoint": write_first,
-    "checkpoint, then effect": checkpoint_first,
+    "effect, then checkpoint: at least once": write_first,
+    "checkpoint, then effect: at most once": checkpoint_first,
     "position in the effect's transaction": write_with_position,
     "an idempotent effect": write_idempotently,
 }
@@ -90,4 +92,4 @@ def work(life: Life, *, way: str, bootstrap: str, topic: str, group: str, dsn: s
         while consumer.position(log) < EVENTS:
             batch = job.take_batch()
             WAYS[way](job, batch)
-            job.pass_point(batch, "done")
+            job.pass_point(batch, BEHIND)

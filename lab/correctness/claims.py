@@ -52,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How claims are laid out: in how many logs, by their name or in turn, and how many deciders read each."""
+    """How claims are laid out: in how many logs, by their name or round-robin, and how many deciders read each."""
 
     logs: int = 1
     deciders: int = 1
@@ -66,23 +66,22 @@ LAYOUTS: Final = {
     "one log, one decider": Layout(),
     "one log, two deciders": Layout(deciders=2),
     "two logs by name, a decider each": Layout(logs=2, by_name=True),
-    "two logs in turn, a decider each": Layout(logs=2),
+    "two logs, round-robin, a decider each": Layout(logs=2),
 }
 
 
 def run(place: Workplace) -> Findings:
     claims = plan_claims(place.random)
-    place.say(f"{CLIENTS} clients claim {len(NAMES)} names; {ASK_AGAIN} of them ask again")
+    place.say(f"{CLIENTS} clients claim {len(NAMES)} names; {ASK_AGAIN} of them ask again: {len(claims)} claims")
     found = {way: _claim(place, f"claims-{n}", layout, claims) for n, (way, layout) in enumerate(LAYOUTS.items())}
     rows = [(way, len(claims), *count_owners(answers)) for way, answers in found.items()]
-    one, alike, by_name = (row[2] for row in rows[:3])
+    least = min(row[2] for row in rows[:3])
     *_, doubled, both = rows[3]
     return Findings(
-        columns=("way", "claims", "names with one owner", "with two", "clients told yes and no"),
+        columns=("way", "claims, some again", "names with one owner", "with two", "clients told yes and no"),
         rows=tuple(rows),
-        sentence=f"Decided in the order of one log {one} of {len(NAMES)} names have one owner, {alike} when two decide"
-        f" who do not know of each other, and {by_name} when each name has its log; with claims in two logs in turn"
-        f" {doubled} names have two owners, and {both} clients were told both yes and no.",
+        sentence=f"With the claims of a name in two logs, {doubled} of {len(NAMES)} names have two owners, and {both}"
+        f" clients hear yes and no; with all in one log, {least} names have one owner each, without a lock.",
         figure=_draw(found),
     )
 
@@ -144,9 +143,9 @@ def _draw(found: dict[str, list[Answer]]) -> LogFigure:
         for partition in range(LAYOUTS[way].logs):
             here = sorted((each for each in found[way] if each.partition == partition), key=lambda each: each.offset)
             cells = tuple(Cell(each.offset, f"{each.name}:{each.client}", _choose_tone(each, doubled)) for each in here)
-            logs, number = way.partition(",")[0], f": {partition}" if LAYOUTS[way].logs > 1 else ""
+            logs, number = way.partition(",")[0], f": log {partition + 1}" if LAYOUTS[way].logs > 1 else ""
             rows.append(PartitionCells(f"{logs}{number}", cells[:DRAWN]))
-    title = "name:client, as they claim. Green: granted; red: granted in two logs, to two clients; grey: refused"
+    title = f"name:client, the first {DRAWN} claims of each log. Green: granted; red: to two clients; grey: refused"
     return LogFigure(title, tuple(rows))
 
 

@@ -12,14 +12,14 @@ import psycopg
 
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, Passage
-from lab.correctness.batch_job import BATCH, BATCHES, EVENTS, WAYS, work, write_idempotently
+from lab.correctness.batch_job import BATCH, BATCHES, BEHIND, BETWEEN, EVENTS, WAYS, work, write_idempotently
 from lab.correctness.lives import LifeReport, Worker, plan_deaths, run_workers
 from lab.figures.canvas import Tone
 from lab.figures.timeline import Event, Span, Timeline
 from lab.lesson import Findings, Lab
 from lab.workplace import Workplace
 
-KINDS: Final = ("halfway", "halfway", "halfway", "done")
+KINDS: Final = (BETWEEN, BETWEEN, BETWEEN, BEHIND)
 """The job is killed between its two steps, and once behind both."""
 KILLS: Final = len(KINDS)
 
@@ -45,16 +45,16 @@ def run(place: Workplace) -> Findings:
         producer.send(topic, value=str(place.random.randint(1, 99)))
     producer.flush()
     deaths = plan_deaths(place.random, "batch", KINDS, range(1, BATCHES - 1))
-    place.say(f"the same job four ways, each killed in {'; in '.join(deaths)}")
+    place.say(f"{BATCHES} batches of {BATCH} events; the same job four ways, each killed in {'; '.join(deaths)}")
     found = _let_work(place, topic, deaths)
     rows = [(way, *each.row) for way, each in found.items()]
     doubled, lost, (together, same) = rows[0][4], rows[1][5], (row[3] for row in rows[2:])
     return Findings(
         columns=("way", "killed", "events taken", "effect once", "twice", "never"),
         rows=tuple(rows),
-        sentence=f"Killed {KILLS} times at the same points, the job did {doubled} of {EVENTS} events twice, or {lost}"
-        f" never, by which step came first; with the position in the effect's transaction it did {together} of them"
-        f" once, with idempotent effects {same}.",
+        sentence=f"Killed between its two steps, the job does {doubled} of {EVENTS} events twice or {lost} never, by"
+        f" which step is first; with position and effect in one transaction it does {together} once, and with an"
+        f" idempotent effect {same}.",
         figure=_draw(found),
     )
 

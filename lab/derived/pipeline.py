@@ -39,7 +39,8 @@ def keep_pipeline(place: Workplace, dsn: str, tables: tuple[str, ...], views: st
         config.write_text(text, encoding="utf-8")
         settings = load(config)
         try:
-            with keep_process("lab.derived.following", str(config)) as process:
+            # what Java says of itself is told when it is the last word
+            with keep_process("lab.derived.following", str(config), stderr=subprocess.STDOUT) as process:
                 _await_followers(process)
                 yield settings
         finally:

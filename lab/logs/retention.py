@@ -79,9 +79,9 @@ def run(place: Workplace) -> Findings:
     stops = place.random.randint(3, ROUND)
     quick, careless, strict, watched = everybody = (
         LogConsumer(place, partition, "quick"),
-        LogConsumer(place, partition, "slow", is_strict=False),
-        LogConsumer(place, partition, "slow, strict"),
-        LogConsumer(place, partition, "slow, watched"),
+        LogConsumer(place, partition, "slow, goes on with what is left", is_strict=False),
+        LogConsumer(place, partition, "slow, stops at the gap"),
+        LogConsumer(place, partition, "slow, warned in time"),
     )
     place.say(f"{EVENTS} events, of which the log keeps {KEPT} or some more; the slow ones stop at {stops}")
     monitor = place.consumer()
@@ -93,17 +93,24 @@ def run(place: Workplace) -> Findings:
     place.say("the broker looks every few seconds what is too much")
     what = "retention: are these parts from before the last change of ours?"
     wait_for(lambda: _find_start(monitor, partition) > EVENTS - 2 * KEPT, what)
-    start = _find_start(monitor, partition)
     for each in everybody:
         each.read_rest()
-    rows = [(each.name, EVENTS, len(each.read), EVENTS - len(each.read), each.told) for each in everybody]
+    start = _find_start(monitor, partition)
+    rows = [(each.name, *count_read(each.read, start), each.told) for each in everybody]
     return Findings(
-        columns=("consumer", "written", "read", "lost", "was told"),
+        columns=("consumer", "written", "read", "gone unread", "still there, unread", "was told"),
         rows=tuple(rows),
-        sentence=f"The log forgot {start} of {EVENTS} events: who was quick lost {rows[0][3]}, who stood still lost"
-        f" {rows[1][3]}, and who was warned when half of what is kept lay before it lost {rows[3][3]}.",
+        sentence=f"A consumer that stood still went on behind a gap of {rows[1][3]} events, and nobody told it; one"
+        f" that was warned when it was {KEPT // 2} events behind, half of what the log keeps, lost {rows[3][3]}.",
         figure=_draw(start, stops),
     )
+
+
+def count_read(read: set[int], start: int) -> tuple[int, int, int, int]:
+    """Count the events, those read, those deleted before they were, and those that wait behind `start`."""
+    unread = set(range(EVENTS)) - read
+    gone = sum(offset < start for offset in unread)
+    return EVENTS, len(read), gone, len(unread) - gone
 
 
 def _produce(place: Workplace, topic: str) -> Iterator[int]:
@@ -132,13 +139,12 @@ def _draw(start: int, stops: int) -> LogFigure:
     step = KEPT // 8
     cells = [Cell(offset, "", Tone.QUIET if offset < start else Tone.PLAIN) for offset in range(0, EVENTS, step)]
     readers = (
-        ReaderMark("slow: its offset is gone", stops, Tone.BAD),
+        ReaderMark("slow: what it comes to next is deleted", stops, Tone.BAD),
         ReaderMark("where the log begins now", start, Tone.PLAIN),
         ReaderMark("quick, and who was warned", EVENTS, Tone.GOOD),
     )
-    return LogFigure(
-        "A log that keeps so much and no more: grey is deleted", (PartitionCells("log", tuple(cells), readers),)
-    )
+    title = f"A log that keeps so much and no more: a box is {step} events, grey is deleted"
+    return LogFigure(title, (PartitionCells("log", tuple(cells), readers),))
 
 
 LAB: Final = Lab(

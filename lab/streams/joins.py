@@ -7,7 +7,7 @@ will need must be kept, for as long as it can be needed.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, Passage
@@ -49,16 +49,18 @@ class JoinCase:
 def run(place: Workplace) -> Findings:
     coming = plan_searches(place.random)
     rows = [row for case in plan_cases(place.random, coming) for row in _watch(place, case)]
-    searches, views, timelines = (row for row in rows[::2])
     return Findings(
-        columns=("join", "rows", "missing", "wrong", "most kept"),
+        columns=("join", "rows expected", "missing", "wrong", "most state kept"),
         rows=tuple(rows),
-        sentence=f"Without the clicks that came before their search {searches[2]} clicks are missing and {searches[3]}"
-        f" searches are called unclicked; without later changes {views[3]} views are in a wrong town;"
-        f" without older posts {timelines[2]} are missing and {timelines[3]} stay. With what is needed kept,"
-        f" {sum(row[2] for row in rows[1::2])} are missing and {sum(row[3] for row in rows[1::2])} are wrong.",
+        sentence=f"A join that forgets what the other side still needs misses {_add(rows[::2], 2)} rows and has"
+        f" {_add(rows[::2], 3)} wrong ones, like a post of somebody who is no longer followed; one that keeps it misses"
+        f" {_add(rows[1::2], 2)} and has {_add(rows[1::2], 3)}.",
         figure=_draw(coming),
     )
+
+
+def _add(rows: Sequence[tuple[str, int, int, int, int]], place: Literal[2, 3]) -> int:
+    return sum(row[place] for row in rows)
 
 
 def plan_cases(random: Random, coming: Coming) -> list[JoinCase]:
@@ -68,24 +70,24 @@ def plan_cases(random: Random, coming: Coming) -> list[JoinCase]:
             [event for _, event in coming],
             compare_all,
             {
-                "searches and clicks: searches kept": SearchesWithClicks(keeps_clicks=False),
-                "searches and clicks: both kept for a while": SearchesWithClicks(keeps_clicks=True),
+                "stream-stream, searches and clicks: searches kept": SearchesWithClicks(keeps_clicks=False),
+                "stream-stream, searches and clicks: both kept": SearchesWithClicks(keeps_clicks=True),
             },
         ),
         JoinCase(
             plan_views(random),
             look_back,
             {
-                "views and profiles: copied once": ViewsWithTowns(follows_changes=False),
-                "views and profiles: changes followed": ViewsWithTowns(follows_changes=True),
+                "stream-table, views and profiles: table copied once": ViewsWithTowns(follows_changes=False),
+                "stream-table, views and profiles: changes followed": ViewsWithTowns(follows_changes=True),
             },
         ),
         JoinCase(
             plan_posts(random),
             ask_tables,
             {
-                "posts and follows: on each post": HomeTimelines(keeps_posts=False),
-                "posts and follows: on each change of both": HomeTimelines(keeps_posts=True),
+                "table-table, posts and follows: joined on each post": HomeTimelines(keeps_posts=False),
+                "table-table, posts and follows: on changes of both": HomeTimelines(keeps_posts=True),
             },
         ),
     ]

@@ -55,11 +55,11 @@ def test_at_one_position_all_stores_give_one_answer_and_without_they_differ(
 ) -> None:
     monkeypatch.setenv("CDC_TEST_PASSWORD", servers.password)
     found = watch(servers, "unbundled")
-    at_once, waited = "wrong when a day ends", "wrong after cdc wait"
-    for store in unbundled.FOLLOWERS:
-        assert 0 < found.cell(store, at_once) <= unbundled.DAYS
-        assert found.cell(store, waited) == 0
-        assert found.cell(store, "ms behind") > 0
+    at_once, waited = "differ at the day's end", "differ after cdc wait"
+    for compared in map(unbundled.name_comparison, unbundled.FOLLOWERS):
+        assert 0 < found.cell(compared, at_once) <= unbundled.DAYS
+        assert found.cell(compared, waited) == 0
+        assert found.cell(compared, "ms waited, median") > 0
     at_cut = str(found.rows[-1][0])
     assert found.cell(at_cut, at_once) == found.cell(at_cut, waited) == 0
     with servers.connect() as connection:

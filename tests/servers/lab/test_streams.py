@@ -52,7 +52,7 @@ def test_a_join_without_state_loses_and_with_state_it_is_right(servers: Servers)
     for name in names[1::2]:
         assert found.cell(name, "missing") == found.cell(name, "wrong") == 0
     # what a stream needs is forgotten again
-    assert found.cell(names[1], "most kept") < stream_stream.SEARCHES
+    assert found.cell(names[1], "most state kept") < stream_stream.SEARCHES
 
 
 def test_a_join_run_again_gives_another_tax_unless_by_version(servers: Servers) -> None:

@@ -24,7 +24,7 @@ def test_a_lab_starts_the_parts_prints_what_it_found_and_removes_what_it_made(
     said = capsys.readouterr()
     assert said.out.splitlines()[0].split()[:3] == ["way", "sent", "received"]
     assert "book  first edition, chapter 11, Stream Processing: Messaging Systems" in said.out
-    assert "here  cdc/log/names.py" in said.out
+    assert "code  cdc/log/names.py" in said.out
     assert figure.read_text().startswith("<?xml")
     assert main(["-c", config, "lab", "direct", "--json", "--seed", "5"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -94,7 +94,7 @@ def test_every_name_is_wanted_and_in_turn_its_first_two_claims_lie_in_two_logs(s
     assert {claim.client for claim in plan} == set(range(claims.CLIENTS))
     assert plan[0].name == plan[1].name
     # the second one asks again in the log in which it comes too late
-    in_turn = claims.LAYOUTS["two logs in turn, a decider each"]
+    in_turn = claims.LAYOUTS["two logs, round-robin, a decider each"]
     assert plan[claims.CLIENTS] == plan[1]
     assert (
         in_turn.choose_log(claims.CLIENTS, plan[1]) == in_turn.choose_log(0, plan[0]) != in_turn.choose_log(1, plan[1])
