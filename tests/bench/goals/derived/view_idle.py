@@ -58,7 +58,7 @@ class ViewIdleStage:
 
     def _of_views(self) -> dict[str, float]:
         tables = {PLAIN.orders: self.sizes["orders"], PLAIN.customers: self.sizes["orders"] // ORDERS_EACH}
-        folders = {name: index_folder(self.pipeline) / f"public.{name}" for name in tables}
+        folders = {name: index_folder(self.pipeline) / "public" / name for name in tables}
         found = index_bytes([(folders[name], rows) for name, rows in tables.items()])
         return found | ({"more": self.jobs[OURS] - self.jobs[ALONE]} if ALONE in self.jobs else {})
 
