@@ -1,6 +1,5 @@
 """Rows of a view as their keys and hashes: equal rows have equal hashes, and are not written again."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,16 +7,17 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.rows.digest import hash_document
-from cdc.columns.rows.documents import documents, portions
+from cdc.columns.rows.documents import portions
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Table
 from sinks.lake.table.row_files import Derivation
+from views.refresh.row_bytes import encode_rows
 from views.refresh.write_rows import ViewChanges, find_key_problem
 
-HASH: Final = "#hash"
-"""A column that no table has."""
+HASH: Final = "#row hash"
+"""A column that no table has. Another hash needs another name: hashes are kept, by the names of columns."""
 
 
 def hashed_schema(table: Table) -> pa.Schema:
@@ -29,12 +29,8 @@ def hashed_schema(table: Table) -> pa.Schema:
 def hash_rows(rows: pa.Table, table: Table) -> pa.Table:
     """Rows of the view as `hashed_schema`; rows without a column have a null there."""
     rows = conform(rows, arrow_schema(table))
-    hashes = [digest for part in portions(rows) for digest in _hash(documents(part, table))]
+    hashes = [hash_document(row) for part in portions(rows) for row in encode_rows(part)]
     return rows.select(list(table.key)).append_column(HASH, pa.array(hashes, pa.binary()))
-
-
-def _hash(texts: pa.Array) -> Iterable[bytes]:
-    return map(hash_document, texts.cast(pa.binary()).to_pylist())
 
 
 @dataclass(frozen=True, slots=True)

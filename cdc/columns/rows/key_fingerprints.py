@@ -197,8 +197,8 @@ def _rows(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Iterable[byt
     fixed = [_to_fixed_bytes(column, array) for column, array in pairs if _width(column) is not None]
     texts = [_in_bytes(array).to_pylist() for column, array in pairs if _width(column) is None]
     # the last one needs no length: it ends with the row
-    framed = [map(_prefix_length, values) for values in texts[:-1]]
-    parts = [*([_slices(np.hstack(fixed))] if fixed else []), *framed, *texts[-1:]]
+    framed = [map(prefix_length, values) for values in texts[:-1]]
+    parts = [*([slice_rows(np.hstack(fixed))] if fixed else []), *framed, *texts[-1:]]
     return parts[0] if len(parts) == 1 else map(b"".join, zip(*parts, strict=True))
 
 
@@ -207,10 +207,12 @@ def _in_bytes(array: pa.Array) -> pa.Array:
     return array if pa.types.is_binary(array.type) else array.cast(pa.string()).cast(pa.binary())
 
 
-def _slices(matrix: Bytes) -> list[bytes]:
+def slice_rows(matrix: Bytes) -> list[bytes]:
+    """The bytes of each row."""
     whole, width = np.ascontiguousarray(matrix).tobytes(), matrix.shape[1]
     return [whole[at : at + width] for at in range(0, len(whole), width)]
 
 
-def _prefix_length(part: bytes) -> bytes:
+def prefix_length(part: bytes) -> bytes:
+    """The bytes, with their number before them in four."""
     return struct.pack(">I", len(part)) + part

@@ -33,14 +33,16 @@ class DamagedRowsError(Exception):
 
 def is_storable(kind: pa.DataType) -> bool:
     """Whether rows with such a column can be stored so: not lists and structs."""
-    return _is_text(kind) or _fixed_width(kind) is not None
+    return is_text(kind) or fixed_width(kind) is not None
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values have bytes of any number."""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _fixed_width(kind: pa.DataType) -> int | None:
+def fixed_width(kind: pa.DataType) -> int | None:
+    """How many bytes a value has; None where values differ in that."""
     if pa.types.is_boolean(kind):
         return 1
     if pa.types.is_primitive(kind) or pa.types.is_decimal128(kind):
@@ -56,11 +58,11 @@ class RowFormat:
 
     @property
     def fixed(self) -> list[pa.Field]:
-        return [field for field in self.schema if not _is_text(field.type)]
+        return [field for field in self.schema if not is_text(field.type)]
 
     @property
     def texts(self) -> list[pa.Field]:
-        return [field for field in self.schema if _is_text(field.type)]
+        return [field for field in self.schema if is_text(field.type)]
 
     @property
     def null_bytes(self) -> int:
@@ -69,13 +71,13 @@ class RowFormat:
     @property
     def width(self) -> int:
         """Bytes of a record."""
-        own = sum(_fixed_width(field.type) or 0 for field in self.fixed)
+        own = sum(fixed_width(field.type) or 0 for field in self.fixed)
         return CHECKSUM + self.null_bytes + own + _PLACE + _LENGTH * len(self.texts)
 
     def encode(self, rows: pa.Table, first: int, heap_start: int) -> tuple[Bytes, Bytes]:
         """The records and the heap of rows that begin at number `first`; their texts begin at `heap_start`."""
         nulls = np.stack([np.asarray(rows[field.name].is_null()) for field in self.schema], axis=1)
-        fixed = [_fixed_bytes(rows[field.name].combine_chunks()) for field in self.fixed]
+        fixed = [fixed_bytes(rows[field.name].combine_chunks()) for field in self.fixed]
         texts = [_text_bytes(rows[field.name].combine_chunks()) for field in self.texts]
         lengths = np.stack([each[1] for each in texts], axis=1) if texts else np.zeros((len(rows), 0), np.int64)
         heap, places = _interleave(texts, lengths)
@@ -99,7 +101,7 @@ class RowFormat:
         columns = dict[str, pa.Array]()
         null_of = {field.name: nulls[:, number] for number, field in enumerate(self.schema)}
         for field in self.fixed:
-            width = _fixed_width(field.type) or 0
+            width = fixed_width(field.type) or 0
             if field.name in names:
                 columns[field.name] = _fixed_array(records[:, at : at + width], field.type, null_of[field.name])
             at += width
@@ -157,11 +159,14 @@ def _from_bytes(part: Bytes, kind: str) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(part).view(kind).reshape(len(part))
 
 
-def _fixed_bytes(array: pa.Array) -> Bytes:
+def fixed_bytes(array: pa.Array) -> Bytes:
     """The values as they lie in Arrow's buffer; a null's bytes are zero, so that equal rows are equal bytes."""
     if pa.types.is_boolean(array.type):
         return _as_bytes(np.asarray(array.fill_null(False).cast(pa.uint8())))
     width = int(array.type.byte_width)
+    # without values there may be no buffer
+    if not len(array):
+        return np.empty((0, width), np.uint8)
     data = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, width)[array.offset : array.offset + len(array)]
     return np.where(np.asarray(array.is_null())[:, np.newaxis], np.uint8(0), data) if array.null_count else data
 
