@@ -15,7 +15,7 @@ from tests.support.cdc_subprocess import LIMIT_SECONDS, started
 from tests.support.cdc_subprocess import cdc as cdc_process
 from tests.support.pipelines import MakePipeline, Pipeline
 
-KILLS, BURSTS = 2, 4
+KILLS, BURSTS = 2, 2
 CHEAP, NAMED = {"range": {"price": {"lt": 5}}}, {"exists": {"field": "title"}}
 
 

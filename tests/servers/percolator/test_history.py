@@ -14,11 +14,12 @@ from sinks.percolator.follower import RowIndexes
 from sinks.percolator.match_log import MatchLog
 from tests.servers.percolator.oracle import CITIES, WORDS, Query, matches, random_query, to_text
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Pairs, Scene, listing, make_scene, saved
+from tests.support.further import further
 
 __all__ = ["make_scene"]
 
 CUTS = 25
-SEEDS = [int(os.environ["CDC_TEST_SEED"])] if "CDC_TEST_SEED" in os.environ else [1, 2]
+SEEDS = [int(os.environ.get("CDC_TEST_SEED", "1")), further("2", 2)]
 
 
 class Killed(BaseException):
@@ -115,6 +116,7 @@ class History:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_told_is_what_matches(make_scene: Callable[..., Scene], seed: int) -> None:
+    """Further: another history."""
     scene, history = make_scene(documents_at_once=3, bulk_documents=3), History(seed)
     history.change()
     for table in (LISTINGS, SEARCHES):

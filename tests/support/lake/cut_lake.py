@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from cdc.core.change import Change, CommitOrder, Delete, Insert, Key, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn, Position
-from cdc.core.table import Table
+from cdc.core.table import Table, TableName
 from sinks.lake.metadata.cuts import Cut, Cuts
 from sinks.lake.table.load import load_copy
 from sinks.lake.table.writer import TableWriter
@@ -59,6 +60,16 @@ class CutLake:
     def truncate(self, name: str) -> None:
         self.rows[name].clear()
         self._pending[name].append(Truncate(self._writers[name].table.name, self._next(name)))
+
+    def rows_at(self, cut: Cut) -> dict[TableName, tuple[Table, list[dict[str, Any]]]]:
+        """Every table with its rows at the newest cut; nothing at another, or when more is pending."""
+        writers = self._writers.values()
+        is_newest = all(cut.versions[str(each.table.name)] == each.snapshot.version for each in writers)
+        if not is_newest or any(self._pending.values()):
+            return {}
+        return {
+            each.table.name: (each.table, [*map(dict, self.rows[each.table.name.table].values())]) for each in writers
+        }
 
     def _next(self, name: str) -> CommitOrder:
         return CommitOrder(next(self._ranks), 1)

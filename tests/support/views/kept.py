@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.values.spark_types import row_type
 from cdc.core.change import Row
 from cdc.core.position import Position
 from cdc.core.table import Table, TableName
@@ -75,13 +76,21 @@ class Kept:
         return _sorted(rows, table.table)
 
     def _read(self, compiled: CompiledView, cut: Cut) -> Mapping[TableName, DataFrame]:
-        """The tables at the cut; each is opened once for all views, since that takes longer than a statement."""
+        """The tables at the cut, each made a frame once for all views."""
         if self._frames[0] != cut.position:
             self._frames = (cut.position, {})
         _, frames = self._frames
         for name in compiled.tables - frames.keys():
-            frames[name] = read_table(self.spark, self.source.lake, cut, name)
+            frames[name] = self._read_table(name, cut)
         return frames
+
+    def _read_table(self, name: TableName, cut: Cut) -> DataFrame:
+        """What was written, at the newest cut: to open a Delta table takes Spark longer than a statement."""
+        written = self.source.rows_at(cut).get(name)
+        if written is None:
+            return read_table(self.spark, self.source.lake, cut, name)
+        table, rows = written
+        return self.spark.createDataFrame(pa.Table.from_pylist(rows, arrow_schema(table)), row_type(table))
 
     def differences(self, cut: Cut) -> Iterator[tuple[str, list[Row], list[Row]]]:
         """The views that are not their statements' results at the cut: the name, what it has, what it should have."""
