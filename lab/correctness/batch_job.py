@@ -16,7 +16,7 @@ from lab.temporary import open_consumer
 BATCH: Final = 10
 BATCHES: Final = 12
 EVENTS: Final = BATCH * BATCHES
-BETWEEN, BEHIND = "between the two steps", "after both"
+BETWEEN, BEHIND = "between the two steps", "after both steps"
 """The points at which it may be killed."""
 WRITE: Final = "INSERT INTO effects VALUES (%s, %s)"
 
