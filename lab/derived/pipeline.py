@@ -18,6 +18,7 @@ from cdc.config.init import template
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import UnreachableError
 from connect.capture.connect_client import ConnectClient
+from connect.capture.connector import halt
 from lab.temporary import keep_process
 from lab.waiting import wait_for
 from lab.workplace import Workplace
@@ -56,11 +57,21 @@ def _await_followers(process: "subprocess.Popen[str]") -> None:
         raise UnreachableError(f"the pipeline ended early: {' '.join(said[-1:]).strip()}", "run the lab again")
 
 
+def _remove_connector(client: ConnectClient, name: str) -> None:
+    """Remove the connector and its offsets, which Connect would keep. It may not be there: the lab ended early."""
+    try:
+        halt(client, name)
+        if client.config(name) is not None:
+            client.forget_offsets(name)
+    finally:
+        client.delete(name)
+
+
 def _remove(place: Workplace, dsn: str, settings: PipelineSettings) -> None:
     """Remove the connector, so that nobody reads the slot any more, then topics and indexes."""
     name = settings.pipeline.name
     with ConnectClient(settings.connect.url) as client:
-        client.delete(settings.connect.connector)
+        _remove_connector(client, settings.connect.connector)
     query = "SELECT 1 FROM pg_replication_slots WHERE database = current_database() AND active"
     with psycopg.connect(dsn, autocommit=True) as session:
         wait_for(lambda: not session.execute(query).fetchall(), "the end of the connector")
