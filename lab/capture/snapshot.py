@@ -15,7 +15,17 @@ from psycopg import sql
 
 from cdc.local.endpoints import Service
 from lab.book import FIRST, SECOND, Passage
-from lab.capture.ledger import HALVES, TABLE, LedgerCopy, LedgerEntry, Session, TransferWriter, compare, transfer
+from lab.capture.ledger import (
+    ACCOUNTS,
+    HALVES,
+    TABLE,
+    LedgerCopy,
+    LedgerEntry,
+    Session,
+    TransferWriter,
+    compare,
+    transfer,
+)
 from lab.decoding import export_snapshot, make_slot, read_slot
 from lab.figures.canvas import Tone
 from lab.figures.timeline import Span, Timeline
@@ -38,7 +48,7 @@ def run(place: Workplace) -> Findings:
     for _ in range(BEFORE):
         transfer(session, place.random)
     place.say(f"a transfer appends two entries to a ledger, whose sum is 0; {WRITERS} writers go on meanwhile")
-    place.say("the ledger is copied in two halves, and so as it is at two moments, unless on one snapshot")
+    place.say("the ledger is copied in two halves, read at two moments unless both are on one snapshot")
     replication = place.keep(psycopg.connect(dsn, autocommit=True, replication="database"))
     with _keep_writing(place, dsn) as let_write:
         moments = [let_write()]
@@ -62,10 +72,10 @@ def run(place: Workplace) -> Findings:
     rows = [(each.name, len(each.copied), len(each.logged), *compare(truth, each)) for each in copies]
     (_, _, _, lost, *_), (_, _, _, _, doubled, *_), (_, _, _, none_lost, none_doubled, *_) = rows
     return Findings(
-        columns=("way", "rows copied", "rows from the log", "lost", "doubled", "accounts wrong", SUM),
+        columns=("way", "rows copied", "rows from the log", "lost", "doubled", f"of {ACCOUNTS} accounts wrong", SUM),
         rows=tuple(rows),
         sentence=f"A log that begins after the copy loses {lost} of {len(truth)} ledger entries, one that begins before"
-        f" doubles {doubled}; a copy on the snapshot of the log's slot loses {none_lost} and doubles {none_doubled}.",
+        f" doubles {doubled}; a copy on the replication slot's snapshot loses {none_lost} and doubles {none_doubled}.",
         figure=_draw(moments),
     )
 

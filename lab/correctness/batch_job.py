@@ -76,7 +76,7 @@ WAYS: Final[dict[str, Callable[[Job, Sequence[Message]], None]]] = {
     "effect, then checkpoint: at least once": write_first,
     "checkpoint, then effect: at most once": checkpoint_first,
     "position in the effect's transaction": write_with_position,
-    "an idempotent effect": write_idempotently,
+    "an idempotent effect, then checkpoint": write_idempotently,
 }
 
 

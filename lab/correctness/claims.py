@@ -72,16 +72,16 @@ LAYOUTS: Final = {
 
 def run(place: Workplace) -> Findings:
     claims = plan_claims(place.random)
-    place.say(f"{CLIENTS} clients claim {len(NAMES)} names; {ASK_AGAIN} of them ask again: {len(claims)} claims")
+    place.say(f"{CLIENTS} clients claim {len(NAMES)} names; {ASK_AGAIN} of the clients ask again: {len(claims)} claims")
     found = {way: _claim(place, f"claims-{n}", layout, claims) for n, (way, layout) in enumerate(LAYOUTS.items())}
     rows = [(way, len(claims), *count_owners(answers)) for way, answers in found.items()]
     least = min(row[2] for row in rows[:3])
     *_, doubled, both = rows[3]
     return Findings(
-        columns=("way", "claims, some again", "names with one owner", "with two", "clients told yes and no"),
+        columns=("way", "claims, repeats included", "names with one owner", "with two", "clients told yes and no"),
         rows=tuple(rows),
         sentence=f"With the claims of a name in two logs, {doubled} of {len(NAMES)} names have two owners, and {both}"
-        f" clients hear yes and no; with all in one log, {least} names have one owner each, without a lock.",
+        f" clients hear yes and no; with all of a name in one log, {least} have one each, without a lock.",
         figure=_draw(found),
     )
 

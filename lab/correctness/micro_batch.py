@@ -45,12 +45,13 @@ def run(place: Workplace) -> Findings:
         producer.send(topic, value=str(place.random.randint(1, 99)))
     producer.flush()
     deaths = plan_deaths(place.random, "batch", KINDS, range(1, BATCHES - 1))
-    place.say(f"{BATCHES} batches of {BATCH} events; the same job four ways, each killed in {'; '.join(deaths)}")
+    place.say(f"{BATCHES} batches of {BATCH} events; two steps, effect and checkpoint, four ways, each killed in")
+    place.say("; ".join(deaths))
     found = _let_work(place, topic, deaths)
     rows = [(way, *each.row) for way, each in found.items()]
     doubled, lost, (together, same) = rows[0][4], rows[1][5], (row[3] for row in rows[2:])
     return Findings(
-        columns=("way", "killed", "events taken", "effect once", "twice", "never"),
+        columns=("way", "killed", "processed, some again", "effect once", "twice", "never"),
         rows=tuple(rows),
         sentence=f"Killed between its two steps, the job does {doubled} of {EVENTS} events twice or {lost} never, by"
         f" which step is first; with position and effect in one transaction it does {together} once, and with an"

@@ -34,6 +34,7 @@ USUAL: Final = 10
 """Transactions of a day at least, before its last one."""
 PATIENCE_SECONDS: Final = 120.0
 SOURCE: Final = "Postgres"
+WHEN: Final = ("days that differ at their end", "days that differ after cdc wait")
 FOLLOWERS: Final = {"lake": "lake", "view": "views", "index": "search"}
 """Stores that follow it, by the names that `cdc wait` has for them."""
 
@@ -64,7 +65,7 @@ def run(place: Workplace) -> Findings:
         days = [_end_day(writer, answers, day) for day in range(DAYS)]
     at_once, afterwards = count_answers([day.at_once for day in days]), count_answers([day.afterwards for day in days])
     return Findings(
-        columns=("answers compared", "days", "differ at the day's end", "differ after cdc wait", "ms waited, median"),
+        columns=("answers compared", "days", *WHEN, "ms waited, median"),
         rows=tuple(count_differences(days)),
         sentence=f"Asked for the same day when it ends, Postgres and {len(FOLLOWERS)} followers give {at_once} answers;"
         f" asked when each follower has come to the position of that end, {afterwards}, while writers go on.",

@@ -80,17 +80,17 @@ def run(place: Workplace) -> Findings:
     quick, careless, strict, watched = everybody = (
         LogConsumer(place, partition, "quick"),
         LogConsumer(place, partition, "slow, goes on with what is left", is_strict=False),
-        LogConsumer(place, partition, "slow, stops at the gap"),
+        LogConsumer(place, partition, "slow, fails at the gap"),
         LogConsumer(place, partition, "slow, warned in time"),
     )
-    place.say(f"{EVENTS} events, of which the log keeps {KEPT} or some more; the slow ones stop at {stops}")
+    place.say(f"{EVENTS} events, of which the log keeps {KEPT} or some more; the slow ones pause after {stops}")
     monitor = place.consumer()
     for end in _produce(place, partition.topic):
         quick.read_to(end)
         for slow in (careless, strict, watched):
             slow.read_to(min(end, stops))
         watched.hear(end, _find_start(monitor, partition))
-    place.say("the broker looks every few seconds what is too much")
+    place.say("the broker deletes what is too much every few seconds")
     what = "retention: are these parts from before the last change of ours?"
     wait_for(lambda: _find_start(monitor, partition) > EVENTS - 2 * KEPT, what)
     for each in everybody:
@@ -101,7 +101,7 @@ def run(place: Workplace) -> Findings:
         columns=("consumer", "written", "read", "gone unread", "still there, unread", "was told"),
         rows=tuple(rows),
         sentence=f"A consumer that stood still went on behind a gap of {rows[1][3]} events, and nobody told it; one"
-        f" that was warned when it was {KEPT // 2} events behind, half of what the log keeps, lost {rows[3][3]}.",
+        f" that was warned at more than {KEPT // 2} behind, half of what is kept, and went on lost {rows[3][3]}.",
         figure=_draw(start, stops),
     )
 

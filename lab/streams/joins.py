@@ -50,11 +50,11 @@ def run(place: Workplace) -> Findings:
     coming = plan_searches(place.random)
     rows = [row for case in plan_cases(place.random, coming) for row in _watch(place, case)]
     return Findings(
-        columns=("join", "rows expected", "missing", "wrong", "most state kept"),
+        columns=("join", "rows expected", "missing", "not expected", "most entries kept"),
         rows=tuple(rows),
-        sentence=f"A join that forgets what the other side still needs misses {_add(rows[::2], 2)} rows and has"
-        f" {_add(rows[::2], 3)} wrong ones, like a post of somebody who is no longer followed; one that keeps it misses"
-        f" {_add(rows[1::2], 2)} and has {_add(rows[1::2], 3)}.",
+        sentence=f"A join that keeps too little of its sides, or an old copy, misses {_add(rows[::2], 2)} rows and has"
+        f" {_add(rows[::2], 3)} wrong ones, like a post of somebody who is no longer followed; with what is needed it"
+        f" misses {_add(rows[1::2], 2)} and has {_add(rows[1::2], 3)}.",
         figure=_draw(coming),
     )
 
@@ -86,8 +86,8 @@ def plan_cases(random: Random, coming: Coming) -> list[JoinCase]:
             plan_posts(random),
             ask_tables,
             {
-                "table-table, posts and follows: joined on each post": HomeTimelines(keeps_posts=False),
-                "table-table, posts and follows: on changes of both": HomeTimelines(keeps_posts=True),
+                "table-table, posts and follows: joined when a post comes": HomeTimelines(keeps_posts=False),
+                "table-table, posts and follows: when either changes": HomeTimelines(keeps_posts=True),
             },
         ),
     ]

@@ -1,5 +1,6 @@
 """The labs about databases and their logs: each shows the failure, and what helps."""
 
+from lab.capture.ledger import ACCOUNTS
 from lab.capture.readers import WAYS
 from lab.capture.snapshot import MEANWHILE
 from lab.capture.triggers import LATE
@@ -42,6 +43,6 @@ def test_a_copy_without_its_position_loses_or_doubles(servers: Servers) -> None:
     assert found.cell(before, "doubled") >= MEANWHILE
     # a half of a transfer is in the copy: the accounts are those of no moment
     assert found.cell(behind, "sum of all, 0 in the source") > 0
-    for counted in ("lost", "doubled", "accounts wrong", "sum of all, 0 in the source"):
+    for counted in ("lost", "doubled", f"of {ACCOUNTS} accounts wrong", "sum of all, 0 in the source"):
         assert found.cell(exported, counted) == 0
     assert found.cell(exported, "rows from the log") >= 2 * MEANWHILE

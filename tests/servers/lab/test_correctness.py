@@ -14,7 +14,7 @@ def test_a_crash_between_effect_and_checkpoint_doubles_or_loses_unless_both_are_
     assert (found.cell(losing, "twice"), found.cell(losing, "never")) == (0, hurt)
     for way in (together, idempotent):
         # the batches came again, and did nothing twice
-        assert found.cell(way, "events taken") == batch_job.EVENTS + hurt
+        assert found.cell(way, "processed, some again") == batch_job.EVENTS + hurt
         assert found.cell(way, "effect once") == batch_job.EVENTS
 
 

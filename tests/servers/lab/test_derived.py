@@ -59,7 +59,7 @@ def test_at_one_position_all_stores_give_one_answer_and_without_they_differ(
 ) -> None:
     monkeypatch.setenv("CDC_TEST_PASSWORD", servers.password)
     found = watch(servers, "unbundled")
-    at_once, waited = "differ at the day's end", "differ after cdc wait"
+    at_once, waited = unbundled.WHEN
     for compared in map(unbundled.name_comparison, unbundled.FOLLOWERS):
         assert 0 < found.cell(compared, at_once) <= unbundled.DAYS
         assert found.cell(compared, waited) == 0

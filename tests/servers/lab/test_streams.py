@@ -48,11 +48,11 @@ def test_a_join_without_state_loses_and_with_state_it_is_right(servers: Servers)
     names = [str(row[0]) for row in found.rows]
     for name in names[::2]:
         assert found.cell(name, "missing") > 0
-        assert found.cell(name, "wrong") > 0
+        assert found.cell(name, "not expected") > 0
     for name in names[1::2]:
-        assert found.cell(name, "missing") == found.cell(name, "wrong") == 0
+        assert found.cell(name, "missing") == found.cell(name, "not expected") == 0
     # what a stream needs is forgotten again
-    assert found.cell(names[1], "most state kept") < stream_stream.SEARCHES
+    assert found.cell(names[1], "most entries kept") < stream_stream.SEARCHES
 
 
 def test_a_join_run_again_gives_another_tax_unless_by_version(servers: Servers) -> None:
