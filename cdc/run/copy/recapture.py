@@ -161,8 +161,14 @@ def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
 
 
 def _read_log_ends(settings: PipelineSettings, tables: Sequence[Table]) -> tuple[int, Offsets]:
-    """The ends of the transaction topic and of the tables' topics: the new capture writes behind these."""
-    order, changes = transaction_topic(settings.log.prefix), [change_topic(settings.log.prefix, t.name) for t in tables]
+    """The ends of the transaction topic and of all change topics: the new capture writes behind these."""
+    # a source that was put back gives out its transaction ids again: older heartbeats may have those of new ones
+    names = [
+        *(table.name for table in tables),
+        heartbeat_table(settings.source).name,
+        history_table(settings.source).name,
+    ]
+    order, changes = transaction_topic(settings.log.prefix), [change_topic(settings.log.prefix, name) for name in names]
     # including uncommitted messages: the new task ends the old one's open transaction, and writes behind it
     with Reader(settings.log, committed=False) as reader:
         ends = reader.end([order, *changes])
