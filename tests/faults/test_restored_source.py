@@ -13,9 +13,11 @@ from cdc.core.errors import HistoryLostError
 from cdc.local.endpoints import Service
 from cdc.local.services import down, up, wipe
 from cdc.local.state_dir import Home
-from cdc.log.names import transaction_topic
+from cdc.log.names import change_topic, transaction_topic
+from cdc.run.pipeline import delta_follower
 from connect.capture.connect_client import ConnectClient
 from connect.capture.connector import halt
+from connect.source.heartbeat import heartbeat_table
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, recapture_all, verify
 from tests.support.pipelines import Pipeline
 from tests.support.servers_fixture import Servers
@@ -79,10 +81,20 @@ def check_report_and_recapture(pipeline: Pipeline, spark: SparkSession, told: st
             verb(pipeline, spark)
     assert any("`cdc recapture`" in problem for problem in problems(pipeline))
     recapture_all(pipeline, spark)
+    check_old_heartbeats_are_passed(pipeline)
     with session_on(pipeline) as session:
         session.execute("INSERT INTO things SELECT max(id) + 100, 3 FROM things")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
+
+
+def check_old_heartbeats_are_passed(pipeline: Pipeline) -> None:
+    """A source that was put back gives out its transaction ids again: older heartbeats may have those of new ones."""
+    settings = pipeline.settings
+    topic = change_topic(settings.log.prefix, heartbeat_table(settings.source).name)
+    position = delta_follower(settings).position()
+    assert position is not None
+    assert position.next_offsets[topic][0] > 0
 
 
 def test_source_restored_from_backup_is_reported(pipeline: Pipeline, home: Home, spark: SparkSession) -> None:

@@ -64,6 +64,7 @@ def test_the_slow_consumer_alone_falls_off_the_end_unless_it_is_warned(servers: 
     # what is worse: it is not told
     assert found.cell(slow, "was told") == "nothing"
     assert found.cell(strict, "was told") == "its offset is out of range"
+    assert found.cell(strict, "read") < found.cell(slow, "read")
     assert found.cell(strict, "still there, unread") >= retention.KEPT
     assert found.cell(quick, "read") == found.cell(watched, "read") == retention.EVENTS
     assert found.cell(watched, "was told").endswith("behind, 0 of them gone")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.logs import compaction, direct, groups, work
+from lab.logs import compaction, direct, groups, retention, work
 from lab.logs.backpressure import Flow
 from lab.logs.compaction import Booking
 from lab.logs.work import Handling, WorkPlan
@@ -79,3 +79,11 @@ def test_a_flow_counts_what_waits_and_what_is_lost() -> None:
 
 def test_what_is_handled_before_its_sending_returned_waited_no_time() -> None:
     assert Flow((0.0,), (1.0,), {0: 0.5}).waiting == [(1.0, 1), (1.0, 0)]
+
+
+def test_events_that_are_gone_are_told_from_those_that_wait() -> None:
+    every = set(range(retention.EVENTS))
+    assert retention.count_read(every, 96) == (128, 128, 0, 0)
+    # one that stands before a gap, and one that went on behind it
+    assert retention.count_read({0, 1, 2, 3}, 96) == (128, 4, 92, 32)
+    assert retention.count_read({0, 1, 2, 3, *range(96, 128)}, 96) == (128, 36, 92, 0)
