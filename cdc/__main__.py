@@ -11,7 +11,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 from cdc.cli import app, configuration, dead_letters, pipeline, recapture, status, types, views, wait
 from cdc.cli import services as parts
 from cdc.demo import verbs as demo_verbs
-from lab import verbs as lab_verbs
+from cdc.lab import verbs as lab_verbs
 
 VERBS: tuple[app.Register, ...] = (
     configuration.register,

@@ -5,12 +5,12 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from cdc.connect.fixed_properties import DECIDED
+from cdc.connect.table_choices import Choices, ChosenType
 from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
 from cdc.core.settings import Settings, finding_error, findings_error
 from cdc.core.table import TableName
-from connect.fixed_properties import DECIDED
-from connect.table_choices import Choices, ChosenType
 
 SLOT_NAME = r"^[a-z0-9_]{0,63}$"
 

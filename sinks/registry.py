@@ -10,11 +10,11 @@ from pydantic import Field
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
 from cdc.log.settings import LogSettings
-from sinks.lake.settings import DeltaSettings
-from sinks.latest.settings import LatestSettings
-from sinks.owner import Owner
-from sinks.percolator.settings import PercolatorSettings
-from sinks.search.settings import SearchSettings
+from cdc.sinks.lake.settings import DeltaSettings
+from cdc.sinks.latest.settings import LatestSettings
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.search.settings import SearchSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,16 +29,16 @@ def fed_follower(spark: "SparkSession | None", settings: FedKinds, owner: Owner,
     """Make the follower of these settings; without Spark, only its state can be read."""
     match settings:
         case SearchSettings():
-            from sinks.search.follower import SearchFollower
+            from cdc.sinks.search.follower import SearchFollower
 
             return SearchFollower(spark, settings, owner.pipeline, owner.follower)
         case LatestSettings():
-            from sinks.latest.follower import LatestFollower
+            from cdc.sinks.latest.follower import LatestFollower
 
             return LatestFollower(spark, log, owner.pipeline, owner.follower)
         case PercolatorSettings():
-            from sinks.percolator.follower import PercolatorFollower
-            from sinks.search.follower import SearchFollower
+            from cdc.sinks.percolator.follower import PercolatorFollower
+            from cdc.sinks.search.follower import SearchFollower
 
             # the rows are kept as kind search keeps them, and no kind imports another: so it is given them
             rows = SearchFollower(spark, settings, owner.pipeline, owner.follower)
@@ -50,15 +50,15 @@ def refusal(settings: FollowerSettings, table: Table) -> PreconditionError | Non
     try:
         match settings:
             case SearchSettings():
-                from sinks.opensearch import layout as index
+                from cdc.sinks.opensearch import layout as index
 
                 index.check_table(table)
             case PercolatorSettings():
-                from sinks.percolator import layout as percolator
+                from cdc.sinks.percolator import layout as percolator
 
                 percolator.check_table(table, settings)
             case LatestSettings():
-                from sinks.latest import layout as topic
+                from cdc.sinks.latest import layout as topic
 
                 topic.check_table(table)
     except PreconditionError as error:

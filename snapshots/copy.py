@@ -14,8 +14,8 @@ from pyspark.sql import Row, SparkSession
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.copied_file import CopiedFile
 from cdc.core.table import Table
-from snapshots import copy_reader as rows
-from snapshots.ranges import PageRange, Pages, page_ranges
+from cdc.snapshots import copy_reader as rows
+from cdc.snapshots.ranges import PageRange, Pages, page_ranges
 
 Job = Callable[[], list[Row]]
 Watch = Callable[[Job], list[Row]]

@@ -19,9 +19,9 @@ from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Table, may_be_text
 from cdc.postgres_session import open_session
-from snapshots.binary_copy import Field, RowParser
-from snapshots.copy_types import copy_type
-from snapshots.ranges import PageRange
+from cdc.snapshots.binary_copy import Field, RowParser
+from cdc.snapshots.copy_types import copy_type
+from cdc.snapshots.ranges import PageRange
 
 LOCK_WAIT: Final = "1s"
 LONGEST_SHOWN: Final = 80

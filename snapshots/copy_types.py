@@ -16,7 +16,7 @@ from cdc.columns.values.postgres_text import from_text, nearest_doubles
 from cdc.columns.values.timestamps import LAST_MICROSECOND, TOO_LATE
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.table import MONEY, NUMERIC, Column, Kind
-from snapshots.binary_copy import Field, VariableColumn
+from cdc.snapshots.binary_copy import Field, VariableColumn
 
 EPOCH_DAYS: Final = 10_957
 """From 1970, Arrow's epoch, to 2000, Postgres's."""

@@ -12,8 +12,8 @@ from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.values.spark_types import row_type
 from cdc.core.table import Table
-from snapshots.copy import CopyTask, SnapshotSource, copy_tasks
-from snapshots.ranges import Pages
+from cdc.snapshots.copy import CopyTask, SnapshotSource, copy_tasks
+from cdc.snapshots.ranges import Pages
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from psycopg import Connection, sql
 
 from cdc.core.errors import TableRewrittenError
 from cdc.core.table import TableName
-from snapshots.ranges import Pages
+from cdc.snapshots.ranges import Pages
 
 PAGE_BYTES = 8192
 

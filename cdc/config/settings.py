@@ -7,19 +7,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
-from connect.settings import CaptureSettings, SourceSettings, is_host_supported
-from sinks.lake.history.shape import history_name
-from sinks.lake.settings import DeltaSettings
-from sinks.latest.settings import LatestSettings
-from sinks.opensearch.settings import ClusterSettings
-from sinks.percolator.settings import PercolatorSettings
-from sinks.registry import FollowerSettings, refusal
-from views.definition import ViewDefinition
-from views.settings import ViewSettings
+from cdc.sinks.lake.history.shape import history_name
+from cdc.sinks.lake.settings import DeltaSettings
+from cdc.sinks.latest.settings import LatestSettings
+from cdc.sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.registry import FollowerSettings, refusal
+from cdc.views.definition import ViewDefinition
+from cdc.views.settings import ViewSettings
 
 PIPELINE_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 VIEWS = "views"

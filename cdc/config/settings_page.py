@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.settings import Settings
-from sinks.registry import FollowerSettings
+from cdc.sinks.registry import FollowerSettings
 
 _NAMES: Final[Mapping[Any, str]] = {
     str: "text",

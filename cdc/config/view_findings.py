@@ -2,15 +2,15 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
+from cdc.connect.settings import SourceSettings
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Finding
 from cdc.core.table import TableName
-from connect.settings import SourceSettings
-from sinks.lake.history.shape import SEQUENCE
-from views.definition import ViewDefinition
-from views.order import sort_views
-from views.settings import ViewSettings
-from views.statement.final_windows import LATE, find_closing_window, list_read_tables, select_late
+from cdc.sinks.lake.history.shape import SEQUENCE
+from cdc.views.definition import ViewDefinition
+from cdc.views.order import sort_views
+from cdc.views.settings import ViewSettings
+from cdc.views.statement.final_windows import LATE, find_closing_window, list_read_tables, select_late
 
 
 def find_wrong_views(

@@ -14,7 +14,7 @@ from filelock import FileLock
 from cdc.core.errors import PreconditionError
 from cdc.local.fetch.cache import open_folder
 
-PLUGIN: Final = Path(str(files("connect"))) / "plugin"
+PLUGIN: Final = Path(str(files("cdc.connect"))) / "plugin"
 SOURCES: Final = tuple(sorted(PLUGIN.glob("*.java")))
 SERVICES: Final = tuple(sorted(PLUGIN.glob("META-INF/services/*")))
 """Service files of the jar: Connect finds the classes in them without a scan (KIP-898)."""

@@ -9,14 +9,14 @@ import msgspec
 
 from cdc.columns.decoding.decoder import Decoder
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import TableName
 from cdc.core.table_state import Followed, Joining
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
-from connect.capture.debezium_properties import placeholder
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.dead_letters import DeadLetter
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 
 MASK: Final = "…"
 

@@ -12,15 +12,15 @@ from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import lake_of, view_store
-from sinks.lake import layout
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.metadata.cuts import Cut
-from views.compiled import compile_view
-from views.definition import ViewDefinition
-from views.explanation import Explanation, explain
-from views.keeper import KeptView, ViewKeeper
-from views.order import sort_views
-from views.store import ViewStore
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.views.compiled import compile_view
+from cdc.views.definition import ViewDefinition
+from cdc.views.explanation import Explanation, explain
+from cdc.views.keeper import KeptView, ViewKeeper
+from cdc.views.order import sort_views
+from cdc.views.store import ViewStore
 
 
 def open_keeper(

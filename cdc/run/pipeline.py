@@ -14,15 +14,15 @@ from cdc.local.fetch.jars import fetch, spark_jars
 from cdc.progress import SILENT, Progress
 from cdc.run.scratch import open_scratch
 from cdc.run.spark import session
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.layout import Lake
-from sinks.lake.settings import DeltaSettings
-from sinks.lake.storage import spark_s3a as s3a
-from sinks.owner import Owner
-from sinks.registry import fed_follower
-from views.store import ViewStore
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.storage import spark_s3a as s3a
+from cdc.sinks.owner import Owner
+from cdc.sinks.registry import fed_follower
+from cdc.views.store import ViewStore
 
 SUBMITTED = "CDC_SUBMITTED"
 """An environment variable that `cdc submit` sets for the driver: its master and class path are given."""

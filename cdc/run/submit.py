@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,7 @@ from cdc.local.fetch.jars import spark_jars, spark_packages
 from cdc.run.pipeline import SUBMITTED, fetch_lake_jars, spark_conf
 from cdc.run.spark.session import FIXED
 
-PACKAGES = ("cdc", "connect", "sinks", "snapshots")
+PACKAGE = "cdc"
 ENTRY = Path("..", "__main__.py")
 
 
@@ -77,17 +77,21 @@ def submit(settings: PipelineSettings, submission: Submission) -> int:
 
 
 def build_archive(folder: Path) -> Path:
-    """Write the toolkit's own packages into one zip, for the workers; returns its path."""
+    """Write the toolkit's package into a zip, for the workers; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "cdc-toolkit.zip"
+    top = _find_folder(PACKAGE)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        for package in PACKAGES:
-            top = _find_folder(package)
-            for file in sorted(top.rglob("*")):
-                # compiled files belong to this machine's Python
-                if file.is_file() and file.suffix != ".pyc":
-                    packed.write(file, file.relative_to(top.parent))
+        for file in _list_files(top):
+            packed.write(file, file.relative_to(top.parent))
     return path
+
+
+def _list_files(top: Path) -> Iterator[Path]:
+    # in a checkout, three folders of the package are links to folders beside it: rglob follows none
+    for folder, _, names in os.walk(top, followlinks=True):
+        # compiled files belong to this machine's Python
+        yield from (Path(folder) / name for name in sorted(names) if not name.endswith(".pyc"))
 
 
 def _find_folder(package: str) -> Path:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc.columns.values.arrow_types import arrow_type
+from cdc.connect.source.column_types import KINDS
 from cdc.core.table import MONEY, Column, Kind
-from connect.source.column_types import KINDS
-from sinks.lake.delta.schema import delta_type
-from sinks.opensearch.layout import field_mapping
+from cdc.sinks.lake.delta.schema import delta_type
+from cdc.sinks.opensearch.layout import field_mapping
 
 EXACT: Final = "exact"
 AS_WRITTEN: Final = "exact, as the text that Postgres writes; of regclass and its kin, the name at that time"

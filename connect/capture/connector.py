@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import RunState, look_up
+from cdc.connect.capture.name_patterns import table_pattern
+from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.core.waiting import wait_until
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import RunState, look_up
-from connect.capture.name_patterns import table_pattern
-from connect.fixed_properties import CONNECTOR_CLASS
 
 STOP_SECONDS = 60.0
 RESTART_SECONDS = 10.0

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import RECAPTURE, PreconditionError
-from connect.capture.connect_client import ConnectClient
 
 
 class RunState(StrEnum):

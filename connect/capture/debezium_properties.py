@@ -7,14 +7,14 @@ from typing import Final
 
 from psycopg import Connection
 
+from cdc.connect.capture.name_patterns import key_patterns, table_pattern
+from cdc.connect.fixed_properties import FIXED
+from cdc.connect.settings import CaptureSettings, SourceSettings
+from cdc.connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
+from cdc.connect.source.registration import HISTORY, Registration
+from cdc.connect.source.sessions import sender_options, startup_options
 from cdc.core.table import TableName
 from cdc.log.settings import FRAME_BYTES
-from connect.capture.name_patterns import key_patterns, table_pattern
-from connect.fixed_properties import FIXED
-from connect.settings import CaptureSettings, SourceSettings
-from connect.source.heartbeat import HEARTBEAT, START, heartbeat_query
-from connect.source.registration import HISTORY, Registration
-from connect.source.sessions import sender_options, startup_options
 
 POSTGRES_TEXT, BOUNDED_JSON = "cdc.connect.PostgresText", "cdc.connect.BoundedJson"
 INCLUDED_MESSAGES, EXCLUDED_MESSAGES = "message.prefix.include.list", "message.prefix.exclude.list"

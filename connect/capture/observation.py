@@ -8,6 +8,21 @@ from typing import Final
 import psycopg
 from psycopg import Connection
 
+from cdc.connect.capture.progress import (
+    OBSERVED_SECONDS,
+    CaptureTroubleError,
+    Observation,
+    Quiet,
+    Standstill,
+    has_moved,
+    quiet_seconds,
+    to_capture_trouble,
+)
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import connection as source
+from cdc.connect.source import publication
+from cdc.connect.source.heartbeat import HEARTBEAT, write_heartbeat
+from cdc.connect.source.queries import read_sql
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
@@ -18,21 +33,6 @@ from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
 from cdc.log.settings import LogSettings
 from cdc.log.transactions import last_end
-from connect.capture.progress import (
-    OBSERVED_SECONDS,
-    CaptureTroubleError,
-    Observation,
-    Quiet,
-    Standstill,
-    has_moved,
-    quiet_seconds,
-    to_capture_trouble,
-)
-from connect.settings import SourceSettings
-from connect.source import connection as source
-from connect.source import publication
-from connect.source.heartbeat import HEARTBEAT, write_heartbeat
-from connect.source.queries import read_sql
 
 POLL_SECONDS: Final = 0.5
 LOCK_MILLISECONDS: Final = 3_000

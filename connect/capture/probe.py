@@ -7,16 +7,16 @@ from uuid import uuid4
 import msgspec
 from psycopg import Connection
 
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import is_fenced, look_up, trouble
+from cdc.connect.capture.observation import CaptureObserver
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 from cdc.core.table import TableName
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader, Record
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import is_fenced, look_up, trouble
-from connect.capture.observation import CaptureObserver
-from connect.settings import SourceSettings
-from connect.source.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 2.0

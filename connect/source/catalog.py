@@ -8,12 +8,12 @@ from itertools import chain
 
 from psycopg import Connection, sql
 
+from cdc.connect.source import column_types as types
+from cdc.connect.source.queries import read_sql
+from cdc.connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
+from cdc.connect.table_choices import NO_CHOICES, Choices, ChosenType
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
-from connect.source import column_types as types
-from connect.source.queries import read_sql
-from connect.source.relation import Leaf, Persistence, RelationKind, ReplicaIdentity, Shape, read_shapes
-from connect.table_choices import NO_CHOICES, Choices, ChosenType
 
 Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]

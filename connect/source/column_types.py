@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from cdc.connect.table_choices import ChosenType
 from cdc.core.table import MONEY, NUMERIC, Column, Kind, may_be_text
-from connect.table_choices import ChosenType
 
 # the most that decimals of Delta, Spark and Arrow (decimal128) have
 MAX_DECIMAL_DIGITS: Final = 38

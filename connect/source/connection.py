@@ -8,14 +8,14 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import replication
+from cdc.connect.source.sessions import later_settings, startup_options
+from cdc.connect.source.sqlstate import UNAUTHENTICATED, find_sqlstate
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Lsn, parse_lsn
-from connect.settings import SourceSettings
-from connect.source import replication
-from connect.source.sessions import later_settings, startup_options
-from connect.source.sqlstate import UNAUTHENTICATED, find_sqlstate
 
 
 class _Cause(NamedTuple):

@@ -4,11 +4,11 @@ from typing import Final
 
 from psycopg import sql
 
-from connect.settings import SourceSettings
-from connect.source.heartbeat import HEARTBEAT
-from connect.source.queries import read_sql
-from connect.source.registration import HISTORY, PIPELINES
-from connect.source.relation import RelationKind
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.heartbeat import HEARTBEAT
+from cdc.connect.source.queries import read_sql
+from cdc.connect.source.registration import HISTORY, PIPELINES
+from cdc.connect.source.relation import RelationKind
 
 FILES_TABLE: Final = "files"
 """The table with each table's file number: without event triggers, a new number shows a rewrite."""

@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 from psycopg import Connection, sql
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.queries import read_sql
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import Column, Kind, Table, TableName
-from connect.settings import SourceSettings
-from connect.source.queries import read_sql
 
 HEARTBEAT: Final = "heartbeat"
 START: Final = "the capture starts"

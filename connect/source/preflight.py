@@ -5,10 +5,10 @@ from typing import Final
 
 from psycopg import Connection, sql
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.relation import Shape
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from connect.settings import SourceSettings
-from connect.source.relation import Shape
 
 SENDERS: Final = 2
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import psycopg
 from psycopg import Connection, sql
 
+from cdc.connect.source.queries import read_sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
-from connect.source.queries import read_sql
 
 OPERATIONS = "insert, update, delete, truncate"
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import Connection, sql
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.heartbeat import HEARTBEAT
+from cdc.connect.source.queries import read_sql
 from cdc.core.errors import PreconditionError
-from connect.settings import SourceSettings
-from connect.source.heartbeat import HEARTBEAT
-from connect.source.queries import read_sql
 
 PIPELINES = "pipeline"
 HISTORY = "shapes"

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 from psycopg import Connection, sql
 
+from cdc.connect.source.column_types import PgType
+from cdc.connect.source.queries import read_sql
 from cdc.core.table import TableName
-from connect.source.column_types import PgType
-from connect.source.queries import read_sql
 
 _OF_NAMES: Final = sql.SQL(" WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))")
 

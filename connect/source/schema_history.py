@@ -16,13 +16,20 @@ import stamina
 from msgspec.structs import replace
 from psycopg import Connection, sql
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.event_triggers import (
+    FILES_TABLE,
+    KINDS,
+    NOTHING,
+    fill_sql,
+    make_function_body,
+    make_trigger_body,
+)
+from cdc.connect.source.registration import HISTORY
+from cdc.connect.source.relation import RelationKind, parse_shape, read_shapes
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from connect.settings import SourceSettings
-from connect.source.event_triggers import FILES_TABLE, KINDS, NOTHING, fill_sql, make_function_body, make_trigger_body
-from connect.source.registration import HISTORY
-from connect.source.relation import RelationKind, parse_shape, read_shapes
 
 NOTE_SECONDS: Final = 60.0
 """How long to wait for locked tables."""

@@ -16,12 +16,12 @@ import stamina
 from psycopg import Connection, sql
 from psycopg.pq.abc import PGconn, PGresult
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import replication
+from cdc.connect.source.connection import connect, open_connection
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, Lsn, parse_lsn
 from cdc.core.waiting import Deadline
-from connect.settings import SourceSettings
-from connect.source import replication
-from connect.source.connection import connect, open_connection
 
 DROP_SECONDS: Final = 60.0
 

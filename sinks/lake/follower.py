@@ -10,21 +10,21 @@ from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, LogStart, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Followed, Joining
-from sinks.lake import layout
-from sinks.lake.apply.apply import AppliedBatch, BatchApplier
-from sinks.lake.apply.table_dead_letters import TableDeadLetters
-from sinks.lake.apply.tables import LakeTable, LakeTables
-from sinks.lake.delta.write_rate import WriteRate
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.history.histories import Histories
-from sinks.lake.layout import Lake
-from sinks.lake.maintenance import LakeMaintenance
-from sinks.lake.metadata.cuts import Cut, Cuts
-from sinks.lake.metadata.stopped_tables import StoppedTable
-from sinks.lake.metadata.table import REFRESH_SECONDS
-from sinks.lake.pace import CommitCost
-from sinks.lake.settings import DeltaSettings
-from sinks.lake.table.load import CopiedFiles, load_copy, release_table
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.apply.apply import AppliedBatch, BatchApplier
+from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
+from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
+from cdc.sinks.lake.delta.write_rate import WriteRate
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.history.histories import Histories
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.maintenance import LakeMaintenance
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
+from cdc.sinks.lake.metadata.table import REFRESH_SECONDS
+from cdc.sinks.lake.pace import CommitCost
+from cdc.sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.table.load import CopiedFiles, load_copy, release_table
 
 CUT = CommitCost(overhead_bytes=6 * 1024, files=2)
 """The cost of a cut: a file of one row, and a commit."""

@@ -12,12 +12,12 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table, TableName
-from sinks.lake.delta.actions import Action
-from sinks.lake.delta.log import DeltaLog, LogDamagedError
-from sinks.lake.delta.schema import create_actions
-from sinks.lake.delta.snapshot import Snapshot
-from sinks.lake.settings import S3Settings
-from sinks.lake.storage.base import Storage, open_storage
+from cdc.sinks.lake.delta.actions import Action
+from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
+from cdc.sinks.lake.delta.schema import create_actions
+from cdc.sinks.lake.delta.snapshot import Snapshot
+from cdc.sinks.lake.settings import S3Settings
+from cdc.sinks.lake.storage.base import Storage, open_storage
 
 TABLE_PROPERTY = "cdc.table"
 SOURCE_PROPERTY = "cdc.source"

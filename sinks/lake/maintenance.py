@@ -7,11 +7,11 @@ from typing import Final, Protocol
 from cdc.core.errors import CdcError, TableLostError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.lake.apply.table_dead_letters import TableDeadLetters
-from sinks.lake.delta.retention import Retention
-from sinks.lake.metadata.cuts import Cuts, oldest_needed_version
-from sinks.lake.table.maintenance import maintain
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
+from cdc.sinks.lake.delta.retention import Retention
+from cdc.sinks.lake.metadata.cuts import Cuts, oldest_needed_version
+from cdc.sinks.lake.table.maintenance import maintain
+from cdc.sinks.lake.table.writer import TableWriter
 
 IDLE_SECONDS: Final = 300.0
 """How often maintenance visits a table without changes."""

@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from cdc.core.errors import ConfigurationError
 from cdc.core.settings import Settings, finding_error
-from sinks.lake.pace import PaceLimits
+from cdc.sinks.lake.pace import PaceLimits
 
 SCHEME: Final = "s3://"
 _ANY_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")

@@ -19,10 +19,10 @@ from cdc.log.clients.topics import Admin, ensure_topic
 from cdc.log.clients.transactional_writer import RecordRefusedError, TransactionalWriter
 from cdc.log.names import check_distinct, latest_topic
 from cdc.log.settings import LogSettings
-from sinks.latest import layout, read, topics, write
-from sinks.latest.state import TableRecord, missing_copy_error, to_stop_error
-from sinks.latest.state_writer import StateWriter
-from sinks.owner import Owner
+from cdc.sinks.latest import layout, read, topics, write
+from cdc.sinks.latest.state import TableRecord, missing_copy_error, to_stop_error
+from cdc.sinks.latest.state_writer import StateWriter
+from cdc.sinks.owner import Owner
 
 Stops = Mapping[TableName, TableStoppedError]
 

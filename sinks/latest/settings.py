@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from sinks.derived_settings import FedSettings
+from cdc.sinks.derived_settings import FedSettings
 
 
 class LatestSettings(FedSettings):

@@ -10,7 +10,7 @@ from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.settings import LogSettings
-from sinks.owner import Owner
+from cdc.sinks.owner import Owner
 
 POSITION_KEY = b"position"
 

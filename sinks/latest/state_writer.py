@@ -8,9 +8,9 @@ from cdc.core.position import Position
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.names import positions_topic
 from cdc.log.settings import LogSettings
-from sinks.latest import state as states
-from sinks.latest.state import LatestState, TableRecord
-from sinks.owner import Owner
+from cdc.sinks.latest import state as states
+from cdc.sinks.latest.state import LatestState, TableRecord
+from cdc.sinks.owner import Owner
 
 
 class StateWriter:

@@ -7,7 +7,7 @@ from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin, ensure_topic
 from cdc.log.names import latest_topic
 from cdc.log.settings import LogSettings
-from sinks.latest import layout, read
+from cdc.sinks.latest import layout, read
 
 
 def make_of(admin: Admin, log: LogSettings, table: Table, *, is_ours: bool) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from cdc.core.errors import PreconditionError
 from cdc.core.position import BEFORE_LOG, Bookmark, Position
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.owner import Owner
+from cdc.sinks.owner import Owner
 
 _PLAIN = re.compile(r"[a-z0-9_]{1,60}")
 _FOREIGN = re.compile(r"[^a-z0-9_]")

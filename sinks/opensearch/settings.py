@@ -2,7 +2,7 @@
 
 from pydantic import Field, SecretStr
 
-from sinks.derived_settings import FedSettings
+from cdc.sinks.derived_settings import FedSettings
 
 
 class ClusterSettings(FedSettings):

@@ -24,8 +24,8 @@ from cdc.core import errors
 from cdc.core.errors import CdcError, PicklableError, RefusedError, UnreachableError
 from cdc.core.table import Table
 from cdc.core.waiting import Deadline
-from sinks.opensearch.bulk import Operations, chunks, put_rows
-from sinks.opensearch.client import (
+from cdc.sinks.opensearch.bulk import Operations, chunks, put_rows
+from cdc.sinks.opensearch.client import (
     Cluster,
     describe_refusal,
     find_failure,
@@ -35,7 +35,7 @@ from sinks.opensearch.client import (
     to_cdc_error,
     unreachable_error,
 )
-from sinks.opensearch.layout import is_own_version
+from cdc.sinks.opensearch.layout import is_own_version
 
 MOST_REFUSALS: Final = 100
 """The most refusals of rows that one task reports; the first one stops the table anyway."""

@@ -9,13 +9,13 @@ from opensearchpy.exceptions import RequestError
 from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import documents, key_documents, portions
 from cdc.core.table import Table
-from sinks.opensearch.layout import Searchable
-from sinks.percolator import search
-from sinks.percolator.layout import OwnFields
-from sinks.percolator.matches import Found
-from sinks.percolator.percolators import Percolators, Refused
-from sinks.percolator.queries import Key, Queries
-from sinks.percolator.search import QueryRefusedError
+from cdc.sinks.opensearch.layout import Searchable
+from cdc.sinks.percolator import search
+from cdc.sinks.percolator.layout import OwnFields
+from cdc.sinks.percolator.matches import Found
+from cdc.sinks.percolator.percolators import Percolators, Refused
+from cdc.sinks.percolator.queries import Key, Queries
+from cdc.sinks.percolator.search import QueryRefusedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,18 @@ from cdc.core.errors import PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.log.settings import LogSettings
-from sinks.opensearch.client import Cluster, open_client
-from sinks.opensearch.layout import Searchable, version_at
-from sinks.owner import Owner
-from sinks.percolator import layout, refusals, search
-from sinks.percolator.evaluation import Evaluation, Outcome
-from sinks.percolator.layout import Topics
-from sinks.percolator.match_log import MatchLog
-from sinks.percolator.percolators import Percolators, Refused
-from sinks.percolator.queries import Key, Queries, changed_texts
-from sinks.percolator.records import Moment, Reached
-from sinks.percolator.refusals import Refusals
-from sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.layout import Searchable, version_at
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator import layout, refusals, search
+from cdc.sinks.percolator.evaluation import Evaluation, Outcome
+from cdc.sinks.percolator.layout import Topics
+from cdc.sinks.percolator.match_log import MatchLog
+from cdc.sinks.percolator.percolators import Percolators, Refused
+from cdc.sinks.percolator.queries import Key, Queries, changed_texts
+from cdc.sinks.percolator.records import Moment, Reached
+from cdc.sinks.percolator.refusals import Refusals
+from cdc.sinks.percolator.settings import PercolatorSettings
 
 Changes = Mapping[TableName, Iterable[FeedRows]]
 

@@ -8,10 +8,10 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Kind, Table, TableName
 from cdc.log.clients.topics import Topic, compaction_config
 from cdc.log.settings import LogSettings
-from sinks.opensearch import layout as indexes
-from sinks.opensearch.layout import field_mapping, index_name
-from sinks.owner import Owner
-from sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.opensearch import layout as indexes
+from cdc.sinks.opensearch.layout import field_mapping, index_name
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator.settings import PercolatorSettings
 
 QUERY_KINDS = (Kind.TEXT, Kind.JSON)
 _SUFFIX = ".queries"

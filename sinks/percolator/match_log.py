@@ -8,11 +8,11 @@ from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.clients.topics import Admin, Topic, ensure_topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
-from sinks.owner import Owner
-from sinks.percolator import records
-from sinks.percolator.layout import Topics
-from sinks.percolator.matches import Change, Matches
-from sinks.percolator.records import Moment, Reached
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator import records
+from cdc.sinks.percolator.layout import Topics
+from cdc.sinks.percolator.matches import Change, Matches
+from cdc.sinks.percolator.records import Moment, Reached
 
 
 class MatchLog:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from cdc.core.table import TableName
-from sinks.percolator.queries import Key
+from cdc.sinks.percolator.queries import Key
 
 NONE: Set[Key] = frozenset()
 

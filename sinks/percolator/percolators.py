@@ -9,20 +9,20 @@ from opensearchpy.exceptions import RequestError
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
-from sinks.opensearch import write
-from sinks.opensearch.bulk import Operations, deletes
-from sinks.opensearch.client import Cluster, describe_error, find_failure
-from sinks.owner import Owner
-from sinks.percolator import search
-from sinks.percolator.layout import (
+from cdc.sinks.opensearch import write
+from cdc.sinks.opensearch.bulk import Operations, deletes
+from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator import search
+from cdc.sinks.percolator.layout import (
     OwnFields,
     PercolatorNote,
     percolator_body,
     percolator_index,
     percolator_indexes,
 )
-from sinks.percolator.queries import PORTION, Key, Queries, ids_of, to_operations
-from sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.percolator.queries import PORTION, Key, Queries, ids_of, to_operations
+from cdc.sinks.percolator.settings import PercolatorSettings
 
 Refused = dict[Key, str]
 """The queries that an index does not take, each with the reason."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import key_documents
 from cdc.core.table import Table
-from sinks.opensearch.bulk import Operations, deletes, identities, puts
-from sinks.percolator.layout import OwnFields
+from cdc.sinks.opensearch.bulk import Operations, deletes, identities, puts
+from cdc.sinks.percolator.layout import OwnFields
 
 Key = str
 """The key of a row, of a query's or of a matched one, as its key document."""

@@ -9,8 +9,8 @@ from typing import Any
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Position, format_lsn
 from cdc.core.table import TableName
-from sinks.owner import Owner
-from sinks.percolator.matches import Change, Pair
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator.matches import Change, Pair
 
 POSITION_KEY = b"position"
 MATCH, END = "match", "end of match"

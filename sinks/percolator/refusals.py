@@ -11,10 +11,10 @@ from cdc.columns.rows.documents import describe_key
 from cdc.core.errors import PreconditionError
 from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
-from sinks.owner import Owner
-from sinks.percolator.percolators import Refused
-from sinks.percolator.queries import Key
-from sinks.percolator.search import pages
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator.percolators import Refused
+from cdc.sinks.percolator.queries import Key
+from cdc.sinks.percolator.search import pages
 
 MOST_TOLD: Final = 20
 """Lines of one batch: the first copy of a table may have thousands."""

@@ -9,10 +9,10 @@ from opensearchpy.exceptions import RequestError
 
 from cdc.core.errors import UnreachableError
 from cdc.core.table import Table
-from sinks.opensearch.client import Cluster, find_failure, read_reason
-from sinks.opensearch.layout import Searchable
-from sinks.percolator.layout import OwnFields
-from sinks.percolator.queries import Key
+from cdc.sinks.opensearch.client import Cluster, find_failure, read_reason
+from cdc.sinks.opensearch.layout import Searchable
+from cdc.sinks.percolator.layout import OwnFields
+from cdc.sinks.percolator.queries import Key
 
 PAGE: Final = 1000
 MOST_HITS: Final = 10_000

@@ -6,8 +6,8 @@ from typing import Literal
 from pydantic import Field
 
 from cdc.core.settings import Settings
-from sinks.derived_settings import SettingPlace
-from sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.derived_settings import SettingPlace
+from cdc.sinks.opensearch.settings import ClusterSettings
 
 
 class QueriesSettings(Settings):

@@ -19,15 +19,15 @@ from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, Position
 from cdc.core.schema_change import has_more_columns
 from cdc.core.table import Table, TableName
-from sinks.opensearch import layout, write
-from sinks.opensearch.bulk import operations
-from sinks.opensearch.client import Cluster, open_client
-from sinks.opensearch.layout import IndexNote, Searchable
-from sinks.opensearch.settings import ClusterSettings
-from sinks.owner import Owner
-from sinks.search import read
-from sinks.search.indexes import Indexes, TableIndex
-from sinks.search.state import SearchState, StateDocument, Stops
+from cdc.sinks.opensearch import layout, write
+from cdc.sinks.opensearch.bulk import operations
+from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.layout import IndexNote, Searchable
+from cdc.sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.owner import Owner
+from cdc.sinks.search import read
+from cdc.sinks.search.indexes import Indexes, TableIndex
+from cdc.sinks.search.state import SearchState, StateDocument, Stops
 
 
 class SearchFollower:

@@ -10,11 +10,11 @@ from opensearchpy.exceptions import RequestError
 
 from cdc.core.errors import TableStoppedError
 from cdc.core.table import Table, TableName
-from sinks.opensearch import layout
-from sinks.opensearch.client import Cluster, describe_error, find_failure
-from sinks.opensearch.layout import IndexNote
-from sinks.opensearch.settings import ClusterSettings
-from sinks.owner import Owner
+from cdc.sinks.opensearch import layout
+from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure
+from cdc.sinks.opensearch.layout import IndexNote
+from cdc.sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.owner import Owner
 
 
 @dataclass(frozen=True, slots=True)

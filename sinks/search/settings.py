@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from sinks.opensearch.settings import ClusterSettings
+from cdc.sinks.opensearch.settings import ClusterSettings
 
 
 class SearchSettings(ClusterSettings):

@@ -10,8 +10,8 @@ from opensearchpy.exceptions import ConflictError
 from cdc.core.errors import RefusedError, TableStoppedError
 from cdc.core.position import Position
 from cdc.core.table import TableName
-from sinks.opensearch.layout import positions_index
-from sinks.owner import Owner
+from cdc.sinks.opensearch.layout import positions_index
+from cdc.sinks.owner import Owner
 
 Stops = Mapping[TableName, TableStoppedError]
 

@@ -13,9 +13,9 @@ from cdc.core.change import Key, Row
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Joining
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.cuts import Cuts
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.cuts import Cuts
+from cdc.sinks.lake.settings import DeltaSettings
 from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory
 from tests.support.lake.places import PlacedLake

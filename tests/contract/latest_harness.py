@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from cdc.core.position import Position
 from cdc.log.settings import LogSettings
-from sinks.latest import state
-from sinks.latest.follower import LatestFollower
+from cdc.sinks.latest import state
+from cdc.sinks.latest.follower import LatestFollower
 from tests.contract.fed_harness import FedHarness
 from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory

@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 
 from cdc.core.position import Position
 from cdc.log.settings import LogSettings
-from sinks.owner import Owner
-from sinks.percolator import records
-from sinks.percolator.settings import PercolatorSettings
-from sinks.registry import fed_follower
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator import records
+from cdc.sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.registry import fed_follower
 from tests.contract.fed_harness import FedHarness
 from tests.contract.followers import OTHERS, TABLES, Crash
 from tests.contract.memory import ChangesInMemory

@@ -6,9 +6,9 @@ from unittest.mock import patch
 from pyspark.sql import SparkSession
 
 from cdc.core.position import Position
-from sinks.search.follower import SearchFollower
-from sinks.search.settings import SearchSettings
-from sinks.search.state import StateDocument
+from cdc.sinks.search.follower import SearchFollower
+from cdc.sinks.search.settings import SearchSettings
+from cdc.sinks.search.state import StateDocument
 from tests.contract.fed_harness import FedHarness
 from tests.contract.followers import TABLES, Crash
 from tests.contract.memory import ChangesInMemory

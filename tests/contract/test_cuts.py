@@ -8,9 +8,9 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.core.position import Lsn, Position
-from sinks.lake.layout import Lake
-from sinks.lake.metadata import table as metadata_table
-from sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata import table as metadata_table
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 from tests.support.waiting import until
 
 

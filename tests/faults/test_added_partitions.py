@@ -7,11 +7,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
+from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.errors import HistoryLostError
 from cdc.core.table import TableName
 from cdc.log.clients.reader import Reader
 from cdc.log.names import change_topic, transaction_topic
-from connect.capture.connect_client import ConnectClient
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, recapture_all, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from connect.capture.connect_client import ConnectClient
-from connect.source.catalog import TablesRefusedError
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.source.catalog import TablesRefusedError
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.pipelines import MakePipeline
 

@@ -6,9 +6,9 @@ import pytest
 from psycopg import sql
 from pyspark.sql import SparkSession
 
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector import failure
 from cdc.core.errors import HistoryLostError, PreconditionError
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector import failure
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

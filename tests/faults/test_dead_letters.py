@@ -11,7 +11,7 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.log.names import change_topic
 from cdc.run.dead_letters import drop, find_letter, list_blocked_keys, render_text, replay
-from sinks.lake.apply.replay import BATCH_PENDING
+from cdc.sinks.lake.apply.replay import BATCH_PENDING
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 

@@ -8,9 +8,9 @@ import pytest
 from psycopg import sql
 
 from cdc.__main__ import main
+from cdc.connect.source.connection import open_connection
+from cdc.connect.source.registration import read_registration
 from cdc.log.clients.topics import Admin, Topic
-from connect.source.connection import open_connection
-from connect.source.registration import read_registration
 from tests.support.cdc_subprocess import started
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.ports import free_port

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from cdc.log.clients.topics import Admin, Topic
@@ -16,8 +17,7 @@ from cdc.log.names import latest_topic
 from cdc.run.pipeline import fed_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.report import Report
-from connect.source.catalog import TablesRefusedError
-from sinks.search.settings import SearchSettings
+from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from cdc.core.errors import UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import delta_follower
-from sinks.lake.table.load import CopiedFiles
-from snapshots.copy import copy_table
+from cdc.sinks.lake.table.load import CopiedFiles
+from cdc.snapshots.copy import copy_table
 from tests.support.cdc_inprocess import bootstrap, following, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdc.cli.output import say
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.run.follow.follow import follow
-from sinks.search.settings import SearchSettings
+from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from cdc.__main__ import main
 from cdc.config.init import TemplateValues, template
+from cdc.connect.source import connection as source
+from cdc.connect.source import replication, sessions
 from cdc.local.services import Home, Service, down, up
-from connect.source import connection as source
-from connect.source import replication, sessions
-from snapshots import copy_reader as rows
+from cdc.snapshots import copy_reader as rows
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.cdc_subprocess import cdc
 from tests.support.pipelines import MakePipeline, Pipeline

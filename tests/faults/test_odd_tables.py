@@ -12,7 +12,7 @@ from cdc.core.errors import ConfigurationError, PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.dead_letters import drop, list_blocked_keys
 from cdc.run.pipeline import lake_of
-from sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.feed.feed import LakeFeed
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, verify
 from tests.support.further import further
 from tests.support.pipelines import MakePipeline

@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from connect.source import catalog
-from connect.source import connection as source
-from connect.source.catalog import TablesRefusedError
+from cdc.connect.source import catalog
+from cdc.connect.source import connection as source
+from cdc.connect.source.catalog import TablesRefusedError
 from tests.faults.test_schema_evolution import differing, ids
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.pipelines import MakePipeline

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.run.pipeline import delta_follower
-from connect.source.heartbeat import write_heartbeat
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

@@ -9,6 +9,8 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from cdc.columns.netting.transactions import parse_confirmed_lsn
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector import failure, halt
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
@@ -18,8 +20,6 @@ from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic, debezium_heartbeat_topic, transaction_topic
 from cdc.log.transactions import log_bounds, read_ends_between
 from cdc.run.pipeline import delta_follower
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector import failure, halt
 from tests.support.cdc_inprocess import (
     Following,
     bootstrap,
@@ -342,7 +342,7 @@ def test_interrupted_recapture_is_reported_and_repeated(
                 verb(pipeline, spark)
     # killed between two tables' copies
     with monkeypatch.context() as patched:
-        patched.setattr("sinks.lake.follower.DeltaFollower.start_over", kill)
+        patched.setattr("cdc.sinks.lake.follower.DeltaFollower.start_over", kill)
         with pytest.raises(Killed):
             recapture_all(pipeline, spark)
     with pytest.raises(HistoryLostError, match="was begun and not finished"):

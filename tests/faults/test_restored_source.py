@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.config.init import TemplateValues, template
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector import halt
+from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.core.errors import HistoryLostError
 from cdc.local.endpoints import Service
 from cdc.local.services import down, up, wipe
 from cdc.local.state_dir import Home
 from cdc.log.names import change_topic, transaction_topic
 from cdc.run.pipeline import delta_follower
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector import halt
-from connect.source.heartbeat import heartbeat_table
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, recapture_all, verify
 from tests.support.pipelines import Pipeline
 from tests.support.servers_fixture import Servers

@@ -10,10 +10,10 @@ import pytest
 from psycopg import sql
 from pyspark.sql import SparkSession
 
+from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower, lake_of
-from connect.capture.connect_client import ConnectClient
-from sinks.lake import layout
+from cdc.sinks.lake import layout
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.servers_fixture import Servers

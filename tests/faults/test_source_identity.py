@@ -9,13 +9,13 @@ from pydantic import SecretStr
 from cdc.config.file import load
 from cdc.config.init import TemplateValues, template
 from cdc.config.settings import PipelineSettings
+from cdc.connect.source import connection as source
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.local.services import Endpoints, Home, Service, down, up, wipe
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.history_check import check_history
-from connect.source import connection as source
 from tests.support.waiting import until
 
 TABLE = Table(TableName("public", "things"), (Column("id", Kind.INTEGER),), ("id",))

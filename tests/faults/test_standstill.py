@@ -7,6 +7,9 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import look_up
+from cdc.connect.source import connection as source
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
@@ -15,9 +18,6 @@ from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, message_topic, transaction_topic
 from cdc.log.transactions import last_end
 from cdc.run.verify.verify import verify as run_verify
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import look_up
-from connect.source import connection as source
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
 from tests.support.further import further
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -39,11 +39,11 @@ MESSAGES = (
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits gives up as soon as a standstill is sure."""
-    monkeypatch.setattr("connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
-    monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 5.0)
+    monkeypatch.setattr("cdc.connect.capture.progress.STILL_FOR_GOOD_SECONDS", 1.0)
+    monkeypatch.setattr("cdc.connect.capture.progress.LEAST_QUIET_SECONDS", 5.0)
     # no configuration is changed while these tests look, which would stop a connector for some seconds
     monkeypatch.setattr("cdc.run.capture.progress_check.STOPPED_SECONDS", 1.0)
-    for module in ("connect.capture.progress", "connect.capture.observation"):
+    for module in ("cdc.connect.capture.progress", "cdc.connect.capture.observation"):
         monkeypatch.setattr(f"{module}.OBSERVED_SECONDS", 3.0)
 
 
@@ -159,8 +159,8 @@ def test_bootstrap_repairs_a_pipeline_of_an_older_version(
     """The same standstill and remedy as of a blocked producer, for another reason."""
     pipeline = own_pipeline
     with monkeypatch.context() as before:
-        before.setattr("connect.capture.debezium_properties.sends_messages", lambda _: True)
-        before.setattr("connect.capture.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
+        before.setattr("cdc.connect.capture.debezium_properties.sends_messages", lambda _: True)
+        before.setattr("cdc.connect.capture.topics.message_topic", lambda prefix: f"{prefix}.elsewhere")
         bootstrap(pipeline, spark)
     pipeline.run(MESSAGES[0])
     work_on(pipeline, 4).write(5)
@@ -238,7 +238,7 @@ def writing(pipeline: Pipeline) -> Iterator[None]:
 def test_slow_capture_is_no_standstill(
     pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connect.capture.progress.LEAST_QUIET_SECONDS", 3.0)
+    monkeypatch.setattr("cdc.connect.capture.progress.LEAST_QUIET_SECONDS", 3.0)
     pipeline.run("CREATE TABLE elsewhere (id int, filler text)")
     bootstrap(pipeline, spark)
     with following(pipeline, spark) as running:

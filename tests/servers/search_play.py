@@ -11,8 +11,8 @@ from cdc.columns.feed import FeedBatch
 from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
-from sinks.search.follower import SearchFollower
-from sinks.search.settings import SearchSettings
+from cdc.sinks.search.follower import SearchFollower
+from cdc.sinks.search.settings import SearchSettings
 from tests.contract.fed import changed
 from tests.contract.followers import bookmark
 from tests.support.histories import THINGS

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError, PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
-from connect.source.catalog import TablesRefusedError
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 

@@ -17,6 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cdc.config.file import load, read
+from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.core.errors import ConfigurationError
 from cdc.local import plugin_jar as jar
 from cdc.local.endpoints import Endpoints
@@ -27,7 +28,6 @@ from cdc.local.servers.kafka_broker import broker_settings
 from cdc.local.servers.opensearch_node import node_settings
 from cdc.local.state.passwords import Password
 from cdc.local.state_dir import Home
-from connect.fixed_properties import CONNECTOR_CLASS
 from tests.support.servers_fixture import PORTS, own_stack
 
 ROOT: Final = Path(__file__).parents[2]

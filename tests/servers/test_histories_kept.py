@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdc
+from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.verify.chains import check_chains
-from connect.source.catalog import TablesRefusedError
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.cdc_subprocess import cdc as run_cdc
 from tests.support.pipelines import MakePipeline, Pipeline

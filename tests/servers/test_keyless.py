@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.source import connection as source
 from cdc.run.tables.preflight import check_tables
 from cdc.run.verify.report import Report
-from connect.source import connection as source
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 

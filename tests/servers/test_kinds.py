@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.rows.documents import documents
 from cdc.columns.values.arrow_types import arrow_schema
+from cdc.connect.source import catalog
+from cdc.connect.source import connection as source
 from cdc.core.table import Table, TableName
-from connect.source import catalog
-from connect.source import connection as source
-from sinks.lake.layout import folder_name
+from cdc.sinks.lake.layout import folder_name
 from tests.support.cdc_inprocess import bootstrap, catch_up, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.postgres_types import FURTHER_EXTENSIONS, FURTHER_KINDS, KINDS, SETUP, Tried

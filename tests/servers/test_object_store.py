@@ -13,8 +13,8 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 from cdc.run.pipeline import lake_of
-from sinks.lake.metadata.cuts import Cuts
-from sinks.lake.settings import SCHEME
+from cdc.sinks.lake.metadata.cuts import Cuts
+from cdc.sinks.lake.settings import SCHEME
 from tests.support.cdc_inprocess import bootstrap
 from tests.support.cdc_subprocess import cdc, started
 from tests.support.kill_points import Commits, kill, writes

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.source import connection as source
 from cdc.run.tables.preflight import check_tables
-from connect.source import connection as source
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 

@@ -5,10 +5,10 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import IncompleteError
 from cdc.run.pipeline import delta_follower, fed_followers
 from cdc.run.status.collector import StatusCollector
-from connect.source.catalog import TablesRefusedError
 from tests.support.cdc_inprocess import bootstrap, catch_up, catch_up_but_for, following, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 

@@ -19,7 +19,7 @@ from cdc.run.lease import hold_lease
 from cdc.run.pipeline import fed_followers
 from cdc.run.status.collector import StatusCollector
 from cdc.run.verify.verify import verify as run_verify
-from sinks.lake.delta.other_writers import ENGINE
+from cdc.sinks.lake.delta.other_writers import ENGINE
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

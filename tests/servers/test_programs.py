@@ -21,8 +21,8 @@ import cdc
 from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.position import parse_lsn
 from cdc.core.table import TableName
-from sinks.opensearch.layout import index_name
-from sinks.search.settings import SearchSettings
+from cdc.sinks.opensearch.layout import index_name
+from cdc.sinks.search.settings import SearchSettings
 from tests.support.cdc_inprocess import bootstrap, catch_up, following
 from tests.support.pipelines import MakePipeline, Pipeline
 

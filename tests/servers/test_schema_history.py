@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from psycopg import Connection, sql
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import publication, registration, schema_history
+from cdc.connect.source.registration import Registration
+from cdc.connect.source.relation import parse_shape
 from cdc.core.table import TableName
-from connect.settings import SourceSettings
-from connect.source import publication, registration, schema_history
-from connect.source.registration import Registration
-from connect.source.relation import parse_shape
 from tests.support.pipelines import MakePipeline
 
 MADE = ("CREATE TABLE things (id int PRIMARY KEY, total numeric(10, 2))", "CREATE TABLE others (id int PRIMARY KEY)")

@@ -18,11 +18,11 @@ from cdc.core.change import Key, Row
 from cdc.core.errors import RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.opensearch import write
-from sinks.opensearch.client import Cluster, open_client
-from sinks.opensearch.layout import IndexNote, index_name, positions_index, refusals_index, table_mapping
-from sinks.search.follower import SearchFollower
-from sinks.search.settings import SearchSettings
+from cdc.sinks.opensearch import write
+from cdc.sinks.opensearch.client import Cluster, open_client
+from cdc.sinks.opensearch.layout import IndexNote, index_name, positions_index, refusals_index, table_mapping
+from cdc.sinks.search.follower import SearchFollower
+from cdc.sinks.search.settings import SearchSettings
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.servers.faulty_node import Faulty, items

@@ -13,11 +13,11 @@ from cdc.columns.feed import FeedBatch
 from cdc.core.change import Row
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.core.table import Column, Kind, Table
-from sinks.opensearch.client import open_client
-from sinks.opensearch.layout import index_name, refusals_index
-from sinks.search.follower import SearchFollower
-from sinks.search.indexes import Indexes
-from sinks.search.state import StateDocument
+from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.layout import index_name, refusals_index
+from cdc.sinks.search.follower import SearchFollower
+from cdc.sinks.search.indexes import Indexes
+from cdc.sinks.search.state import StateDocument
 from tests.contract.fed import changed, copy_of, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.servers.faulty_node import Faulty
@@ -127,7 +127,7 @@ def test_invalid_index_names_are_refused_beforehand(
     follower.load(table, copy_of(spark, table, {(1,): row}), MARK)
     if odd in UNFIT:
         assert UNFIT[odd] in reason(follower)
-        monkeypatch.setattr("sinks.opensearch.layout._unfit_name", lambda names: None)
+        monkeypatch.setattr("cdc.sinks.opensearch.layout._unfit_name", lambda names: None)
         follower.load(table, copy_of(spark, table, {(1,): row}), MARK)
         assert odd == "n." or "OpenSearch refuses its index" in reason(follower)
     else:

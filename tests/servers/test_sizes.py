@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector import failure
 from cdc.core.errors import PreconditionError
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector import failure
 from tests.support.cdc_inprocess import bootstrap, catch_up, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
+from cdc.connect.source import catalog
+from cdc.connect.source import connection as source
 from cdc.core.errors import TableRewrittenError
 from cdc.core.table import Column, Kind, Table, TableName
-from connect.source import catalog
-from connect.source import connection as source
-from snapshots import copy_reader as rows
-from snapshots.ranges import page_ranges
+from cdc.snapshots import copy_reader as rows
+from cdc.snapshots.ranges import page_ranges
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 

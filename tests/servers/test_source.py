@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 import psycopg
 import pytest
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import preflight as readiness
+from cdc.connect.source import registration, slot
+from cdc.connect.source.connection import connect, open_connection
+from cdc.connect.source.registration import Registration
 from cdc.core.errors import PreconditionError, UnreachableError
-from connect.settings import SourceSettings
-from connect.source import preflight as readiness
-from connect.source import registration, slot
-from connect.source.connection import connect, open_connection
-from connect.source.registration import Registration
 from tests.support.pipelines import MakePipeline, Pipeline
 from tests.support.waiting import until
 

@@ -1,4 +1,4 @@
-"""The views of views/TIME.md on real servers: what they have while rows come in time, late, and for the past."""
+"""The views of cdc/views/TIME.md on real servers: what they have while rows come in time, late, and for the past."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -61,7 +61,7 @@ class Run:
 @pytest.fixture
 def run(make_pipeline: MakePipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
     pipeline = make_pipeline(*SCHEMA, tables=tuple(f"public.{name}" for name in TABLES), lake_only=True)
-    pipeline.configure("followers:\n", f"{read_example('views/TIME.md')}\nfollowers:\n")
+    pipeline.configure("followers:\n", f"{read_example('cdc/views/TIME.md')}\nfollowers:\n")
     for name, value in pipeline.environ.items():
         monkeypatch.setenv(name, value)
     bootstrap(pipeline, spark)

@@ -18,7 +18,7 @@ SCHEMA = (
     "INSERT INTO customers SELECT n, 'customer ' || n, '{\"a\": 1}' FROM generate_series(1, 50) AS n",
     "INSERT INTO orders SELECT n, n % 60, n / 7.0, '2026-01-01' FROM generate_series(1, 300) AS n",
 )
-VIEWS = f"""{read_example("views/README.md", until="followers:")}  shop.details:
+VIEWS = f"""{read_example("cdc/views/README.md", until="followers:")}  shop.details:
     key: [id]
     sql: SELECT id, data FROM customers
   shop.big:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from cdc.core.change import CommitOrder, Delete, Insert, Row, Truncate
 from cdc.core.errors import TableLostError
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import apply, copy_rows, open_writer, row, update

@@ -11,12 +11,12 @@ from cdc.columns.rows.digest import digest_of_copy
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind
-from sinks.lake import layout
-from sinks.lake.delta.scan import LakeCopy
-from sinks.lake.feed.digest import compute_digest
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta.scan import LakeCopy
+from cdc.sinks.lake.feed.digest import compute_digest
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import apply, open_writer, row, update, write_copy

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import PreconditionError
-from sinks.lake.delta.actions import Action, Metadata, Remove, decode_commit, of_type
-from sinks.lake.delta.other_writers import find_write_blocker
-from sinks.lake.delta.snapshot import Snapshot
+from cdc.sinks.lake.delta.actions import Action, Metadata, Remove, decode_commit, of_type
+from cdc.sinks.lake.delta.other_writers import find_write_blocker
+from cdc.sinks.lake.delta.snapshot import Snapshot
 from tests.support.further import further
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder

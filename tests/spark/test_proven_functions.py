@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from cdc.views.statement.dialect.registry import AGGREGATES, PROVEN, Kind
+from cdc.views.statement.dialect.statements import DuckStatement
 from tests.support.examples import examples
 from tests.support.further import further
 from tests.support.views.proof import Form, Outcome, combinations, forms, kinds, prove
@@ -26,8 +28,6 @@ from tests.support.views.query_proof import (
 )
 from tests.support.views.random_expressions import compare_apart, compose, random_table
 from tests.support.views.two_engines import Engines, translate
-from views.statement.dialect.registry import AGGREGATES, PROVEN, Kind
-from views.statement.dialect.statements import DuckStatement
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -8,15 +8,15 @@ from typing import Any, NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.views.definition import ViewDefinition
+from cdc.views.explanation import explain
+from cdc.views.refresh.write_rows import write_changes
+from cdc.views.store import ViewStore
 from tests.support.further import further
 from tests.support.lake.places import PLACES, PlacedLake, place_lake
 from tests.support.views import clicks, odd_statements, shop, timeline, tpch
 from tests.support.views.kept import Kept
 from tests.support.views.random_history import Side, change, fill
-from views.definition import ViewDefinition
-from views.explanation import explain
-from views.refresh.write_rows import write_changes
-from views.store import ViewStore
 
 CUTS = 3
 CASES = {
@@ -109,5 +109,5 @@ def _interrupt(patched: pytest.MonkeyPatch, after: int) -> None:
     def add_cut(*_: object) -> NoReturn:
         raise KeeperEndedError
 
-    patched.setattr("views.keeper.write_changes", write)
+    patched.setattr("cdc.views.keeper.write_changes", write)
     patched.setattr(ViewStore, "add_cut", add_cut)

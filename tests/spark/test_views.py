@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from cdc.core.change import Row
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake.table.compact import compact_files
+from cdc.sinks.lake.table.compact import compact_files
+from cdc.views.definition import ViewDefinition
 from tests.support.further import further
 from tests.support.lake.cut_lake import CutLake
 from tests.support.views.kept import Kept
-from views.definition import ViewDefinition
 
 CUSTOMERS = Table(TableName("public", "customers"), (Column("id", Kind.INTEGER), Column("name", Kind.TEXT)), ("id",))
 ORDERS = Table(

@@ -16,7 +16,7 @@ from psycopg import sql
 from cdc.config.file import load
 from cdc.config.init import template
 from cdc.config.settings import PipelineSettings
-from connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connect_client import ConnectClient
 from tests.support.servers_fixture import Servers
 from tests.support.waiting import until
 

@@ -8,8 +8,8 @@ from cdc.core.table import TableName
 from cdc.demo.environment import Environment
 from cdc.log.names import change_topic, latest_topic, transaction_topic
 from cdc.run.pipeline import lake_of
-from sinks.opensearch.layout import index_name
-from sinks.search.settings import SearchSettings
+from cdc.sinks.opensearch.layout import index_name
+from cdc.sinks.search.settings import SearchSettings
 
 FLIGHTS = TableName("public", "flights")
 QUERY = "select carrier, count(*), avg(dep_delay) from f group by 1 order by 2 desc"

@@ -30,8 +30,8 @@ from cdc.local.state_dir import Home
 from cdc.run.copy import bootstrap
 from cdc.run.follow.follow import follow
 from cdc.run.pipeline import build_spark_session
-from sinks.opensearch.layout import index_name
-from sinks.search.settings import SearchSettings
+from cdc.sinks.opensearch.layout import index_name
+from cdc.sinks.search.settings import SearchSettings
 
 TABLE: Final = TableName("public", "race")
 DEMO: Final = DemoSettings("cdc-race.yaml", "race", (str(TABLE),), ".cdc/race-lake")

@@ -9,6 +9,8 @@ from typing import Final
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.debezium_properties import sends_messages
+from cdc.connect.source import publication, registration, slot
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.waiting import wait_until
@@ -17,8 +19,6 @@ from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture.heartbeat_chain import check_ahead
-from connect.capture.debezium_properties import sends_messages
-from connect.source import publication, registration, slot
 
 VISIBLE_SECONDS: Final = 10.0
 """How long a commit in the log may take to become visible: its markers reach the partitions one by one (KIP-98)."""

@@ -16,6 +16,10 @@ import numpy as np
 from cdc.columns.arrays import Integers
 from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.transactions import Ends
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.heartbeat import START, digest_of, heartbeat_table, read_beat
+from cdc.connect.source.relation import parse_shape
+from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import RECAPTURE, HistoryLostError
 from cdc.core.position import Lsn, Offsets, Position, format_lsn
 from cdc.core.table import TableName
@@ -24,10 +28,6 @@ from cdc.log.confirmed import ConfirmedLsns
 from cdc.log.names import change_topic
 from cdc.log.settings import LogSettings
 from cdc.log.whole_transactions import RunReader
-from connect.settings import SourceSettings
-from connect.source.heartbeat import START, digest_of, heartbeat_table, read_beat
-from connect.source.relation import parse_shape
-from connect.source.schema_history import history_table
 
 NEVER: Final = Lsn(2**63 - 1)
 

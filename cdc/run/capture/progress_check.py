@@ -7,12 +7,12 @@ from typing import Final
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import ConnectorState, look_up, trouble
+from cdc.connect.capture.observation import CaptureObserver
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.waiting import Deadline
 from cdc.run.lease import is_lease_held
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import ConnectorState, look_up, trouble
-from connect.capture.observation import CaptureObserver
 
 LOOK_SECONDS: Final = 3.0
 """Pause between two checks; most waits end before the first one."""

@@ -27,6 +27,10 @@ from pyspark.sql import SparkSession
 from cdc.columns.feed import FedFollower
 from cdc.columns.spark_tasks import require_spark
 from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.source import connection as source
+from cdc.connect.source import publication, slot
+from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core.errors import ConfigurationError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
@@ -50,12 +54,8 @@ from cdc.run.tables import problems
 from cdc.run.tables.history_check import check_history
 from cdc.run.tables.schema_check import find_changed_choices
 from cdc.run.tables.selection import find_selected
-from connect.capture.connect_client import ConnectClient
-from connect.source import connection as source
-from connect.source import publication, slot
-from connect.source.catalog import TablesRefusedError
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.follower import DeltaFollower
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ from contextlib import closing
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture import connector, debezium_properties, topics
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import preflight, publication, registration, schema_history, slot
+from cdc.connect.source.heartbeat import heartbeat_table
+from cdc.connect.source.registration import Registration
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.run.pipeline import fed_followers
 from cdc.run.tables.preflight import accept_tables, describe_missing_plugins, describe_skipped
-from connect.capture import connector, debezium_properties, topics
-from connect.capture.connect_client import ConnectClient
-from connect.settings import SourceSettings
-from connect.source import preflight, publication, registration, schema_history, slot
-from connect.source.heartbeat import heartbeat_table
-from connect.source.registration import Registration
 
 
 def run_preflight(

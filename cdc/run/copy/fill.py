@@ -9,8 +9,8 @@ from cdc.core.errors import TableStoppedError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.core.waiting import Deadline
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.metadata.cuts import Cut
 
 RETRY_SECONDS = 30.0
 """Least pause before a stopped table is copied again: somebody may have repaired the cause."""

@@ -16,6 +16,13 @@ from psycopg import Connection
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture import connector, topics
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.source import connection as source
+from cdc.connect.source import slot
+from cdc.connect.source.catalog import TablesRefusedError
+from cdc.connect.source.heartbeat import heartbeat_table
+from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import HistoryLostError, PreconditionError
 from cdc.core.position import Bookmark, LogStart, Lsn, Offsets
 from cdc.core.table import Table, TableName
@@ -30,15 +37,8 @@ from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.preflight import merge_refusals
 from cdc.run.tables.selection import find_selected
-from connect.capture import connector, topics
-from connect.capture.connect_client import ConnectClient
-from connect.source import connection as source
-from connect.source import slot
-from connect.source.catalog import TablesRefusedError
-from connect.source.heartbeat import heartbeat_table
-from connect.source.schema_history import history_table
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.table.load import CopiedFiles
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.table.load import CopiedFiles
 
 Say = Callable[[str], None]
 

@@ -11,6 +11,10 @@ from psycopg import Connection, OperationalError
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture import connector, topics
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.source import connection as source
+from cdc.connect.source import heartbeat, publication, registration, schema_history
 from cdc.core.errors import CdcError
 from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
@@ -31,11 +35,7 @@ from cdc.run.pipeline import delta_follower
 from cdc.run.spark.errors import to_cdc_error
 from cdc.run.tables.preflight import check_tables, describe_skipped
 from cdc.run.tables.selection import find_uncopied, list_followed
-from connect.capture import connector, topics
-from connect.capture.connect_client import ConnectClient
-from connect.source import connection as source
-from connect.source import heartbeat, publication, registration, schema_history
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.follower import DeltaFollower
 
 
 def resync_tables(

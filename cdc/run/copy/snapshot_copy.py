@@ -10,6 +10,11 @@ from pyspark.sql import SparkSession
 
 from cdc.columns.spark_tasks import require_spark
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture import connector, debezium_properties, probe
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.source import catalog, slot
+from cdc.connect.source import connection as source
+from cdc.connect.source.registration import Registration
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
@@ -18,14 +23,9 @@ from cdc.progress import SPARKS_ROWS, Progress
 from cdc.run.pipeline import lake_of
 from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
-from connect.capture import connector, debezium_properties, probe
-from connect.capture.connect_client import ConnectClient
-from connect.source import catalog, slot
-from connect.source import connection as source
-from connect.source.registration import Registration
-from sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
-from snapshots.copy import SnapshotSource, copy_table
-from snapshots.shared_snapshot import SharedSnapshot, files, hold_snapshot
+from cdc.sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
+from cdc.snapshots.copy import SnapshotSource, copy_table
+from cdc.snapshots.shared_snapshot import SharedSnapshot, files, hold_snapshot
 
 STARTS = 5
 """How often a copy starts over after a table was rewritten under it."""

@@ -11,6 +11,12 @@ import psycopg
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import ConnectorState, look_up, trouble
+from cdc.connect.capture.observation import CaptureObserver
+from cdc.connect.capture.progress import SILENT_SECONDS, CaptureTroubleError, Standstill
+from cdc.connect.source import connection as source
+from cdc.connect.source import publication
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
@@ -25,12 +31,6 @@ from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.lease import is_lease_held
 from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import ConnectorState, look_up, trouble
-from connect.capture.observation import CaptureObserver
-from connect.capture.progress import SILENT_SECONDS, CaptureTroubleError, Standstill
-from connect.source import connection as source
-from connect.source import publication
 
 
 class CaptureMonitor:

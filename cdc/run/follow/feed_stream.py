@@ -12,9 +12,9 @@ from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
 from cdc.run.copy.fill import TableFiller
 from cdc.run.follow.streams import BatchProgress
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.metadata.cuts import Cut
 
 CUTS_A_BATCH = 100
 """At most this many cuts with small changes are applied as one batch."""

@@ -10,6 +10,8 @@ from itertools import chain
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.connect.source import connection as source
+from cdc.connect.source import heartbeat
 from cdc.core.errors import CdcError, IncompleteError, PreconditionError, RefusedError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.run.copy.resync_queue import ResyncQueue, run_resyncs
@@ -28,8 +30,6 @@ from cdc.run.tables import problems
 from cdc.run.tables.history_check import check_history, check_log
 from cdc.run.tables.schema_check import find_changed_choices, find_unlogged_changes
 from cdc.run.tables.selection import find_new_tables
-from connect.source import connection as source
-from connect.source import heartbeat
 
 LOOK_SECONDS = 10.0
 """Pause between two checks of the capture, the leases and Spark's Java."""

@@ -30,10 +30,10 @@ from cdc.run.follow.streams import BatchProgress
 from cdc.run.follow.table_joiner import StreamSteps, TableJoiner
 from cdc.run.tables import problems
 from cdc.run.tables.history_check import require_position
-from sinks.lake.apply.apply import AppliedBatch
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.pace import Pace
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.apply.apply import AppliedBatch
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.pace import Pace
+from cdc.sinks.lake.settings import DeltaSettings
 
 MESSAGES_A_CHANGE = 2
 """The transaction topic has at most this many messages for one change: a BEGIN and an END."""

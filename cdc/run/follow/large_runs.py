@@ -17,9 +17,9 @@ from cdc.log.clients.reader import Reader
 from cdc.log.messages import MessageSource, stretches
 from cdc.log.settings import LogSettings
 from cdc.log.whole_transactions import PATIENCE_SECONDS, RunReader, lost_changes_error
-from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
-from sinks.lake.apply.tables import LakeTable
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, run_tasks
+from cdc.sinks.lake.apply.tables import LakeTable
+from cdc.sinks.lake.follower import DeltaFollower
 
 POLL_SECONDS = 0.1
 

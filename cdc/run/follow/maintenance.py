@@ -11,7 +11,7 @@ from cdc.core.position import Position
 from cdc.run.background import run_in_background
 from cdc.run.spark.arenas import release_memory
 from cdc.run.spark.errors import to_cdc_error
-from sinks.lake.maintenance import LakeMaintenance
+from cdc.sinks.lake.maintenance import LakeMaintenance
 
 EVERY_SECONDS = 5.0
 RELEASE_SECONDS = 15.0

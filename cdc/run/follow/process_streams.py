@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import CdcError, RefusedError
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn, Position, format_lsn
@@ -40,9 +41,8 @@ from cdc.run.scratch import open_scratch
 from cdc.run.shutdown import StopEvent
 from cdc.run.spark.errors import SparkEndedError
 from cdc.run.tables.history_check import require_position
-from connect.capture.debezium_properties import placeholder
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.follower import DeltaFollower
 
 Say = Callable[[str], None]
 ENDING = (RefusedError, SparkEndedError)

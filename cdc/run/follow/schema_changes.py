@@ -8,6 +8,11 @@ import numpy as np
 
 from cdc.columns.netting.changes import Changes, Op
 from cdc.columns.netting.transactions import Ends
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.catalog import to_table
+from cdc.connect.source.heartbeat import heartbeat_table
+from cdc.connect.source.relation import Shape, parse_shape
+from cdc.connect.source.schema_history import history_table
 from cdc.core.errors import TableLostError
 from cdc.core.position import Lsn, Offsets
 from cdc.core.schema_change import (
@@ -23,14 +28,9 @@ from cdc.core.schema_change import (
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
 from cdc.log.whole_transactions import RunReader
-from connect.settings import SourceSettings
-from connect.source.catalog import to_table
-from connect.source.heartbeat import heartbeat_table
-from connect.source.relation import Shape, parse_shape
-from connect.source.schema_history import history_table
-from sinks.lake.apply.tables import LakeTable
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import StoppedTable
+from cdc.sinks.lake.apply.tables import LakeTable
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 
 DROPPED = "it was dropped or renamed"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from cdc.run.copy.resync_queue import ResyncQueue
-from sinks.lake.metadata.stopped_tables import StoppedTable
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 
 
 class StopReports:

@@ -13,8 +13,8 @@ from cdc.log.settings import LogSettings
 from cdc.log.transactions import ends_between
 from cdc.log.whole_transactions import RunReader
 from cdc.run.copy.resync_queue import ResyncQueue
-from sinks.lake.apply.apply import AppliedBatch
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.apply.apply import AppliedBatch
+from cdc.sinks.lake.follower import DeltaFollower
 
 
 @dataclass(frozen=True, slots=True)

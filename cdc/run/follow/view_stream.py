@@ -10,10 +10,10 @@ from cdc.run.follow.feed_stream import FeedStreamHooks
 from cdc.run.follow.maintenance import ReadPositions, run_maintenance
 from cdc.run.follow.streams import BatchProgress
 from cdc.run.pipeline import lake_of
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.maintenance import LakeMaintenance
-from sinks.lake.metadata.cuts import Cut, Cuts
-from views.keeper import ViewKeeper
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.maintenance import LakeMaintenance
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.views.keeper import ViewKeeper
 
 Say = Callable[[str], None]
 

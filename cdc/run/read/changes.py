@@ -15,6 +15,7 @@ from cdc.columns.decoding.decoder import Decoder
 from cdc.columns.netting.changes import Decoded, Messages, Op
 from cdc.columns.values.spark_types import row_type
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import Table, TableName
@@ -24,9 +25,8 @@ from cdc.log.names import change_topic
 from cdc.log.spark_options import topic_options
 from cdc.run.pipeline import lake_of
 from cdc.run.read.cuts import LakeCut
-from connect.capture.debezium_properties import placeholder
-from sinks.lake import layout
-from sinks.lake.metadata.cuts import Cuts
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.metadata.cuts import Cuts
 
 FURTHER: Final = T.StructType(
     [

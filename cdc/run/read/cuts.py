@@ -11,8 +11,8 @@ from cdc.core.errors import ConfigurationError, HistoryLostError, PreconditionEr
 from cdc.core.position import Lsn, format_lsn, parse_lsn
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of, view_store
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 
 At = str | datetime | None
 """An LSN as Postgres writes it (`0/16B3748`), a time, or None for now."""

@@ -12,8 +12,8 @@ from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.read.cuts import find_cut
-from sinks.lake import layout
-from sinks.lake.history.shape import CHANGE, COMMITTED_AT, ENDS, LSN, SEQUENCE, history_name
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.history.shape import CHANGE, COMMITTED_AT, ENDS, LSN, SEQUENCE, history_name
 
 _ROW = "row"
 

@@ -13,12 +13,12 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.connect.source import connection as source
+from cdc.connect.source.heartbeat import write_heartbeat
 from cdc.core.errors import ConfigurationError, PreconditionError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn, parse_lsn
 from cdc.core.waiting import wait_until
 from cdc.run.pipeline import delta_follower, fed_followers, view_store
-from connect.source import connection as source
-from connect.source.heartbeat import write_heartbeat
 
 POLL_SECONDS: Final = 0.05
 """Pause between two looks at the follower; a look reads a small file, or asks the index for one document."""

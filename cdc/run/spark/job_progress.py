@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from cdc.core.errors import CdcError
 from cdc.progress import Advance
-from snapshots.copy import Job, Watch
+from cdc.snapshots.copy import Job, Watch
 
 LOOK_SECONDS, COUNT_SECONDS = 0.5, 2.0
 

@@ -16,14 +16,14 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import cdc.log.messages
-import sinks.lake.apply.spark_batch
-import sinks.lake.delta.scan
-import sinks.latest.read
-import sinks.latest.write
-import sinks.opensearch.write
-import sinks.search.read
-import snapshots.copy
-import snapshots.read
+import cdc.sinks.lake.apply.spark_batch
+import cdc.sinks.lake.delta.scan
+import cdc.sinks.latest.read
+import cdc.sinks.latest.write
+import cdc.sinks.opensearch.write
+import cdc.sinks.search.read
+import cdc.snapshots.copy
+import cdc.snapshots.read
 from cdc.run.spark.gc_tuning import relax_gc
 
 IMPORTED = (
@@ -31,14 +31,14 @@ IMPORTED = (
     pyspark.sql.pandas.serializers,
     pyspark.worker,
     cdc.log.messages,
-    sinks.lake.apply.spark_batch,
-    sinks.lake.delta.scan,
-    sinks.latest.read,
-    sinks.latest.write,
-    sinks.search.read,
-    sinks.opensearch.write,
-    snapshots.copy,
-    snapshots.read,
+    cdc.sinks.lake.apply.spark_batch,
+    cdc.sinks.lake.delta.scan,
+    cdc.sinks.latest.read,
+    cdc.sinks.latest.write,
+    cdc.sinks.search.read,
+    cdc.sinks.opensearch.write,
+    cdc.snapshots.copy,
+    cdc.snapshots.read,
 )
 
 # Spark runs this module in place of its own daemon (`spark.python.daemon.module`)

@@ -9,6 +9,13 @@ from typing import TypeVar
 from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import ConnectorState, look_up, trouble
+from cdc.connect.capture.observation import CaptureObserver, observe
+from cdc.connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
+from cdc.connect.source import connection as source
+from cdc.connect.source import preflight, slot
+from cdc.connect.source.relation import read_shapes
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position
 from cdc.core.table import TableName
@@ -25,16 +32,9 @@ from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
 from cdc.run.tables import problems
 from cdc.run.tables.selection import list_followed, list_held_by
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import ConnectorState, look_up, trouble
-from connect.capture.observation import CaptureObserver, observe
-from connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
-from connect.source import connection as source
-from connect.source import preflight, slot
-from connect.source.relation import read_shapes
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.cuts import Cut
-from sinks.latest.settings import LatestSettings
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.sinks.latest.settings import LatestSettings
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from psycopg import Connection, sql
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
 from cdc.run.pipeline import lake_of
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.metadata.cuts import Cut
 
 EXACT_BELOW: Final = 1_000_000
 """Tables below the planner's estimate of so many rows are counted. Larger ones show the estimate, unless `exact`."""

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cdc.connect.capture.connector_state import ConnectorState
+from cdc.connect.source.slot import SlotState
 from cdc.core.errors import CdcError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.table_state import TableState, state_as_json
 from cdc.core.transaction import TransactionEnd
 from cdc.run.capture.lag import Lag
 from cdc.run.kept_views import ViewDescription
-from connect.capture.connector_state import ConnectorState
-from connect.source.slot import SlotState
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.source import connection as source
 from cdc.core.errors import HistoryLostError, UnreachableError
 from cdc.core.position import Bookmark, Position
 from cdc.log.clients.reader import Reader
@@ -10,8 +11,7 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import check_position
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.pipeline import delta_follower
-from connect.source import connection as source
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.follower import DeltaFollower
 
 
 def require_position(lake: DeltaFollower) -> Position:

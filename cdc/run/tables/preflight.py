@@ -7,17 +7,17 @@ from psycopg import Connection
 
 from cdc.config.init import table_lines
 from cdc.config.settings import PipelineSettings
+from cdc.connect.capture import debezium_properties
+from cdc.connect.source import catalog, preflight
+from cdc.connect.source.catalog import ExaminedTables, TablesRefusedError
+from cdc.connect.source.column_types import is_sent_whole
 from cdc.core.errors import PreconditionError
 from cdc.core.selection import BUT, Selection
 from cdc.core.table import Table, TableName
 from cdc.log.names import change_topic, find_shared_topics, is_plain, latest_topic
 from cdc.run.pipeline import delta_follower
-from connect.capture import debezium_properties
-from connect.source import catalog, preflight
-from connect.source.catalog import ExaminedTables, TablesRefusedError
-from connect.source.column_types import is_sent_whole
-from sinks import registry
-from sinks.lake.history.shape import find_obstacle
+from cdc.sinks import registry
+from cdc.sinks.lake.history.shape import find_obstacle
 
 _PLUGIN = "`cdc plugin FOLDER` writes its jar: put it beside Debezium's, and start Connect again"
 Refusals = Mapping[TableName, PreconditionError]

@@ -6,6 +6,8 @@ import psycopg
 
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
+from cdc.connect.source import connection as source
+from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.plural import format_count
 from cdc.core.table import TableName
@@ -13,10 +15,8 @@ from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.selection import find_uncopied, list_followed
-from connect.source import connection as source
-from connect.source.catalog import ExaminedTables
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import StoppedTable
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 
 
 def describe_stop(stop: StoppedTable, now: ExaminedTables) -> PreconditionError:

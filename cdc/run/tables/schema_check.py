@@ -3,14 +3,14 @@
 from collections.abc import Collection, Sequence
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.source import catalog, publication, schema_history
+from cdc.connect.source import connection as source
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError
 from cdc.core.schema_change import describe_differences, has_more_columns
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
 from cdc.run.pipeline import delta_follower
-from connect.source import catalog, publication, schema_history
-from connect.source import connection as source
-from sinks.lake.metadata.stopped_tables import recopy_remedy
+from cdc.sinks.lake.metadata.stopped_tables import recopy_remedy
 
 
 def read_followed_tables(settings: PipelineSettings) -> list[Table]:

@@ -5,12 +5,12 @@ from collections.abc import Collection, Sequence
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
+from cdc.connect.source import catalog
+from cdc.connect.source import connection as source
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
 from cdc.run.pipeline import delta_follower
-from connect.source import catalog
-from connect.source import connection as source
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.follower import DeltaFollower
 
 
 def find_selected(connection: Connection, settings: PipelineSettings) -> Sequence[TableName]:

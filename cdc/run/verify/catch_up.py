@@ -17,8 +17,8 @@ from cdc.log.transactions import log_bounds, read_ends_between
 from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.selection import list_followed
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import StoppedTable
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 120.0

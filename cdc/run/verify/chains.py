@@ -17,9 +17,9 @@ from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
 from cdc.run.spark.errors import translate_errors
-from sinks.lake import layout
-from sinks.lake.history.chain import BLOCK_ROWS, digest_block, find_break
-from sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE, history_name
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.history.chain import BLOCK_ROWS, digest_block, find_break
+from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE, history_name
 
 _DIGESTED = pa.schema([(BATCH, pa.int64()), (CHAIN, pa.string()), ("first", pa.int64()), ("digest", pa.string())])
 

@@ -12,10 +12,10 @@ from cdc.run.pipeline import lake_of
 from cdc.run.read.histories import select_as_of
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
-from sinks.lake import layout
-from sinks.lake.history.shape import history_name
-from sinks.lake.metadata.cuts import Cut, Cuts
-from views.spark.frames import read_table
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.history.shape import history_name
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.views.spark.frames import read_table
 
 
 def compare_histories(

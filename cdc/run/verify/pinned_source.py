@@ -14,6 +14,8 @@ from cdc.columns.rows import digest as digests
 from cdc.columns.rows.compare import Comparison, Side, compare, hash_side
 from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.config.settings import PipelineSettings
+from cdc.connect.source import connection as source
+from cdc.connect.source import heartbeat, slot
 from cdc.core.errors import CdcError, PreconditionError, TableStoppedError
 from cdc.core.position import LogStart, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
@@ -22,11 +24,9 @@ from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
-from connect.source import connection as source
-from connect.source import heartbeat, slot
-from snapshots.copy import SnapshotSource
-from snapshots.read import SourceRows, parts
-from snapshots.shared_snapshot import PAGE_BYTES, SharedSnapshot, files, hold_snapshot
+from cdc.snapshots.copy import SnapshotSource
+from cdc.snapshots.read import SourceRows, parts
+from cdc.snapshots.shared_snapshot import PAGE_BYTES, SharedSnapshot, files, hold_snapshot
 
 TABLES_AT_ONCE = 4
 """Tables compared at the same time: Spark spends most of a small table's time on the start of its jobs."""

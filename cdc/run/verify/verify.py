@@ -10,6 +10,8 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import VIEWS, PipelineSettings
+from cdc.connect.source import connection as source
+from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, ConfigurationError
 from cdc.core.table import Table, TableName
 from cdc.run.capture.progress_check import CaptureCheck
@@ -24,10 +26,8 @@ from cdc.run.verify.history_comparison import compare_histories
 from cdc.run.verify.pinned_source import FollowerReader, PinnedSource, pin_source
 from cdc.run.verify.report import Report
 from cdc.run.verify.view_comparison import ViewComparison
-from connect.source import connection as source
-from connect.source.catalog import ExaminedTables
-from sinks.lake.feed.digest import compute_digest
-from sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.feed.digest import compute_digest
+from cdc.sinks.lake.feed.feed import LakeFeed
 
 Followers = Mapping[str, FollowerReader]
 

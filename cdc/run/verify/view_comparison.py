@@ -19,14 +19,14 @@ from cdc.run.pipeline import lake_of, view_store
 from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import Verdict
-from sinks.lake import layout
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.metadata.cuts import Cut
-from views.compiled import CompiledView, compile_view
-from views.definition import ViewDefinition
-from views.order import sort_views
-from views.refresh.refresh import ViewShape
-from views.spark.frames import read_table, run_statement
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.views.compiled import CompiledView, compile_view
+from cdc.views.definition import ViewDefinition
+from cdc.views.order import sort_views
+from cdc.views.refresh.refresh import ViewShape
+from cdc.views.spark.frames import read_table, run_statement
 
 TRIES = 3
 """How often a follower is compared that moved on meanwhile."""

@@ -13,19 +13,19 @@ from cdc.core.errors import DivergenceError, PreconditionError, TableLostError
 from cdc.core.plural import format_count
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import Table, TableName
-from sinks.lake.apply.table_dead_letters import TableDeadLetters
-from sinks.lake.apply.tables import LakeTable, LakeTables
-from sinks.lake.delta.snapshot import TxnUpdate
-from sinks.lake.feed.change_cache import ChangeCache, RecentChanges
-from sinks.lake.history.histories import Histories
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.dead_letters import MAX_MESSAGES, DeadLetter
-from sinks.lake.metadata.stopped_tables import StoppedTable, recopy_remedy
-from sinks.lake.metadata.table import REFRESH_SECONDS
-from sinks.lake.pace import CommitCost
-from sinks.lake.settings import DeltaSettings
-from sinks.lake.table.commit import apply_effect
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.apply.table_dead_letters import TableDeadLetters
+from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
+from cdc.sinks.lake.delta.snapshot import TxnUpdate
+from cdc.sinks.lake.feed.change_cache import ChangeCache, RecentChanges
+from cdc.sinks.lake.history.histories import Histories
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.dead_letters import MAX_MESSAGES, DeadLetter
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable, recopy_remedy
+from cdc.sinks.lake.metadata.table import REFRESH_SECONDS
+from cdc.sinks.lake.pace import CommitCost
+from cdc.sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.table.commit import apply_effect
+from cdc.sinks.lake.table.writer import TableWriter
 
 TableWork = tuple[LakeTable, TablePart]
 """A table, and the part of a batch that it lacks."""

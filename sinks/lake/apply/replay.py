@@ -10,7 +10,7 @@ from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.changes import Decoded, Messages, Op
 from cdc.columns.netting.net_changes import NetChanges, fold
 from cdc.core.table import Table
-from sinks.lake.metadata.dead_letters import DeadLetter
+from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 
 MISSING_VALUES = "a later change left values unsent that a dropped message may have had"
 BATCH_PENDING = "its batch is not applied yet: run `cdc follow` first, with `on_refusal: hold`"

@@ -23,8 +23,8 @@ from cdc.columns.netting.transactions import Ends
 from cdc.columns.spark_tasks import run_in_tasks
 from cdc.core.table import Table, TableName
 from cdc.log.messages import Stretch
-from sinks.lake.delta import data_files, statistics
-from sinks.lake.storage.base import Storage
+from cdc.sinks.lake.delta import data_files, statistics
+from cdc.sinks.lake.storage.base import Storage
 
 
 @dataclass(frozen=True, slots=True)

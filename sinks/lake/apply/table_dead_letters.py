@@ -8,14 +8,14 @@ from cdc.core.errors import PreconditionError
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import TableName
 from cdc.core.table_state import ACTIVE
-from sinks.lake.apply.replay import ReplayPlan, plan_replay
-from sinks.lake.apply.tables import LakeTable, LakeTables
-from sinks.lake.delta.snapshot import TxnUpdate
-from sinks.lake.history.histories import Histories
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.cuts import Cuts
-from sinks.lake.metadata.dead_letters import DeadLetter, DeadLetters
-from sinks.lake.table.commit import apply_effect
+from cdc.sinks.lake.apply.replay import ReplayPlan, plan_replay
+from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
+from cdc.sinks.lake.delta.snapshot import TxnUpdate
+from cdc.sinks.lake.history.histories import Histories
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cuts
+from cdc.sinks.lake.metadata.dead_letters import DeadLetter, DeadLetters
+from cdc.sinks.lake.table.commit import apply_effect
 
 
 class TableDeadLetters:

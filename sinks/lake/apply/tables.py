@@ -11,14 +11,14 @@ from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE, Joining, TableState, state_of
-from sinks.lake import layout
-from sinks.lake.delta.damage import loss_reason
-from sinks.lake.delta.log import LogDamagedError
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.cuts import Cut, Cuts
-from sinks.lake.metadata.stopped_tables import StoppedTable, StoppedTables
-from sinks.lake.metadata.table_list import TableList
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta.damage import loss_reason
+from cdc.sinks.lake.delta.log import LogDamagedError
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable, StoppedTables
+from cdc.sinks.lake.metadata.table_list import TableList
+from cdc.sinks.lake.table.writer import TableWriter
 
 GONE: Final = "it is gone from the lake"
 REOPEN_SECONDS: Final = 10.0

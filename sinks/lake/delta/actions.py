@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from sinks.lake.delta.deletion_vectors import VectorDescriptor
+from cdc.sinks.lake.delta.deletion_vectors import VectorDescriptor
 
 DIGEST_LENGTH: Final = 40
 """Differs from the length of a UUID, with or without dashes."""

@@ -14,10 +14,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sinks.lake.delta.actions import Action, Remove, Txn, to_row
-from sinks.lake.delta.checkpoint_reader import LOG, POINTER, SINCE
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.snapshot import Snapshot, now_ms
+from cdc.sinks.lake.delta.actions import Action, Remove, Txn, to_row
+from cdc.sinks.lake.delta.checkpoint_reader import LOG, POINTER, SINCE
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.snapshot import Snapshot, now_ms
 
 CHECKPOINT_EVERY: Final = 20
 """Commits between two checkpoints: a reader opens these one by one."""

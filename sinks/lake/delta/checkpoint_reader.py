@@ -8,10 +8,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sinks.lake.delta.actions import Action, Remove, from_row, of_type
-from sinks.lake.delta.damage import describe_damage
-from sinks.lake.delta.snapshot import Snapshot
-from sinks.lake.storage.base import Storage, map_concurrently
+from cdc.sinks.lake.delta.actions import Action, Remove, from_row, of_type
+from cdc.sinks.lake.delta.damage import describe_damage
+from cdc.sinks.lake.delta.snapshot import Snapshot
+from cdc.sinks.lake.storage.base import Storage, map_concurrently
 
 LOG: Final = "_delta_log"
 POINTER: Final = "_last_checkpoint"

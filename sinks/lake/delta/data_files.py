@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from cdc.columns.arrays import Integers, Mask
 from cdc.columns.values.arrow_types import LONGEST_WHOLE
-from sinks.lake.delta import statistics
-from sinks.lake.delta.snapshot import DataFile, now_ms
-from sinks.lake.storage.base import Storage
+from cdc.sinks.lake.delta import statistics
+from cdc.sinks.lake.delta.snapshot import DataFile, now_ms
+from cdc.sinks.lake.storage.base import Storage
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_FOLDER: Final = "_change_data"

@@ -10,7 +10,7 @@ import numpy as np
 from pyroaring import BitMap, BitMap64
 
 from cdc.columns.arrays import Integers, Mask
-from sinks.lake.storage.base import Storage
+from cdc.sinks.lake.storage.base import Storage
 
 MAGIC = 1681511377
 FORMAT_VERSION = b"\x01"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from cdc.core.errors import HistoryLostError, PreconditionError
-from sinks.lake.delta.actions import (
+from cdc.sinks.lake.delta.actions import (
     Action,
     CommitInfo,
     Metadata,
@@ -22,21 +22,21 @@ from sinks.lake.delta.actions import (
     encode_commit,
     has_writer_id,
 )
-from sinks.lake.delta.checkpoint_reader import LOG, POINTER, load_checkpoint
-from sinks.lake.delta.other_writers import (
+from cdc.sinks.lake.delta.checkpoint_reader import LOG, POINTER, load_checkpoint
+from cdc.sinks.lake.delta.other_writers import (
     ENGINE,
     describe_row_change,
     find_unknown_features,
     find_write_blocker,
     is_copy,
 )
-from sinks.lake.delta.snapshot import Snapshot, now_ms
-from sinks.lake.delta.tombstones import Tombstones
-from sinks.lake.delta.write_rate import RateMeter
-from sinks.lake.storage.base import Storage, map_concurrently
+from cdc.sinks.lake.delta.snapshot import Snapshot, now_ms
+from cdc.sinks.lake.delta.tombstones import Tombstones
+from cdc.sinks.lake.delta.write_rate import RateMeter
+from cdc.sinks.lake.storage.base import Storage, map_concurrently
 
 if TYPE_CHECKING:
-    from sinks.lake.delta.retention import LogHistory
+    from cdc.sinks.lake.delta.retention import LogHistory
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _OF_VERSION = re.compile(r"(\d{20})\.")

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from cdc.core.errors import PreconditionError
-from sinks.lake.delta.actions import Action, Add, Remove, commit_info, of_type
-from sinks.lake.delta.snapshot import Snapshot
+from cdc.sinks.lake.delta.actions import Action, Add, Remove, commit_info, of_type
+from cdc.sinks.lake.delta.snapshot import Snapshot
 
 ENGINE: Final = "cdc-toolkit"
 """The engine name in our commits."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cdc.core.errors import HistoryLostError
-from sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type, paths_of
-from sinks.lake.delta.checkpoint_reader import LOG, group_checkpoints, read_own_checkpoint
-from sinks.lake.delta.damage import describe_damage
-from sinks.lake.delta.data_files import CHANGE_FOLDER
-from sinks.lake.delta.log import DeltaLog, LogDamagedError, commit_versions
-from sinks.lake.delta.snapshot import Snapshot, now_ms
-from sinks.lake.storage.base import READS_AT_ONCE, map_concurrently
+from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type, paths_of
+from cdc.sinks.lake.delta.checkpoint_reader import LOG, group_checkpoints, read_own_checkpoint
+from cdc.sinks.lake.delta.damage import describe_damage
+from cdc.sinks.lake.delta.data_files import CHANGE_FOLDER
+from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError, commit_versions
+from cdc.sinks.lake.delta.snapshot import Snapshot, now_ms
+from cdc.sinks.lake.storage.base import READS_AT_ONCE, map_concurrently
 
 HOUR_MS: Final = 3_600_000
 ORPHAN_HOURS: Final = 24

@@ -17,9 +17,9 @@ from cdc.columns.spark_tasks import run_in_tasks
 from cdc.columns.table_copy import RowsTask
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
-from sinks.lake.delta import deletion_vectors
-from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.storage.base import Storage
+from cdc.sinks.lake.delta import deletion_vectors
+from cdc.sinks.lake.delta.snapshot import DataFile
+from cdc.sinks.lake.storage.base import Storage
 
 PART_ROWS: Final = 50_000
 """Rows of a row group in memory at a time."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sinks.lake.delta.actions import Action, Metadata, Protocol
-from sinks.lake.delta.snapshot import now_ms
+from cdc.sinks.lake.delta.actions import Action, Metadata, Protocol
+from cdc.sinks.lake.delta.snapshot import now_ms
 
 _NTZ = "timestampNtz"
 _DELTA_TYPES: Mapping[pa.DataType, str] = {

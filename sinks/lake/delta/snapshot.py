@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from sinks.lake.delta.actions import Action, Add, Metadata, Protocol, Remove, Txn, commit_id
-from sinks.lake.delta.deletion_vectors import VectorDescriptor
+from cdc.sinks.lake.delta.actions import Action, Add, Metadata, Protocol, Remove, Txn, commit_id
+from cdc.sinks.lake.delta.deletion_vectors import VectorDescriptor
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type
+from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type
 
 LIVED_MS: Final = 10 * 60 * 1000
 """Files removed sooner get no tombstone: a VACUUM that keeps only `history_hours` may cut its past this much too early.

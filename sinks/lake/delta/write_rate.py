@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type
-from sinks.lake.delta.snapshot import now_ms
+from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, commit_time_ms, of_type
+from cdc.sinks.lake.delta.snapshot import now_ms
 
 MAX_COMMITS: Final = 50
 """Commits per log that the rate is taken from."""

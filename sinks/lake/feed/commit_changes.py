@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from cdc.columns.feed import FeedRows, merge_versions
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
-from sinks.lake.delta.actions import Action, Add, Cdc, Remove, of_type
-from sinks.lake.delta.damage import read_parts, reading
-from sinks.lake.delta.data_files import CHANGE_TYPE
-from sinks.lake.delta.scan import PART_ROWS, Share, live_rows
-from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.feed.change_cache import RecentChanges
-from sinks.lake.storage.base import Storage
+from cdc.sinks.lake.delta.actions import Action, Add, Cdc, Remove, of_type
+from cdc.sinks.lake.delta.damage import read_parts, reading
+from cdc.sinks.lake.delta.data_files import CHANGE_TYPE
+from cdc.sinks.lake.delta.scan import PART_ROWS, Share, live_rows
+from cdc.sinks.lake.delta.snapshot import DataFile
+from cdc.sinks.lake.feed.change_cache import RecentChanges
+from cdc.sinks.lake.storage.base import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from cdc.columns.table_copy import FrameCopy
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.layout import Lake
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.layout import Lake
 
 
 def compute_digest(lake: Lake, feed: LakeFeed, table: Table) -> Digest:

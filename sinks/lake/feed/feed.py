@@ -10,15 +10,15 @@ from cdc.columns.spark_tasks import require_spark
 from cdc.core.errors import HistoryLostError, PreconditionError, TableLostError, UnreachableError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from sinks.lake import layout
-from sinks.lake.delta.actions import commit_id
-from sinks.lake.delta.log import DeltaLog, LogDamagedError
-from sinks.lake.delta.scan import LakeCopy
-from sinks.lake.delta.snapshot import Snapshot
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta.actions import commit_id
+from cdc.sinks.lake.delta.log import DeltaLog, LogDamagedError
+from cdc.sinks.lake.delta.scan import LakeCopy
+from cdc.sinks.lake.delta.snapshot import Snapshot
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
 
 
 class LakeFeed:

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
-from sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
-from sinks.lake.history.value_bytes import feed_values
+from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
+from cdc.sinks.lake.history.value_bytes import feed_values
 
 BEGINNING: Final = ""
 """What the first batch names."""

@@ -16,16 +16,16 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, TableLostError
 from cdc.core.position import BEFORE_LOG, Bookmark
 from cdc.core.table import Table, TableName
-from sinks.lake import layout
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.delta.snapshot import Snapshot, TxnUpdate, now_ms
-from sinks.lake.history.kept import KeptHistory, find_end
-from sinks.lake.history.rows import TableVersions, UnsentVersionError, make_rows, with_further
-from sinks.lake.history.shape import CHANGE, COPY, ENDS, SEQUENCE, history_name, history_table
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.cuts import Cuts
-from sinks.lake.table.load import load_copy, prepare_folder
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.delta.snapshot import Snapshot, TxnUpdate, now_ms
+from cdc.sinks.lake.history.kept import KeptHistory, find_end
+from cdc.sinks.lake.history.rows import TableVersions, UnsentVersionError, make_rows, with_further
+from cdc.sinks.lake.history.shape import CHANGE, COPY, ENDS, SEQUENCE, history_name, history_table
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cuts
+from cdc.sinks.lake.table.load import load_copy, prepare_folder
+from cdc.sinks.lake.table.writer import TableWriter
 
 PART_ROWS: Final = 200_000
 """Rows of a copy that are written to the history at a time."""

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 from cdc.columns.netting.batch import WrittenRows
 from cdc.columns.rows.key_fingerprints import empty_keys
 from cdc.columns.values.arrow_types import arrow_schema
-from sinks.lake.delta import data_files
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.delta.snapshot import DataFile, TxnUpdate
-from sinks.lake.history.chain import BEGINNING, digest_batch, extend
-from sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
-from sinks.lake.table.commit import CommitPlan, commit
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.delta.snapshot import DataFile, TxnUpdate
+from cdc.sinks.lake.history.chain import BEGINNING, digest_batch, extend
+from cdc.sinks.lake.history.shape import BATCH, CHAIN, SEQUENCE
+from cdc.sinks.lake.table.commit import CommitPlan, commit
+from cdc.sinks.lake.table.writer import TableWriter
 
 
 @dataclass(frozen=True, slots=True)

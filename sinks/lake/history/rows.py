@@ -15,7 +15,7 @@ from cdc.columns.netting.versions import Versions, list_versions
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
-from sinks.lake.history.shape import ADDED, FURTHER, history_table
+from cdc.sinks.lake.history.shape import ADDED, FURTHER, history_table
 
 _TRUNCATE = "truncate"
 _NAMES = np.array([_TRUNCATE] * (max(Op) + 1), object)

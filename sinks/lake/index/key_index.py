@@ -19,9 +19,9 @@ from typing import Any, Final, Self
 import numpy as np
 
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
-from sinks.lake.index.run_files import DamagedRunError, open_run, replace_file
-from sinks.lake.index.run_merge import merge_runs, write_to_file
-from sinks.lake.index.sorted_runs import NO_HITS, ROW_BITS, IndexHits, IsLive, MemoryRun, SortedRun, sort_run
+from cdc.sinks.lake.index.run_files import DamagedRunError, open_run, replace_file
+from cdc.sinks.lake.index.run_merge import merge_runs, write_to_file
+from cdc.sinks.lake.index.sorted_runs import NO_HITS, ROW_BITS, IndexHits, IsLive, MemoryRun, SortedRun, sort_run
 
 FORMAT: Final = 3
 MANIFEST: Final = "index.json"

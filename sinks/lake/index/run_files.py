@@ -19,7 +19,7 @@ import numpy as np
 
 from cdc.columns.arrays import Integers
 from cdc.columns.rows.key_fingerprints import KeyBits, Words
-from sinks.lake.index.sorted_runs import IndexHits, MemoryRun, concat_hits, expand_ranges
+from cdc.sinks.lake.index.sorted_runs import IndexHits, MemoryRun, concat_hits, expand_ranges
 
 BLOCK: Final = 16
 """Entries per block: the fastest of 16, 32, 64 and 128 for 10,000 random keys among 30 million."""

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from cdc.columns.rows.key_fingerprints import concat_keys
-from sinks.lake.index.run_files import write_run
-from sinks.lake.index.sorted_runs import IsLive, MemoryRun, SortedRun, sort_run
+from cdc.sinks.lake.index.run_files import write_run
+from cdc.sinks.lake.index.sorted_runs import IsLive, MemoryRun, SortedRun, sort_run
 
 MAX_MEMORY_ENTRIES: Final = 4_000_000
 """Runs with more entries in total, 24 bytes each, merge file to file."""

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import TableName
-from sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, txn_action
-from sinks.lake.delta.write_rate import WriteRate
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.table import MetadataTable
+from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, txn_action
+from cdc.sinks.lake.delta.write_rate import WriteRate
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.table import MetadataTable
 
 FOLDER = "cuts"
 _TXN_SHIFT = 1

@@ -16,8 +16,8 @@ from cdc.columns.netting.blocked_keys import BlockedKeys
 from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.table import MetadataTable
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.table import MetadataTable
 
 FOLDER: Final = "dead_letters"
 MAX_MESSAGES: Final = 10_000

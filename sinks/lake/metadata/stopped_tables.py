@@ -9,8 +9,8 @@ import pyarrow as pa
 from cdc.core.position import Lsn, format_lsn
 from cdc.core.table import TableName
 from cdc.core.table_state import Stopped
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.table import MetadataTable
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.table import MetadataTable
 
 FOLDER = "stopped"
 SCHEMA = pa.schema(

@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 
 from cdc.columns.values.arrow_types import conform
 from cdc.core.errors import HistoryLostError, RefusedError
-from sinks.lake.delta import data_files
-from sinks.lake.delta.actions import Action
-from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
-from sinks.lake.delta.damage import describe_damage
-from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
-from sinks.lake.delta.retention import Retention, vacuum
-from sinks.lake.delta.schema import create_actions, metadata_action
-from sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, now_ms
-from sinks.lake.delta.write_rate import WriteRate
-from sinks.lake.storage.base import Storage, map_concurrently
+from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.actions import Action
+from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
+from cdc.sinks.lake.delta.damage import describe_damage
+from cdc.sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
+from cdc.sinks.lake.delta.retention import Retention, vacuum
+from cdc.sinks.lake.delta.schema import create_actions, metadata_action
+from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot, TxnUpdate, now_ms
+from cdc.sinks.lake.delta.write_rate import WriteRate
+from cdc.sinks.lake.storage.base import Storage, map_concurrently
 
 COMPACT_AT_FILES = 200
 """Files that trigger compaction: each reader opens all of them."""

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.core.table import TableName
-from sinks.lake.layout import Lake
-from sinks.lake.metadata.table import MetadataTable
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.table import MetadataTable
 
 FOLDER = "tables"
 SCHEMA = pa.schema({"schema": pa.string(), "table": pa.string()})

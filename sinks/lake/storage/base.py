@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from sinks.lake.settings import S3Settings
+from cdc.sinks.lake.settings import S3Settings
 
 READS_AT_ONCE: Final = 16
 """Concurrent requests: an object store takes its time for each."""
@@ -72,7 +72,7 @@ def open_storage(root: str, access: S3Settings | None) -> Storage:
     """Open a local folder, or `s3://bucket/prefix` when `access` is given."""
     if access is None:
         return LocalFolder(root)
-    from sinks.lake.storage.object_store import ObjectStore
+    from cdc.sinks.lake.storage.object_store import ObjectStore
 
     return ObjectStore.at(root, access)
 

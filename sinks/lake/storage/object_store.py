@@ -19,9 +19,9 @@ from obstore.exceptions import AlreadyExistsError, GenericError
 from obstore.store import S3Store
 
 from cdc.core.errors import PreconditionError
-from sinks.lake.settings import SCHEME, S3Settings
-from sinks.lake.storage import object_files
-from sinks.lake.storage.s3_client import connect, translate_errors
+from cdc.sinks.lake.settings import SCHEME, S3Settings
+from cdc.sinks.lake.storage import object_files
+from cdc.sinks.lake.storage.s3_client import connect, translate_errors
 
 PART_BYTES: Final = 8 * 1024 * 1024
 """Larger objects are uploaded in parts of this size."""

@@ -12,7 +12,7 @@ from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import S3Store
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from sinks.lake.settings import S3Settings
+from cdc.sinks.lake.settings import S3Settings
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential

@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from sinks.lake.settings import S3Settings
+from cdc.sinks.lake.settings import S3Settings
 
 JARS: Final = "s3a"
 """The name of S3A's jars in `cdc.local.fetch`."""

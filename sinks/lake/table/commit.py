@@ -13,13 +13,13 @@ from cdc.columns.netting.net_changes import NetChanges
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
-from sinks.lake.delta import data_files
-from sinks.lake.delta.actions import Action, Cdc
-from sinks.lake.delta.deletion_vectors import VectorFile
-from sinks.lake.delta.log import ConflictError
-from sinks.lake.delta.snapshot import DataFile, TxnUpdate, now_ms, with_vector
-from sinks.lake.pace import FILE_BYTES, CommitCost
-from sinks.lake.table.writer import MAX_CONFLICTS, TableWriter
+from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.actions import Action, Cdc
+from cdc.sinks.lake.delta.deletion_vectors import VectorFile
+from cdc.sinks.lake.delta.log import ConflictError
+from cdc.sinks.lake.delta.snapshot import DataFile, TxnUpdate, now_ms, with_vector
+from cdc.sinks.lake.pace import FILE_BYTES, CommitCost
+from cdc.sinks.lake.table.writer import MAX_CONFLICTS, TableWriter
 
 
 @dataclass(frozen=True, slots=True)

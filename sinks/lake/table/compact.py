@@ -11,13 +11,13 @@ from pyroaring import BitMap
 from cdc.columns.rows.key_fingerprints import KeyBits, concat_keys, empty_keys
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema
-from sinks.lake.delta import data_files
-from sinks.lake.delta.damage import read_parts
-from sinks.lake.delta.deletion_vectors import VectorFile, deleted_mask
-from sinks.lake.delta.log import ConflictError
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.delta.snapshot import DataFile, now_ms, with_vector
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.damage import read_parts
+from cdc.sinks.lake.delta.deletion_vectors import VectorFile, deleted_mask
+from cdc.sinks.lake.delta.log import ConflictError
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.delta.snapshot import DataFile, now_ms, with_vector
+from cdc.sinks.lake.table.writer import TableWriter
 
 RowNumbers = npt.NDArray[np.int64]
 

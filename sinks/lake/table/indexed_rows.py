@@ -16,16 +16,16 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.key_fingerprints import KeyBits
 from cdc.columns.values.arrow_types import conform
 from cdc.core.table import TableName
-from sinks.lake.delta import data_files, deletion_vectors
-from sinks.lake.delta.damage import reading
-from sinks.lake.delta.deletion_vectors import VectorDescriptor
-from sinks.lake.delta.snapshot import DataFile, Snapshot, group_by_weight
-from sinks.lake.index.key_index import KeyIndex, VersionId
-from sinks.lake.index.run_files import DamagedRunError
-from sinks.lake.index.sorted_runs import IndexHits, Places
-from sinks.lake.storage.base import Storage, map_concurrently
-from sinks.lake.table.row_files import RowFiles
-from sinks.lake.table.row_format import DamagedRowsError
+from cdc.sinks.lake.delta import data_files, deletion_vectors
+from cdc.sinks.lake.delta.damage import reading
+from cdc.sinks.lake.delta.deletion_vectors import VectorDescriptor
+from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot, group_by_weight
+from cdc.sinks.lake.index.key_index import KeyIndex, VersionId
+from cdc.sinks.lake.index.run_files import DamagedRunError
+from cdc.sinks.lake.index.sorted_runs import IndexHits, Places
+from cdc.sinks.lake.storage.base import Storage, map_concurrently
+from cdc.sinks.lake.table.row_files import RowFiles
+from cdc.sinks.lake.table.row_format import DamagedRowsError
 
 MIN_COPIED_ROWS: Final = 10_000
 """Rows of a file from which on a copy is made: a smaller one is read whole, and held in memory."""

@@ -14,15 +14,15 @@ from cdc.core.copied_file import CopiedFile
 from cdc.core.errors import RefusedError, TableLostError
 from cdc.core.position import Bookmark
 from cdc.core.table import Table, TableName
-from sinks.lake import layout
-from sinks.lake.delta import data_files, statistics
-from sinks.lake.delta.actions import Action
-from sinks.lake.delta.checkpoint_reader import LOG
-from sinks.lake.delta.log import ConflictError, DeltaLog, truncate_log
-from sinks.lake.delta.schema import create_actions, metadata_action
-from sinks.lake.delta.snapshot import DataFile, Snapshot, now_ms, txn_action
-from sinks.lake.layout import SCHEMA_PROPERTY, SOURCE_PROPERTY, TABLE_PROPERTY, Lake
-from sinks.lake.storage.base import Storage
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta import data_files, statistics
+from cdc.sinks.lake.delta.actions import Action
+from cdc.sinks.lake.delta.checkpoint_reader import LOG
+from cdc.sinks.lake.delta.log import ConflictError, DeltaLog, truncate_log
+from cdc.sinks.lake.delta.schema import create_actions, metadata_action
+from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot, now_ms, txn_action
+from cdc.sinks.lake.layout import SCHEMA_PROPERTY, SOURCE_PROPERTY, TABLE_PROPERTY, Lake
+from cdc.sinks.lake.storage.base import Storage
 
 PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
 FEATURES = ("deletionVectors", "changeDataFeed")

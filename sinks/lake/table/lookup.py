@@ -19,18 +19,18 @@ from cdc.columns.arrays import Integers
 from cdc.columns.rows.join_fingerprints import join_bits
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Table
-from sinks.lake import layout
-from sinks.lake.delta import data_files
-from sinks.lake.delta.deletion_vectors import VectorCache
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.snapshot import DataFile, Snapshot
-from sinks.lake.index.key_index import VersionId
-from sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
-from sinks.lake.storage.base import Storage
-from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, read_copied, sort_by_file
-from sinks.lake.table.row_changes import ChangedFiles, RowChanges, count_changed_rows, read_row_changes
-from sinks.lake.table.row_files import RowFiles
-from sinks.lake.table.row_format import DamagedRowsError, is_storable
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.deletion_vectors import VectorCache
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.snapshot import DataFile, Snapshot
+from cdc.sinks.lake.index.key_index import VersionId
+from cdc.sinks.lake.index.sorted_runs import ROW_BITS, IndexHits
+from cdc.sinks.lake.storage.base import Storage
+from cdc.sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, read_copied, sort_by_file
+from cdc.sinks.lake.table.row_changes import ChangedFiles, RowChanges, count_changed_rows, read_row_changes
+from cdc.sinks.lake.table.row_files import RowFiles
+from cdc.sinks.lake.table.row_format import DamagedRowsError, is_storable
 
 
 class ComputedColumn(Protocol):

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
-from sinks.lake.delta.retention import Retention, delete_orphans, vacuum
-from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.table.compact import compact_files
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
+from cdc.sinks.lake.delta.retention import Retention, delete_orphans, vacuum
+from cdc.sinks.lake.delta.snapshot import DataFile
+from cdc.sinks.lake.table.compact import compact_files
+from cdc.sinks.lake.table.writer import TableWriter
 
 MAX_SMALL_FILES: Final = 16
 """Compaction begins above this many small files."""

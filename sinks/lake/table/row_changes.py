@@ -18,12 +18,12 @@ from cdc.columns.arrays import Integers, Mask
 from cdc.columns.rows.row_fingerprints import row_bits
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
-from sinks.lake.delta import data_files
-from sinks.lake.delta.actions import Action, Add, Remove
-from sinks.lake.delta.damage import reading
-from sinks.lake.delta.deletion_vectors import VectorCache, VectorDescriptor
-from sinks.lake.delta.snapshot import Snapshot
-from sinks.lake.storage.base import Storage, map_concurrently
+from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.actions import Action, Add, Remove
+from cdc.sinks.lake.delta.damage import reading
+from cdc.sinks.lake.delta.deletion_vectors import VectorCache, VectorDescriptor
+from cdc.sinks.lake.delta.snapshot import Snapshot
+from cdc.sinks.lake.storage.base import Storage, map_concurrently
 
 _DIED, _BORN = 0, 1
 _EVENT_BITS: Final = 1

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.columns.arrays import Integers
-from sinks.lake.table.held_rows import HeldRows
-from sinks.lake.table.row_format import Bytes, DamagedRowsError, RowFormat, expand
+from cdc.sinks.lake.table.held_rows import HeldRows
+from cdc.sinks.lake.table.row_format import Bytes, DamagedRowsError, RowFormat, expand
 
 ROWS_AT_ONCE: Final = 65_536
 _SUFFIX: Final = ".rows"

@@ -17,15 +17,15 @@ from cdc.core.errors import CdcError, DivergenceError, PreconditionError, Refuse
 from cdc.core.plural import format_count
 from cdc.core.position import Lsn
 from cdc.core.table import Table
-from sinks.lake import layout
-from sinks.lake.delta import statistics
-from sinks.lake.delta.actions import Action, Remove
-from sinks.lake.delta.damage import loss_reason
-from sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
-from sinks.lake.delta.snapshot import Snapshot
-from sinks.lake.index.key_index import VersionId
-from sinks.lake.storage.base import Storage
-from sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta import statistics
+from cdc.sinks.lake.delta.actions import Action, Remove
+from cdc.sinks.lake.delta.damage import loss_reason
+from cdc.sinks.lake.delta.log import ConflictError, DeltaLog, LogDamagedError
+from cdc.sinks.lake.delta.snapshot import Snapshot
+from cdc.sinks.lake.index.key_index import VersionId
+from cdc.sinks.lake.storage.base import Storage
+from cdc.sinks.lake.table.indexed_rows import IndexedColumns, IndexedRows, sort_by_file
 
 MAX_CONFLICTS: Final = 20
 """Tries of a commit after other writers' commits, each on the new state."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from psycopg.conninfo import make_conninfo
 
 from cdc.config.init import TemplateValues
-from lab.lesson import Findings
-from lab.registry import find_lab
-from lab.workplace import open_workplace
+from cdc.lab.lesson import Findings
+from cdc.lab.registry import find_lab
+from cdc.lab.workplace import open_workplace
 from tests.support.servers_fixture import Servers
 
 SEED = 11

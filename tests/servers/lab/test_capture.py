@@ -1,9 +1,9 @@
 """The labs about databases and their logs: each shows the failure, and what helps."""
 
-from lab.capture.ledger import ACCOUNTS
-from lab.capture.readers import WAYS
-from lab.capture.snapshot import MEANWHILE
-from lab.capture.triggers import LATE
+from cdc.lab.capture.ledger import ACCOUNTS
+from cdc.lab.capture.readers import WAYS
+from cdc.lab.capture.snapshot import MEANWHILE
+from cdc.lab.capture.triggers import LATE
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 

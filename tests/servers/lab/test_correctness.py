@@ -1,6 +1,6 @@
 """The labs about faults and correctness: each shows the failure, and what helps. No number is known beforehand."""
 
-from lab.correctness import audit, batch_job, claims, micro_batch, request_ids, state
+from cdc.lab.correctness import audit, batch_job, claims, micro_batch, request_ids, state
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from cdc.lab.derived import cqrs, unbundled
+from cdc.lab.derived.replay import LAST_WEEK, TODAY
+from cdc.lab.derived.revenue import COUNTRIES
+from cdc.lab.derived.shop import ITEMS, STOCK
+from cdc.lab.temporary import open_admin
 from cdc.log.settings import LogSettings
-from lab.derived import cqrs, unbundled
-from lab.derived.replay import LAST_WEEK, TODAY
-from lab.derived.revenue import COUNTRIES
-from lab.derived.shop import ITEMS, STOCK
-from lab.temporary import open_admin
 from tests.servers.lab.running import watch
 from tests.servers.latest.play import records
 from tests.support.servers_fixture import Servers

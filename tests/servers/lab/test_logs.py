@@ -1,8 +1,8 @@
 """The labs about messages and logs: each shows the failure, and what helps. No number is known beforehand."""
 
-from lab.logs import backpressure, direct, groups, retention
-from lab.logs.compaction import ACCOUNTS
-from lab.temporary import open_admin
+from cdc.lab.logs import backpressure, direct, groups, retention
+from cdc.lab.logs.compaction import ACCOUNTS
+from cdc.lab.temporary import open_admin
 from tests.servers.lab.running import PartsOfTests, watch
 from tests.support.servers_fixture import Servers
 

@@ -1,6 +1,6 @@
 """The labs about time, windows, joins and patterns: each shows the failure, and what helps."""
 
-from lab.streams import event_time, payments, stream_stream, summaries
+from cdc.lab.streams import event_time, payments, stream_stream, summaries
 from tests.servers.lab.running import watch
 from tests.support.servers_fixture import Servers
 

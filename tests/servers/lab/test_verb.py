@@ -10,9 +10,9 @@ from itertools import takewhile
 import pytest
 
 from cdc.__main__ import main
+from cdc.lab.temporary import open_admin
 from cdc.local.services import endpoints
 from cdc.local.state_dir import Home
-from lab.temporary import open_admin
 from tests.support.cdc_subprocess import LIMIT_SECONDS, ROOT
 
 

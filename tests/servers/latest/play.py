@@ -8,7 +8,7 @@ from cdc.core.position import Lsn, Position
 from cdc.core.table import Table
 from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.settings import LogSettings
-from sinks.latest.follower import LatestFollower
+from cdc.sinks.latest.follower import LatestFollower
 from tests.contract.fed import changed, copy_of
 from tests.contract.followers import bookmark
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from cdc.core.change import Key, Row
 from cdc.log.names import latest_topic, positions_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
-from sinks.latest.follower import LatestFollower
+from cdc.sinks.latest.follower import LatestFollower
 from tests.contract.fed import keyed
 from tests.servers.latest.play import ROWS, at, loaded, one, records, row
 from tests.support.histories import THINGS

@@ -19,9 +19,9 @@ from cdc.log.clients.topics import Admin, Topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
-from sinks.latest import state
-from sinks.latest.follower import LatestFollower
-from sinks.latest.state_writer import StateWriter
+from cdc.sinks.latest import state
+from cdc.sinks.latest.follower import LatestFollower
+from cdc.sinks.latest.state_writer import StateWriter
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
 from tests.contract.followers import OTHERS, bookmark
 from tests.servers.latest.play import MARK, ROWS, at, loaded, one, records, row
@@ -167,7 +167,7 @@ def test_another_copy_leaves_no_stale_key(spark: SparkSession, start: Start, log
 
 def test_a_copy_that_died_has_no_bookmark(spark: SparkSession, start: Start) -> None:
     follower = loaded(spark, start(), THINGS)
-    with patch("sinks.latest.write.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch("cdc.sinks.latest.write.write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     next_one = start()
     assert next_one.bookmarks() == {}

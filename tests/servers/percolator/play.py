@@ -17,11 +17,11 @@ from cdc.core.change import Key, Row
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.settings import LogSettings
-from sinks.owner import Owner
-from sinks.percolator.follower import PercolatorFollower
-from sinks.percolator.layout import Topics
-from sinks.percolator.settings import PercolatorSettings
-from sinks.registry import fed_follower
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator.follower import PercolatorFollower
+from cdc.sinks.percolator.layout import Topics
+from cdc.sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.registry import fed_follower
 from tests.contract.fed import changed
 from tests.contract.followers import bookmark
 from tests.servers.latest.play import records

@@ -10,10 +10,10 @@ import pytest
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.topics import Admin
-from sinks.opensearch.client import open_client
-from sinks.opensearch.layout import Searchable
-from sinks.percolator import search
-from sinks.percolator.layout import OwnFields
+from cdc.sinks.opensearch.client import open_client
+from cdc.sinks.opensearch.layout import Searchable
+from cdc.sinks.percolator import search
+from cdc.sinks.percolator.layout import OwnFields
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Scene, at, batch, listing, make_scene, saved, scene
 
 __all__ = ["make_scene", "scene"]

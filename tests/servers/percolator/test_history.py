@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from cdc.core.change import Key, Row
-from sinks.percolator.follower import RowIndexes
-from sinks.percolator.match_log import MatchLog
+from cdc.sinks.percolator.follower import RowIndexes
+from cdc.sinks.percolator.match_log import MatchLog
 from tests.servers.percolator.oracle import CITIES, WORDS, Query, matches, random_query, to_text
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Pairs, Scene, listing, make_scene, saved
 from tests.support.further import further
@@ -31,11 +31,11 @@ def dying(random: random.Random, follower: Any) -> ExitStack:
     place = random.choice(
         [
             "sinks.search.state.StateDocument.store",
-            "sinks.opensearch.write.send",
+            "cdc.sinks.opensearch.write.send",
             "sinks.percolator.percolators.Percolators.update",
-            "sinks.percolator.search.find_rows",
-            "sinks.percolator.search.percolate",
-            "sinks.percolator.records.position_record",
+            "cdc.sinks.percolator.search.find_rows",
+            "cdc.sinks.percolator.search.percolate",
+            "cdc.sinks.percolator.records.position_record",
             "cdc.log.clients.transactional_writer.TransactionalWriter._commit",
             "after the rows",
             "after the commit",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.core.table import TableName
-from sinks.lake.layout import Lake, folder_name
-from sinks.lake.settings import SCHEME
+from cdc.sinks.lake.layout import Lake, folder_name
+from cdc.sinks.lake.settings import SCHEME
 from tests.support.object_store_fixture import S3Server, delta_rs_options, reach
 
 if TYPE_CHECKING:

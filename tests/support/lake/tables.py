@@ -13,12 +13,12 @@ from cdc.core.change import Change, CommitOrder, Key, Row, Update
 from cdc.core.copied_file import CopiedFile
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
-from sinks.lake import layout
-from sinks.lake.delta.snapshot import TxnUpdate
-from sinks.lake.layout import Lake
-from sinks.lake.table.commit import apply_effect
-from sinks.lake.table.load import LakeCopyWriter, load_copy
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta.snapshot import TxnUpdate
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.table.commit import apply_effect
+from cdc.sinks.lake.table.load import LakeCopyWriter, load_copy
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake
 from tests.support.model_changes import as_columns

@@ -12,10 +12,10 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import Joining
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import row, write_copy

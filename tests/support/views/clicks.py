@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from cdc.core.table import Kind
+from cdc.views.definition import ViewDefinition
 from tests.support.views.random_history import side
-from views.definition import ViewDefinition
 
 _TIMES = [
     None,

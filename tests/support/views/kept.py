@@ -11,17 +11,17 @@ from cdc.columns.values.spark_types import row_type
 from cdc.core.change import Row
 from cdc.core.position import Position
 from cdc.core.table import Table, TableName
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.views.compiled import CompiledView
+from cdc.views.definition import ViewDefinition
+from cdc.views.keeper import KeptView, ViewKeeper
+from cdc.views.spark.frames import read_table, run_statement
+from cdc.views.statement.final_windows import list_read_tables
+from cdc.views.store import ViewStore
 from tests.support.lake.cut_lake import CutLake
 from tests.support.lake.places import PlacedLake, in_folder
-from views.compiled import CompiledView
-from views.definition import ViewDefinition
-from views.keeper import KeptView, ViewKeeper
-from views.spark.frames import read_table, run_statement
-from views.statement.final_windows import list_read_tables
-from views.store import ViewStore
 
 
 class Kept:

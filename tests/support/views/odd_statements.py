@@ -1,8 +1,8 @@
 """Statements that another reader of SQL easily takes for something else."""
 
 from cdc.core.table import Kind
+from cdc.views.definition import ViewDefinition
 from tests.support.views.random_history import side
-from views.definition import ViewDefinition
 
 _IDS = range(6)
 _VALUES = [None, *range(5)]

@@ -11,13 +11,13 @@ from sqlglot import exp
 
 from cdc.core.table import Column, Table, TableName
 from cdc.core.table import Kind as ColumnKind
+from cdc.views.statement.dialect.registry import Kind, kind_of
+from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.parsing import parse_statement
+from cdc.views.statement.statement import Statement
 from tests.support.views.edge_values import EDGES, edge_table
 from tests.support.views.proven_cases import FORMS
 from tests.support.views.two_engines import Accepted, Engines, Results
-from views.statement.dialect.registry import Kind, kind_of
-from views.statement.dialect.statements import DuckStatement, write_statement
-from views.statement.parsing import parse_statement
-from views.statement.statement import Statement
 
 T_NAME = TableName("public", "t")
 _OF_ANY_TYPES = {"struct", "concatenation"}

@@ -1,11 +1,11 @@
-"""The table of what is proven, as views/statement/PROVEN.md has it."""
+"""The table of what is proven, as cdc/views/statement/PROVEN.md has it."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.views.proof import Form, Outcome
 
-PLACE = Path(__file__).parents[3] / "views" / "statement" / "PROVEN.md"
+PLACE = Path(__file__).parents[3] / "cdc" / "views" / "statement" / "PROVEN.md"
 _HEAD = """\
 # What is proven to mean the same in Spark and in DuckDB
 

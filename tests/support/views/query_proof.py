@@ -10,13 +10,13 @@ from sqlglot import exp
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
+from cdc.views.statement.dialect.registry import Kind as RegistryKind
+from cdc.views.statement.dialect.registry import kind_of
+from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.parsing import parse_statement
 from tests.support.views.edge_values import EDGES, edge_table, to_array
 from tests.support.views.proof import T_NAME, Form, Outcome, parse_form
 from tests.support.views.two_engines import Engines
-from views.statement.dialect.registry import Kind as RegistryKind
-from views.statement.dialect.registry import kind_of
-from views.statement.dialect.statements import DuckStatement, write_statement
-from views.statement.parsing import parse_statement
 
 _MOST_SUMMED = 2**40
 """Larger integers are not summed here: floating averages of them depend on the order."""

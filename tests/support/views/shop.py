@@ -4,8 +4,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from cdc.core.table import Kind
+from cdc.views.definition import ViewDefinition
 from tests.support.views.random_history import side
-from views.definition import ViewDefinition
 
 _CUSTOMERS, _ORDERS, _PRODUCTS, _ADDRESSES = range(4), range(6), range(4), range(5)
 

@@ -9,8 +9,8 @@ from datetime import date
 from decimal import Decimal
 
 from cdc.core.table import Kind
+from cdc.views.definition import ViewDefinition
 from tests.support.views.random_history import side
-from views.definition import ViewDefinition
 
 _REGIONS, _NATIONS, _SUPPLIERS, _CUSTOMERS, _ORDERS = range(2), range(4), range(3), range(5), range(8)
 _DAYS = [date(1995, 2, 20), date(1995, 3, 14), date(1995, 3, 15), date(1995, 3, 30), date(1994, 1, 1)]

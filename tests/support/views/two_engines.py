@@ -13,10 +13,10 @@ from pyspark.sql import types as T
 
 from cdc.columns.values.spark_types import row_type
 from cdc.core.table import Table, TableName
-from views.statement.dialect.statements import DuckStatement, write_statement
-from views.statement.dialect.types import UnorderedArrayType
-from views.statement.dialect.values import Unproven
-from views.statement.parsing import parse_statement
+from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.dialect.types import UnorderedArrayType
+from cdc.views.statement.dialect.values import Unproven
+from cdc.views.statement.parsing import parse_statement
 
 FAILS = "fails"
 """In place of a value, where an engine has an error."""

@@ -12,8 +12,8 @@ import typer
 from cdc.__main__ import main
 from cdc.cli import app
 from cdc.cli.invocation import Invocation
+from cdc.connect.source.catalog import TablesRefusedError
 from cdc.core import errors
-from connect.source.catalog import TablesRefusedError
 
 Captured = pytest.CaptureFixture[str]
 

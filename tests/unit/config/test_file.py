@@ -8,7 +8,7 @@ import pytest
 from cdc.config.errors import InvalidSettingsError
 from cdc.config.file import load, read, render, schema
 from cdc.core.errors import ConfigurationError
-from sinks.lake.settings import S3Settings
+from cdc.sinks.lake.settings import S3Settings
 from tests.unit.config.problems import PROBLEMS
 
 GOOD = """\

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
-from sinks.search.settings import SearchSettings
+from cdc.sinks.search.settings import SearchSettings
 
 
 def values(**changed: Any) -> dict[str, Any]:

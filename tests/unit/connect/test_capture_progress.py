@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from cdc.core.errors import PreconditionError, UnreachableError
-from cdc.core.position import Lsn
-from connect.capture.progress import (
+from cdc.connect.capture.progress import (
     Observation,
     Quiet,
     Standstill,
@@ -16,6 +14,8 @@ from connect.capture.progress import (
     quiet_seconds,
     to_capture_trouble,
 )
+from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.position import Lsn
 
 BEAT = Lsn(500)
 QUIET = 30.0

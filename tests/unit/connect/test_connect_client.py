@@ -5,9 +5,9 @@ import json
 import httpx
 import pytest
 
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.core.errors import PreconditionError, UnreachableError
-from connect.capture.connect_client import ConnectClient
-from connect.capture.connector_state import ConnectorState, look_up
 
 TRACE = (
     "org.apache.kafka.connect.errors.ConnectException: tolerance exceeded\n\tat A.b(A.java:1)\nCaused by: X: slot gone"

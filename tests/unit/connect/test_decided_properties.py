@@ -9,17 +9,17 @@ import pytest
 from psycopg import Connection
 from pydantic import ValidationError
 
-from cdc.core.table import TableName
-from connect.capture.debezium_properties import (
+from cdc.connect.capture.debezium_properties import (
     BOUNDED_JSON,
     CONFIRMED_LSN,
     POSTGRES_TEXT,
     CapturedTables,
     build_properties,
 )
-from connect.fixed_properties import DECIDED, FIXED
-from connect.settings import CaptureSettings, SourceSettings
-from connect.source.registration import Registration
+from cdc.connect.fixed_properties import DECIDED, FIXED
+from cdc.connect.settings import CaptureSettings, SourceSettings
+from cdc.connect.source.registration import Registration
+from cdc.core.table import TableName
 
 TABLE = TableName("public", "orders")
 PRICES = {TABLE: ["price"]}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc.connect.capture.name_patterns import key_patterns, table_pattern
 from cdc.core.table import TableName
-from connect.capture.name_patterns import key_patterns, table_pattern
 from tests.unit.connect.debezium_keys import read_key, read_tables
 
 # as in Postgres: no NUL, and not empty

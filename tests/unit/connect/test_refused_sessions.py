@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 from pydantic import SecretStr
 
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.connection import connect
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from connect.settings import SourceSettings
-from connect.source.connection import connect
 
 SAID = "Anmeldung fehlgeschlagen für Benutzer »x«"
 ASKS_FOR_PASSWORD = b"R" + (8).to_bytes(4, "big") + (3).to_bytes(4, "big")

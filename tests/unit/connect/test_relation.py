@@ -2,7 +2,7 @@
 
 import pytest
 
-from connect.source.relation import Persistence, RelationKind, ReplicaIdentity, parse_shape
+from cdc.connect.source.relation import Persistence, RelationKind, ReplicaIdentity, parse_shape
 
 SHAPE = (
     '{"kind": "%s", "persistence": "u", "identity": "f", "key": [], "key_immediate": false, "key_primary": false,'

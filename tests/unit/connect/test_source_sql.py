@@ -5,10 +5,10 @@ from importlib.resources import files
 
 import pytest
 
-from connect.settings import SourceSettings
-from connect.source.event_triggers import make_function_body, make_trigger_body
-from connect.source.heartbeat import heartbeat_query
-from connect.source.queries import read_sql
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source.event_triggers import make_function_body, make_trigger_body
+from cdc.connect.source.heartbeat import heartbeat_query
+from cdc.connect.source.queries import read_sql
 
 SOURCE = SourceSettings(host="db", dbname="shop", user="cdc", password="p", tables=["public.orders"])
 STATEMENTS = [
@@ -25,7 +25,7 @@ def test_no_part_of_a_statement_is_left_open(statement: str) -> None:
 
 
 def test_a_file_is_read_without_the_comment_at_its_head() -> None:
-    folder = files("connect.source") / "sql"
+    folder = files("cdc.connect.source") / "sql"
     texts = [read_sql(file.name.removesuffix(".sql")).as_string() for file in folder.iterdir() if file.is_file()]
     assert texts
     assert not [text for text in texts if text.startswith(("--", "\n")) or not text]

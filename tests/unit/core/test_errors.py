@@ -12,7 +12,7 @@ from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.refusal import Refusal
 from cdc.run.spark.errors import to_cdc_error
 
-PACKAGES = ("cdc", "connect", "sinks", "snapshots")
+PACKAGES = ("cdc",)
 FAILURE = PreconditionError("it is full", "make room")
 EXAMPLES: dict[object, object] = {
     str: "something",

@@ -3,8 +3,8 @@
 import json
 
 from cdc.core.position import BEFORE_LOG, LogStart, Lsn, Position
-from sinks.lake.layout import Lake
-from sinks.opensearch import layout
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.opensearch import layout
 
 POSITION = Position(7, Lsn(70), 507, {"topic": {0: 8}}, LogStart(3, 9, 2, Lsn(5)), "digest", "cut")
 

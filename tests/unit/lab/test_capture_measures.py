@@ -5,11 +5,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.capture import triggers
-from lab.capture.ledger import LedgerCopy, LedgerEntry, compare
-from lab.capture.triggers import count_missed, list_changes
-from lab.capture.watched_table import OrdersWrite
-from lab.decoding import LoggedChange, parse_change
+from cdc.lab.capture import triggers
+from cdc.lab.capture.ledger import LedgerCopy, LedgerEntry, compare
+from cdc.lab.capture.triggers import count_missed, list_changes
+from cdc.lab.capture.watched_table import OrdersWrite
+from cdc.lab.decoding import LoggedChange, parse_change
 
 SEEDS = st.integers(0, 2**32)
 UPDATE, DELETE, INSERT = OrdersWrite.UPDATE, OrdersWrite.DELETE, OrdersWrite.INSERT

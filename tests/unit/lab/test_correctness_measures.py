@@ -7,13 +7,13 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.correctness import audit, claims, micro_batch, request_ids, transfer
-from lab.correctness.audit import WatchedCopy
-from lab.correctness.batch_job import BATCH, BATCHES, EVENTS
-from lab.correctness.claims import Answer
-from lab.correctness.counting_job import Count, Counts, count_further
-from lab.correctness.hops import Sighting
-from lab.correctness.ledger import (
+from cdc.lab.correctness import audit, claims, micro_batch, request_ids, transfer
+from cdc.lab.correctness.audit import WatchedCopy
+from cdc.lab.correctness.batch_job import BATCH, BATCHES, EVENTS
+from cdc.lab.correctness.claims import Answer
+from cdc.lab.correctness.counting_job import Count, Counts, count_further
+from cdc.lab.correctness.hops import Sighting
+from cdc.lab.correctness.ledger import (
     ACCOUNTS,
     BEGINNING,
     Posting,
@@ -21,12 +21,12 @@ from lab.correctness.ledger import (
     plan_transfers,
     post_all,
 )
-from lab.correctness.lives import LifeReport, plan_deaths
-from lab.correctness.micro_batch import JobRun
-from lab.correctness.network import Loss
-from lab.correctness.rebuilding import parse_changelog
-from lab.correctness.request_ids import PaymentRun
-from lab.messages import Message
+from cdc.lab.correctness.lives import LifeReport, plan_deaths
+from cdc.lab.correctness.micro_batch import JobRun
+from cdc.lab.correctness.network import Loss
+from cdc.lab.correctness.rebuilding import parse_changelog
+from cdc.lab.correctness.request_ids import PaymentRun
+from cdc.lab.messages import Message
 
 SEEDS = st.integers(0, 2**32)
 

@@ -5,12 +5,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.decoding import LoggedChange
-from lab.derived import cqrs, replay, revenue, shop, unbundled
-from lab.derived.cqrs import OwnRead
-from lab.derived.revenue import COUNTRIES, OrderEvent
-from lab.derived.shop import Act, Deed, Shop, count_beyond, fold
-from lab.derived.shop_rows import count_gone, count_rows_beyond
+from cdc.lab.decoding import LoggedChange
+from cdc.lab.derived import cqrs, replay, revenue, shop, unbundled
+from cdc.lab.derived.cqrs import OwnRead
+from cdc.lab.derived.revenue import COUNTRIES, OrderEvent
+from cdc.lab.derived.shop import Act, Deed, Shop, count_beyond, fold
+from cdc.lab.derived.shop_rows import count_gone, count_rows_beyond
 
 SEEDS = st.integers(0, 2**32)
 

@@ -2,12 +2,12 @@
 
 import re
 
-from lab.figures.canvas import Tone
-from lab.figures.curves import Curve, Curves
-from lab.figures.log import Cell, LogFigure, PartitionCells, ReaderMark
-from lab.figures.timeline import Arrow, Event, Span, Timeline
-from lab.figures.windows import Window, WindowFigure, WindowKind, place_in_rows
-from lab.lesson import Figure
+from cdc.lab.figures.canvas import Tone
+from cdc.lab.figures.curves import Curve, Curves
+from cdc.lab.figures.log import Cell, LogFigure, PartitionCells, ReaderMark
+from cdc.lab.figures.timeline import Arrow, Event, Span, Timeline
+from cdc.lab.figures.windows import Window, WindowFigure, WindowKind, place_in_rows
+from cdc.lab.lesson import Figure
 
 
 def texts(figure: Figure) -> dict[str, float]:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.logs import compaction, direct, groups, retention, work
-from lab.logs.backpressure import Flow
-from lab.logs.compaction import Booking
-from lab.logs.work import Handling, WorkPlan
+from cdc.lab.logs import compaction, direct, groups, retention, work
+from cdc.lab.logs.backpressure import Flow
+from cdc.lab.logs.compaction import Booking
+from cdc.lab.logs.work import Handling, WorkPlan
 
 SEEDS = st.integers(0, 2**32)
 

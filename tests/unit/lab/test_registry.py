@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cdc.core.errors import ConfigurationError, PreconditionError
-from lab.book import FIRST, SECOND, Passage
-from lab.registry import LABS, Listing, find_lab
+from cdc.lab.book import FIRST, SECOND, Passage
+from cdc.lab.registry import LABS, Listing, find_lab
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,7 +22,7 @@ def test_a_lab_names_both_editions_and_files_that_are_there(listing: Listing) ->
 
 
 def test_names_are_unique_and_on_the_page_with_their_sentence() -> None:
-    page = (ROOT / "lab" / "README.md").read_text()
+    page = (ROOT / "cdc" / "lab" / "README.md").read_text()
     rows = re.findall(r"^\| `([a-z-]+)` \| (.+?) \|$", page, re.MULTILINE)
     assert rows == [(listing.name, listing.shows) for listing in LABS]
     assert len({listing.name for listing in LABS}) == len(LABS)

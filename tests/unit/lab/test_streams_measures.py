@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.streams import (
+from cdc.lab.streams import (
     devices,
     event_time,
     payments,
@@ -19,17 +19,17 @@ from lab.streams import (
     tax,
     windows,
 )
-from lab.streams import stream_table as enrichment
-from lab.streams import table_table as timelines
-from lab.streams.devices import DeviceReport, Received
-from lab.streams.event_time import Arrival
-from lab.streams.payments import CardPayment
-from lab.streams.sales import Sale, TaxRate
-from lab.streams.saved_searches import FlatChange, Match, SavedSearch, Told
-from lab.streams.stream_stream import ResultClick, Search, SearchesWithClicks
-from lab.streams.stream_table import PageView, ProfileChange, ViewsWithTowns
-from lab.streams.summaries import Exact, Sample, Sketches
-from lab.streams.table_table import FollowChange, HomeTimelines, PostChange
+from cdc.lab.streams import stream_table as enrichment
+from cdc.lab.streams import table_table as timelines
+from cdc.lab.streams.devices import DeviceReport, Received
+from cdc.lab.streams.event_time import Arrival
+from cdc.lab.streams.payments import CardPayment
+from cdc.lab.streams.sales import Sale, TaxRate
+from cdc.lab.streams.saved_searches import FlatChange, Match, SavedSearch, Told
+from cdc.lab.streams.stream_stream import ResultClick, Search, SearchesWithClicks
+from cdc.lab.streams.stream_table import PageView, ProfileChange, ViewsWithTowns
+from cdc.lab.streams.summaries import Exact, Sample, Sketches
+from cdc.lab.streams.table_table import FollowChange, HomeTimelines, PostChange
 
 SEEDS = st.integers(0, 2**32)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cdc.__main__ import main
-from lab.registry import LABS
+from cdc.lab.registry import LABS
 
 
 def test_the_list_has_every_lab(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ from kafka.errors import KafkaError
 
 from cdc.config.init import TemplateValues
 from cdc.core.errors import UnreachableError
-from lab.waiting import wait_for
-from lab.workplace import Workplace, open_workplace
+from cdc.lab.waiting import wait_for
+from cdc.lab.workplace import Workplace, open_workplace
 
 
 @dataclass(frozen=True)

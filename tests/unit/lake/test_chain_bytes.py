@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sinks.lake.history.value_bytes import feed_values
+from cdc.sinks.lake.history.value_bytes import feed_values
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "integers": (pa.int32(), [1, None, 0, -5]),

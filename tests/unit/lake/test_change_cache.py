@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from cdc.columns.feed import FeedRows
-from sinks.lake.feed.change_cache import ENTRY_BYTES, MAX_VERSIONS, ChangeCache, RecentChanges
+from cdc.sinks.lake.feed.change_cache import ENTRY_BYTES, MAX_VERSIONS, ChangeCache, RecentChanges
 
 
 def rows(count: int) -> RecentChanges:

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from cdc.core import model
 from cdc.core.change import UNCHANGED, Change, CommitOrder, Delete, Insert, Key, Row, SentRow, Truncate, Update
 from cdc.core.errors import DivergenceError, RefusedError, TableLostError
-from sinks.lake import layout
-from sinks.lake.delta.log import ConflictError, DeltaLog
-from sinks.lake.table.compact import compact_files
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta.log import ConflictError, DeltaLog
+from cdc.sinks.lake.table.compact import compact_files
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import APP, apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update

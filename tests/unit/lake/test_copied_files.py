@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake.delta import data_files, statistics
-from sinks.lake.storage.base import LocalFolder
-from sinks.lake.table.load import LakeCopyWriter
+from cdc.sinks.lake.delta import data_files, statistics
+from cdc.sinks.lake.storage.base import LocalFolder
+from cdc.sinks.lake.table.load import LakeCopyWriter
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import copy_rows
 

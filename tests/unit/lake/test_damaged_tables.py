@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from sinks.lake.delta import checkpoint
-from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.retention import Retention, vacuum
-from sinks.lake.storage.object_store import ObjectStore
-from sinks.lake.table import maintenance
-from sinks.lake.table.load import prepare_folder
+from cdc.sinks.lake.delta import checkpoint
+from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.retention import Retention, vacuum
+from cdc.sinks.lake.storage.object_store import ObjectStore
+from cdc.sinks.lake.table import maintenance
+from cdc.sinks.lake.table.load import prepare_folder
 from tests.support.histories import THINGS
 from tests.support.lake.damage import Damage
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake

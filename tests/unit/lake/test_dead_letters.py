@@ -7,7 +7,7 @@ import pytest
 from cdc.columns.netting.changes import RefusedMessage
 from cdc.core.refusal import Refusal
 from cdc.core.table import TableName
-from sinks.lake.metadata.dead_letters import FOLDER, DeadLetter, DeadLetters
+from cdc.sinks.lake.metadata.dead_letters import FOLDER, DeadLetter, DeadLetters
 from tests.support.lake.places import in_folder
 
 NAME = TableName("public", "things")
@@ -21,7 +21,7 @@ def letter(table_id: str, offset: int) -> DeadLetter:
 
 
 def test_letters_of_a_hot_key_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sinks.lake.metadata.table.COMPACT_AT_FILES", MANY)
+    monkeypatch.setattr("cdc.sinks.lake.metadata.table.COMPACT_AT_FILES", MANY)
     lake = in_folder(tmp_path)
     letters = DeadLetters(lake)
     letters.maintain(0, list)

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from sinks.lake.table.held_rows import HeldRows
+from cdc.sinks.lake.table.held_rows import HeldRows
 
 
 def test_a_file_is_read_once_until_others_take_its_place() -> None:

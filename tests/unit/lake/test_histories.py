@@ -16,13 +16,13 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.change import Change, CommitOrder, Key, Row, Truncate, Update
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Table
-from sinks.lake import layout
-from sinks.lake.apply import apply as applying
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.history.chain import digest_batch, find_break
-from sinks.lake.history.shape import ENDS, history_name, history_table
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.apply import apply as applying
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.history.chain import digest_batch, find_break
+from cdc.sinks.lake.history.shape import ENDS, history_name, history_table
+from cdc.sinks.lake.settings import DeltaSettings
 from tests.contract.delta_harness import batch_of as columns_of
 from tests.contract.followers import SYSTEM, Crash, batch_of, end
 from tests.support.examples import examples

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from cdc.columns.netting.batch import TableEffect
 from cdc.columns.netting.net_keyless import fold_keyless
 from cdc.core.errors import DivergenceError
-from sinks.lake.delta.retention import Retention
-from sinks.lake.delta.snapshot import TxnUpdate
-from sinks.lake.layout import Lake
-from sinks.lake.table.commit import apply_effect
-from sinks.lake.table.maintenance import maintain
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.delta.retention import Retention
+from cdc.sinks.lake.delta.snapshot import TxnUpdate
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.table.commit import apply_effect
+from cdc.sinks.lake.table.maintenance import maintain
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.examples import examples
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import APP, copy_rows, open_writer

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.core.change import Key, Row
-from sinks.lake import layout
-from sinks.lake.table import indexed_rows
-from sinks.lake.table.compact import compact_files
-from sinks.lake.table.lookup import ROW, TableLookup
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.table import indexed_rows
+from cdc.sinks.lake.table.compact import compact_files
+from cdc.sinks.lake.table.lookup import ROW, TableLookup
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS, Sent, histories
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import apply, copy_rows, open_writer, row, update

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.lake.pace import FREE_BYTES_A_SECOND, OVERHEAD_RATIO, CommitCost, Pace, PaceLimits, commit_interval
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.pace import FREE_BYTES_A_SECOND, OVERHEAD_RATIO, CommitCost, Pace, PaceLimits, commit_interval
+from cdc.sinks.lake.settings import DeltaSettings
 
 FOLDER, STORE = PaceLimits.of_folder(None), PaceLimits.of_object_store(None)
 VECTOR, ROW = 131_072, 79

@@ -15,13 +15,13 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.core.table_state import Followed, Joining
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.delta import checkpoint
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.settings import DeltaSettings
-from sinks.lake.table.load import prepare_folder
+from cdc.sinks.lake.delta import checkpoint
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.table.load import prepare_folder
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables import write_copy
 

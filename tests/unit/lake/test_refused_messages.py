@@ -14,10 +14,10 @@ from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table_state import Followed, Stopped
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.apply.apply import AppliedBatch
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.history.shape import history_table
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.apply.apply import AppliedBatch
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.history.shape import history_table
+from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER, messages
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder

@@ -16,8 +16,8 @@ from cdc.core.change import Change, Key, Row, Truncate
 from cdc.core.position import Lsn
 from cdc.core.refusal import Refusal
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.apply.replay import MISSING_VALUES, plan_replay
-from sinks.lake.metadata.dead_letters import DeadLetter
+from cdc.sinks.lake.apply.replay import MISSING_VALUES, plan_replay
+from cdc.sinks.lake.metadata.dead_letters import DeadLetter
 from tests.support.debezium import PLACEHOLDER, as_messages, messages
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories

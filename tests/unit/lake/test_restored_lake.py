@@ -8,8 +8,8 @@ import pytest
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.feed.feed import LakeFeed
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables_at import (

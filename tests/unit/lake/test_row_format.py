@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.lake.table.row_format import CHECKSUM, Bytes, DamagedRowsError, RowFormat, expand, is_storable
+from cdc.sinks.lake.table.row_format import CHECKSUM, Bytes, DamagedRowsError, RowFormat, expand, is_storable
 
 SCHEMA = pa.schema(
     {

@@ -15,10 +15,10 @@ from cdc.core.change import Change, CommitOrder, Insert, Key, Row
 from cdc.core.position import Lsn
 from cdc.core.transaction import TransactionEnd
 from cdc.log.messages import Stretch
-from sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, process_partition
-from sinks.lake.delta.snapshot import TxnUpdate
-from sinks.lake.table.commit import apply_effect
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.apply.spark_batch import LargeBatch, MissingChanges, TaskPlan, TaskResult, process_partition
+from cdc.sinks.lake.delta.snapshot import TxnUpdate
+from cdc.sinks.lake.table.commit import apply_effect
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.debezium import PLACEHOLDER, as_they_come, messages, topic
 from tests.support.examples import examples
 from tests.support.histories import THINGS, Sent, histories

@@ -7,8 +7,8 @@ import pytest
 
 from cdc.core.position import Lsn
 from cdc.core.table_state import Followed, Joining, Listed, Stopped, TableState
-from sinks.lake.apply.tables import GONE
-from sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.apply.tables import GONE
+from cdc.sinks.lake.follower import DeltaFollower
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.support.lake.tables_at import OTHERS, bootstrap_follower, follower_of, load_copy, transact

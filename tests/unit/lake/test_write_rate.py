@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cdc.core.change import CommitOrder, Delete
-from sinks.lake.delta import write_rate
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.snapshot import now_ms
-from sinks.lake.delta.write_rate import WriteRate
+from cdc.sinks.lake.delta import write_rate
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.snapshot import now_ms
+from cdc.sinks.lake.delta.write_rate import WriteRate
 from tests.support.histories import THINGS
 from tests.support.lake.places import in_folder
 from tests.support.lake.tables import apply, copy_rows, open_writer, row, update

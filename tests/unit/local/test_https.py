@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cdc.connect.capture.connect_client import ConnectClient
+from cdc.connect.fixed_properties import CONNECTOR_CLASS
 from cdc.core.errors import PreconditionError, UnreachableError
 from cdc.https import REMEDY, distrust, tls_context
-from connect.capture.connect_client import ConnectClient
-from connect.fixed_properties import CONNECTOR_CLASS
 from tests.unit.local.https_server import Answers, authority_file, https, known_by_nobody
 
 __all__ = ["https"]

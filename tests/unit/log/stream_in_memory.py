@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from cdc.columns.netting.transactions import Ends, to_columns
+from cdc.connect.settings import SourceSettings
 from cdc.core.change import Row
 from cdc.core.position import Bookmark, Lsn, Offsets, Position
 from cdc.core.table import Table, TableName
@@ -26,10 +27,9 @@ from cdc.run.follow.large_runs import LargeRunReader
 from cdc.run.follow.schema_changes import SchemaChanges
 from cdc.run.follow.stop_reports import StopReports
 from cdc.run.follow.stop_requests import StopRequests
-from connect.settings import SourceSettings
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata.stopped_tables import StoppedTable
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
+from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.debezium import PLACEHOLDER
 from tests.support.lake.places import PlacedLake
 from tests.support.lake.tables import write_copy

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cdc.columns.rows.digest import digest_of
 from cdc.log.clients.reader import Record
-from sinks.latest.read import newest_values
+from cdc.sinks.latest.read import newest_values
 
 RECORDS = st.lists(st.tuples(st.binary(max_size=2), st.none() | st.binary(max_size=3)), max_size=60)
 

@@ -10,8 +10,8 @@ from cdc.core.errors import TableLostError, UnreachableError
 from cdc.core.table import Table, TableName
 from cdc.run.copy.resync_queue import ResyncQueue, ResyncResult
 from cdc.run.follow.stop_reports import StopReports
-from sinks.lake.apply import apply
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.apply import apply
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.unit.log.stream_in_memory import NEW, OLD, Stream, copy, copy_old_table, use_no_kafka
 

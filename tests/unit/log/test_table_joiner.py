@@ -9,9 +9,9 @@ from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.core.transaction import TransactionEnd
 from cdc.run.follow import table_joiner
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.scan import Share, live_rows
-from sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.feed.feed import LakeFeed
 from tests.support.lake.places import PlacedLake, in_folder
 from tests.unit.log.stream_in_memory import (
     NEW,

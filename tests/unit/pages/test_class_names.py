@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("cdc", "connect", "sinks", "snapshots", "views", "lab")
+PACKAGES = ("cdc", "connect", "sinks", "snapshots")
 
 
 def test_no_two_public_classes_share_a_name() -> None:

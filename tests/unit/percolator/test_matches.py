@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.table import TableName
-from sinks.percolator.matches import Change, Found, Matches, Pair
+from cdc.sinks.percolator.matches import Change, Found, Matches, Pair
 from tests.support.examples import examples
 
 TABLE, OTHER = TableName("public", "listings"), TableName("public", "boats")

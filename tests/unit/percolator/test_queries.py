@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.percolator.layout import OwnFields, PercolatorNote, check_queries, percolator_index
-from sinks.percolator.queries import Queries, one_line, to_operations
+from cdc.sinks.percolator.layout import OwnFields, PercolatorNote, check_queries, percolator_index
+from cdc.sinks.percolator.queries import Queries, one_line, to_operations
 from tests.support.examples import examples
 from tests.unit.percolator.test_records import OWNER
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from cdc.core.errors import PreconditionError
 from cdc.core.position import Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.owner import Owner
-from sinks.percolator.matches import Change, Pair
-from sinks.percolator.records import Moment, Reached, event, position_record, presence, to_pair, to_reached
-from sinks.percolator.refusals import MOST_TOLD, find_unmapped, to_remarks, without_foreign
+from cdc.sinks.owner import Owner
+from cdc.sinks.percolator.matches import Change, Pair
+from cdc.sinks.percolator.records import Moment, Reached, event, position_record, presence, to_pair, to_reached
+from cdc.sinks.percolator.refusals import MOST_TOLD, find_unmapped, to_remarks, without_foreign
 from tests.support.examples import examples
 
 OWNER = Owner("shop", "alerts")

@@ -15,9 +15,9 @@ from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.run.copy.fill import TableFiller
 from cdc.run.follow.feed_stream import CUTS_A_BATCH, TOGETHER_BYTES, FeedStream, FeedStreamHooks
-from sinks.lake.feed.change_cache import ChangeCache
-from sinks.lake.feed.feed import LakeFeed
-from sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.feed.change_cache import ChangeCache
+from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.metadata.cuts import Cut
 from tests.support.examples import examples
 
 THINGS, OTHERS = (

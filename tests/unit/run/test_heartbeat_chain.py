@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc.connect.source.heartbeat import digest_of
 from cdc.core.errors import HistoryLostError
 from cdc.core.position import Lsn, format_lsn
 from cdc.run.capture.heartbeat_chain import CapturedBeat, check_beats
-from connect.source.heartbeat import digest_of
 
 
 def chain(commits: list[int], confirmed: list[int]) -> list[CapturedBeat]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cdc.columns.values.arrow_types import LONGEST_WHOLE
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Kind, Table, TableName
-from snapshots.copy_reader import BlockReader
+from cdc.snapshots.copy_reader import BlockReader
 
 NUMBERS = {Kind.SMALLINT: ">h", Kind.INTEGER: ">i", Kind.BIGINT: ">q", Kind.DOUBLE: ">d", Kind.DATE: ">i"}
 SINCE_1970 = {Kind.DATE: 10_957, Kind.TIMESTAMP: 946_684_800_000_000}

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.core.table import TableName
-from snapshots.ranges import PAGES_A_RANGE, PageRange, page_ranges
+from cdc.snapshots.ranges import PAGES_A_RANGE, PageRange, page_ranges
 
 parts = st.dictionaries(
     st.builds(TableName, st.just("public"), st.sampled_from("abcde")),

@@ -11,12 +11,12 @@ import pytest
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake.history.shape import FURTHER, SEQUENCE, history_table
-from views.compiled import CompiledView, compile_view
-from views.definition import ViewDefinition
-from views.refresh.evaluate import Evaluator
-from views.statement.dialect.statements import DuckStatement
-from views.statement.final_windows import find_closing_window, list_read_tables, select_late
+from cdc.sinks.lake.history.shape import FURTHER, SEQUENCE, history_table
+from cdc.views.compiled import CompiledView, compile_view
+from cdc.views.definition import ViewDefinition
+from cdc.views.refresh.evaluate import Evaluator
+from cdc.views.statement.dialect.statements import DuckStatement
+from cdc.views.statement.final_windows import find_closing_window, list_read_tables, select_late
 
 CLICKS = Table(
     TableName("public", "clicks"),

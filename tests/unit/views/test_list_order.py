@@ -6,10 +6,10 @@ import pytest
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import ConfigurationError
 from cdc.core.table import Column, Kind, Table, TableName
+from cdc.views.refresh.sorted_lists import sort_lists
+from cdc.views.statement.list_order import ELEMENT, ListPath, find_unordered_lists
+from cdc.views.statement.parsing import parse_statement
 from tests.unit.views.test_refresh import TABLES
-from views.refresh.sorted_lists import sort_lists
-from views.statement.list_order import ELEMENT, ListPath, find_unordered_lists
-from views.statement.parsing import parse_statement
 
 
 @pytest.mark.parametrize(

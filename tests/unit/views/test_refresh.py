@@ -9,16 +9,16 @@ import pytest
 
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake.table.lookup import ROW, ComputedColumn
-from sinks.lake.table.row_changes import RowChanges
-from views.refresh.derived import DerivedTables
-from views.refresh.evaluate import Evaluator
-from views.refresh.needed import find_needed_rows
-from views.refresh.rows import matching
-from views.refresh.touched import find_touched_keys
-from views.statement.analysis import plan_view
-from views.statement.dialect.statements import DuckStatement, write_statement
-from views.statement.parsing import parse_statement
+from cdc.sinks.lake.table.lookup import ROW, ComputedColumn
+from cdc.sinks.lake.table.row_changes import RowChanges
+from cdc.views.refresh.derived import DerivedTables
+from cdc.views.refresh.evaluate import Evaluator
+from cdc.views.refresh.needed import find_needed_rows
+from cdc.views.refresh.rows import matching
+from cdc.views.refresh.touched import find_touched_keys
+from cdc.views.statement.analysis import plan_view
+from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.parsing import parse_statement
 
 Record = dict[str, object]
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from views.refresh.row_bytes import encode_rows
+from cdc.views.refresh.row_bytes import encode_rows
 
 Record = dict[str, object]
 TEXTS = st.text(st.sampled_from("a\x00\x01é"), max_size=3)

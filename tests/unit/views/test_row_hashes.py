@@ -8,7 +8,7 @@ import pytest
 from cdc.columns.values.arrow_types import arrow_schema
 from cdc.core.errors import ViewStoppedError
 from cdc.core.table import Column, Kind, Table, TableName
-from views.refresh.row_hashes import compare, hash_rows
+from cdc.views.refresh.row_hashes import compare, hash_rows
 
 Record = dict[str, object]
 VIEW = Table(

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from cdc.core.table import Column, Kind, Table, TableName
-from sinks.lake.table.row_changes import RowChanges
+from cdc.sinks.lake.table.row_changes import RowChanges
+from cdc.views.compiled import compile_view
+from cdc.views.definition import ViewDefinition
+from cdc.views.refresh.evaluate import Evaluator
+from cdc.views.refresh.refresh import ViewEngine, refresh
+from cdc.views.refresh.row_hashes import hashed_schema
+from cdc.views.refresh.rows import Tables
+from cdc.views.statement.dialect.statements import DuckStatement
 from tests.unit.views.test_refresh import MemoryTable
-from views.compiled import compile_view
-from views.definition import ViewDefinition
-from views.refresh.evaluate import Evaluator
-from views.refresh.refresh import ViewEngine, refresh
-from views.refresh.row_hashes import hashed_schema
-from views.refresh.rows import Tables
-from views.statement.dialect.statements import DuckStatement
 
 EVENTS = Table(TableName("public", "events"), (Column("Id", Kind.INTEGER), Column("at", Kind.TIMESTAMPTZ)), ("Id",))
 VIEW = Table(TableName("v", "v"), (Column("theId", Kind.INTEGER),), ("theId",))

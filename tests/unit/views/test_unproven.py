@@ -3,9 +3,9 @@
 import pytest
 
 from cdc.core.table import Column, Kind, Table, TableName
-from views.statement.dialect.statements import DuckStatement, find_unproven, write_statement
-from views.statement.parsing import parse_statement
-from views.statement.refused import find_refused
+from cdc.views.statement.dialect.statements import DuckStatement, find_unproven, write_statement
+from cdc.views.statement.parsing import parse_statement
+from cdc.views.statement.refused import find_refused
 
 T = Table(
     TableName("public", "t"),

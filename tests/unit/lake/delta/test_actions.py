@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from sinks.lake.delta.actions import (
+from cdc.sinks.lake.delta.actions import (
     Action,
     Add,
     Cdc,
@@ -23,7 +23,7 @@ from sinks.lake.delta.actions import (
     paths_of,
     to_row,
 )
-from sinks.lake.delta.deletion_vectors import VectorDescriptor
+from cdc.sinks.lake.delta.deletion_vectors import VectorDescriptor
 
 VECTOR = VectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
 COMMIT: list[Action] = [

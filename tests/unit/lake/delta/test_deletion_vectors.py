@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from sinks.lake.delta.deletion_vectors import (
+from cdc.sinks.lake.delta.deletion_vectors import (
     VectorCache,
     VectorDescriptor,
     VectorFile,
@@ -18,7 +18,7 @@ from sinks.lake.delta.deletion_vectors import (
     read_inline,
     unpack,
 )
-from sinks.lake.storage.base import LocalFolder
+from cdc.sinks.lake.storage.base import LocalFolder
 
 PROTOCOLS_EXAMPLE = VectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
 """Delta protocol, "JSON Example 1"."""

@@ -12,15 +12,15 @@ from pyspark.sql import SparkSession
 
 from cdc.core import model
 from cdc.core.change import CommitOrder, Delete, Key, Row
-from sinks.lake.delta import checkpoint, retention
-from sinks.lake.delta.actions import Add, Cdc
-from sinks.lake.delta.checkpoint import build_checkpoint, take_due_checkpoint, write_checkpoint
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.retention import Retention, delete_orphans, vacuum
-from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.table import compact
-from sinks.lake.table.compact import compact_files
-from sinks.lake.table.maintenance import (
+from cdc.sinks.lake.delta import checkpoint, retention
+from cdc.sinks.lake.delta.actions import Add, Cdc
+from cdc.sinks.lake.delta.checkpoint import build_checkpoint, take_due_checkpoint, write_checkpoint
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.retention import Retention, delete_orphans, vacuum
+from cdc.sinks.lake.delta.snapshot import DataFile
+from cdc.sinks.lake.table import compact
+from cdc.sinks.lake.table.compact import compact_files
+from cdc.sinks.lake.table.maintenance import (
     LARGEST_BYTES,
     MAX_COMPACTED_BYTES,
     MAX_SMALL_FILES,
@@ -28,7 +28,7 @@ from sinks.lake.table.maintenance import (
     maintain,
     plan_compaction,
 )
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.examples import examples
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake

@@ -10,17 +10,17 @@ from pyspark.sql import SparkSession
 
 from cdc.core import model
 from cdc.core.change import Key, Row
-from sinks.lake.delta import checkpoint, retention
-from sinks.lake.delta.actions import Action, Add, CommitInfo, Remove, of_type
-from sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
-from sinks.lake.delta.deletion_vectors import VectorDescriptor
-from sinks.lake.delta.log import DeltaLog
-from sinks.lake.delta.retention import Retention, vacuum
-from sinks.lake.delta.snapshot import now_ms
-from sinks.lake.delta.tombstones import LIVED_MS, Tombstones
-from sinks.lake.table.compact import compact_files
-from sinks.lake.table.maintenance import maintain
-from sinks.lake.table.writer import TableWriter
+from cdc.sinks.lake.delta import checkpoint, retention
+from cdc.sinks.lake.delta.actions import Action, Add, CommitInfo, Remove, of_type
+from cdc.sinks.lake.delta.checkpoint import take_due_checkpoint, write_checkpoint
+from cdc.sinks.lake.delta.deletion_vectors import VectorDescriptor
+from cdc.sinks.lake.delta.log import DeltaLog
+from cdc.sinks.lake.delta.retention import Retention, vacuum
+from cdc.sinks.lake.delta.snapshot import now_ms
+from cdc.sinks.lake.delta.tombstones import LIVED_MS, Tombstones
+from cdc.sinks.lake.table.compact import compact_files
+from cdc.sinks.lake.table.maintenance import maintain
+from cdc.sinks.lake.table.writer import TableWriter
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, in_folder, place_lake
 from tests.support.lake.tables import apply, by_id, by_key, copy_rows, open_writer, read_by_delta_rs, row, update

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from cdc.columns.names import KafkaColumn
 from cdc.columns.rows.documents import documents_of
 from cdc.columns.values.arrow_types import arrow_schema
-from sinks.lake import layout
-from sinks.lake.delta.deletion_vectors import VectorFile
-from sinks.lake.delta.scan import MIN_SHARE_BYTES, LakeCopy, Share, live_rows, split_files
-from sinks.lake.delta.snapshot import DataFile
-from sinks.lake.storage.base import LocalFolder
+from cdc.sinks.lake import layout
+from cdc.sinks.lake.delta.deletion_vectors import VectorFile
+from cdc.sinks.lake.delta.scan import MIN_SHARE_BYTES, LakeCopy, Share, live_rows, split_files
+from cdc.sinks.lake.delta.snapshot import DataFile
+from cdc.sinks.lake.storage.base import LocalFolder
 from tests.support.histories import THINGS
 from tests.support.lake.places import PLACES, PlacedLake, place_lake
 from tests.support.lake.tables import apply, copy_rows, open_writer, row, update

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from cdc.core import model
 from cdc.core.change import Key, Row
-from sinks.lake.index import key_index
-from sinks.lake.index.key_index import KeyIndex
-from sinks.lake.index.run_files import BLOCK, DamagedRunError
-from sinks.lake.table.indexed_rows import IndexedRows
+from cdc.sinks.lake.index import key_index
+from cdc.sinks.lake.index.key_index import KeyIndex
+from cdc.sinks.lake.index.run_files import BLOCK, DamagedRunError
+from cdc.sinks.lake.table.indexed_rows import IndexedRows
 from tests.support.examples import examples
 from tests.support.histories import THINGS
 from tests.support.lake.damage import Damage, back_up, damages

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.columns.rows.key_fingerprints import KeyBits
-from sinks.lake.index import key_index, run_merge
-from sinks.lake.index.key_index import KeyIndex, VersionId
-from sinks.lake.index.sorted_runs import Places
+from cdc.sinks.lake.index import key_index, run_merge
+from cdc.sinks.lake.index.key_index import KeyIndex, VersionId
+from cdc.sinks.lake.index.sorted_runs import Places
 from tests.support.examples import examples
 
 

@@ -9,10 +9,10 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
-from sinks.lake.settings import SCHEME, S3Settings
-from sinks.lake.storage import s3_client
-from sinks.lake.storage.base import open_storage
-from sinks.lake.storage.object_store import ObjectStore
+from cdc.sinks.lake.settings import SCHEME, S3Settings
+from cdc.sinks.lake.storage import s3_client
+from cdc.sinks.lake.storage.base import open_storage
+from cdc.sinks.lake.storage.object_store import ObjectStore
 from tests.support.histories import THINGS
 from tests.support.lake.disturbance import Disturbance, run_disturbance
 from tests.support.lake.places import PlacedLake, on_server

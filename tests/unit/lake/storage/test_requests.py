@@ -13,12 +13,12 @@ from cdc.columns.netting.transactions import to_columns
 from cdc.core.position import Bookmark, Lsn, Position
 from cdc.core.table_state import ACTIVE, Followed, Joining
 from cdc.core.transaction import TransactionEnd
-from sinks.lake.delta import checkpoint
-from sinks.lake.follower import DeltaFollower
-from sinks.lake.metadata import table as metadata_table
-from sinks.lake.metadata.table import MetadataTable
-from sinks.lake.metadata.table_list import SCHEMA
-from sinks.lake.settings import DeltaSettings
+from cdc.sinks.lake.delta import checkpoint
+from cdc.sinks.lake.follower import DeltaFollower
+from cdc.sinks.lake.metadata import table as metadata_table
+from cdc.sinks.lake.metadata.table import MetadataTable
+from cdc.sinks.lake.metadata.table_list import SCHEMA
+from cdc.sinks.lake.settings import DeltaSettings
 from tests.support.histories import THINGS
 from tests.support.lake.places import PlacedLake, on_server
 from tests.support.lake.tables import row, update, write_copy

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sinks.lake.delta import data_files
-from sinks.lake.storage.base import Storage, open_storage
+from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.storage.base import Storage, open_storage
 from tests.support.lake.places import PLACES, PlacedLake, place_lake
 from tests.support.object_store_fixture import SECRET
 

@@ -1,0 +1,91 @@
+"""`cdc lab`: lists the labs, or runs one."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.cli import output
+from cdc.cli.options import Json
+from cdc.cli.services import local_home
+
+if TYPE_CHECKING:
+    from cdc.lab.run import LabRun
+
+
+def register(app: typer.Typer) -> None:
+    app.command("lab")(lab)
+
+
+def lab(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="A lab; without it, all are listed.")] = None,
+    json: Json = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw what happened into this file.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed plans the same events.")] = 2017,
+) -> None:
+    """Watch an idea about streams: where it fails, and what helps.
+
+    Each lab shows one idea of "Designing Data-Intensive Applications" on the local parts, within a minute.
+    """
+    if name is None:
+        _list_labs(json=json, svg=svg)
+        return
+    from cdc.lab.registry import find_lab
+
+    listing = find_lab(name)
+    # before the lab, which takes a while
+    _require_writable(svg)
+    from cdc.lab.run import run_lab
+
+    found = run_lab(local_home(context), listing, seed)
+    if json:
+        output.as_json(found.as_json())
+    else:
+        _show(found)
+    if svg:
+        _write(svg, found.findings.figure.draw())
+
+
+def _list_labs(*, json: bool, svg: Path | None) -> None:
+    from cdc.core.errors import ConfigurationError
+    from cdc.lab.registry import LABS
+
+    if svg:
+        raise ConfigurationError("--svg draws a run of one lab, and none is named", "cdc lab NAME --svg FILE")
+    if json:
+        output.as_json([{"lab": listing.name, "shows": listing.shows} for listing in LABS])
+    else:
+        output.table(("lab", "shows"), [(listing.name, listing.shows) for listing in LABS])
+
+
+def _show(run: "LabRun") -> None:
+    output.table(run.findings.columns, run.findings.rows)
+    output.data(f"\n{run.findings.sentence}\n")
+    for passage in run.lab.passages:
+        output.data(f"book  {passage}")
+    for file in run.lab.files:
+        output.data(f"code  {file}")
+    output.say(f"\nthis took {run.seconds:.1f} s")
+
+
+def _require_writable(file: Path | None) -> None:
+    if file is None:
+        return
+    from cdc.core.errors import PreconditionError
+
+    if file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+        raise PreconditionError(f"cannot write {file}", "name a file in a folder that you may write")
+
+
+def _write(file: Path, text: str) -> None:
+    from cdc.core.errors import PreconditionError
+
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise PreconditionError(f"cannot write {file}: {failure.strerror}", "choose another file") from failure
+    output.say(f"drawn: {output.relative_path(file.absolute())}")

@@ -1,0 +1,106 @@
+"""One view, compiled against its tables as they are at a cut."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cdc.columns.rows.row_fingerprints import row_bits
+from cdc.core.table import Column, Table, TableName
+from cdc.sinks.lake.table.indexed_rows import sort_by_file
+from cdc.sinks.lake.table.lookup import ROW, TableLookup
+from cdc.sinks.lake.table.writer import TableWriter
+from cdc.views.definition import ViewDefinition
+from cdc.views.plan import ViewPlan
+from cdc.views.refresh.derived import DerivedTables
+from cdc.views.refresh.refresh import ViewShape
+from cdc.views.refresh.row_hashes import hashed_schema
+from cdc.views.statement.analysis import plan_view
+from cdc.views.statement.derived import PREFIX
+from cdc.views.statement.dialect.statements import DuckStatement, write_statement
+from cdc.views.statement.dialect.values import Unproven
+from cdc.views.statement.final_windows import close_windows
+from cdc.views.statement.lineage import Lineage, name_outputs
+from cdc.views.statement.list_order import ListPaths, find_unordered_lists
+from cdc.views.statement.parsing import parse_statement
+from cdc.views.statement.refused import check_deterministic
+from cdc.views.statement.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledView:
+    """A definition with its statement read: its plan, the lists to be sorted, and how few rows are evaluated.
+
+    `duckdb`: the statement in DuckDB's dialect, over tables of these `names`, if it is proven to give there what it
+    gives in Spark; otherwise the expressions that are not.
+    """
+
+    definition: ViewDefinition
+    statement: Statement
+    plan: ViewPlan
+    unordered: Mapping[str, ListPaths]
+    duckdb: DuckStatement | Sequence[Unproven]
+    derived: DerivedTables
+    names: Mapping[TableName, str]
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        return self.statement.table_names
+
+    def shape(self, table: Table) -> ViewShape:
+        return ViewShape(table, self.plan, self.unordered)
+
+    def has_columns_of(self, table: Table) -> bool:
+        """Whether the statement still gives the columns that the view was filled with: a star may give more now."""
+        outputs = [name.lower() for name in self.statement.tree.named_selects]
+        return outputs == [name.lower() for name in table.column_names]
+
+    def sources(self) -> Mapping[str, Column]:
+        """The columns of the result that are columns of a table, unchanged; by name in lower case."""
+        lineage = Lineage(self.statement)
+        found = {name: lineage.output(lineage.root, name) for name in name_outputs(lineage.root)}
+        single = {name: next(iter(sources)) for name, sources in found.items() if len(sources) == 1}
+        plain = {name: source for name, source in single.items() if not source[1].startswith(PREFIX)}
+        return {name.lower(): self.statement.column(*source) for name, source in plain.items()}
+
+
+def compile_view(definition: ViewDefinition, tables: Mapping[TableName, Table]) -> CompiledView:
+    """Read a view's statement over these tables; raises ConfigurationError with the place of an error."""
+    label = str(definition.name)
+    statement = parse_statement(label, close_windows(definition, tables), tables)
+    check_deterministic(label, statement)
+    names = {name: f"t{number}" for number, name in enumerate(sorted(statement.table_names))}
+    plan = plan_view(statement, [name.lower() for name in definition.key])
+    unordered = find_unordered_lists(label, statement)
+    return CompiledView(
+        definition, statement, plan, unordered, write_statement(statement, names), DerivedTables.of(plan.derived), names
+    )
+
+
+@dataclass(slots=True)
+class PresentRows:
+    """The rows that a view has now, found by columns of its key."""
+
+    writer: TableWriter
+    lookup: TableLookup
+    """For a part of the key."""
+
+    def find(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
+        """The rows whose columns have one of these combinations of values, perhaps with others, as keys and hashes."""
+        # compaction, in another thread, moves rows between files
+        with self.writer.lock:
+            return self._find(columns, values)
+
+    def _find(self, columns: Sequence[str], values: Sequence[pa.Array]) -> pa.Table:
+        table, writer = self.writer.table, self.writer
+        schema = hashed_schema(table)
+        if {*columns} != {*table.key}:
+            self.lookup.stand_at(writer.snapshot)
+            # by their whole keys then, since the copies of rows are the writer's
+            found = self.lookup.find(columns, values, table.key).drop_columns([ROW])
+            return self._find(table.key, [found[name].combine_chunks() for name in table.key])
+        rows = [values[columns.index(name)].cast(schema.field(name).type) for name in table.key]
+        # a null is in no key of a stored row
+        asked = pa.Table.from_arrays(rows, list(table.key)).drop_null()
+        writer.rows.index_new_files()
+        return writer.rows.read(sort_by_file(writer.rows.find_live(row_bits(asked, table))), schema)

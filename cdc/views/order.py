@@ -1,0 +1,24 @@
+"""The order of views: each after those that it reads."""
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+from cdc.core.errors import ConfigurationError
+from cdc.core.table import TableName
+from cdc.views.definition import ViewDefinition
+from cdc.views.statement.final_windows import list_read_tables
+
+
+def sort_views(views: Iterable[ViewDefinition]) -> Mapping[ViewDefinition, list[TableName]]:
+    """The views in order, each with the tables that it reads.
+
+    Raises ConfigurationError for a statement that does not parse, and for views that read each other.
+    """
+    by_name = {view.name: view for view in views}
+    read = {name: list_read_tables(view) for name, view in by_name.items()}
+    sorter = TopologicalSorter({name: [each for each in tables if each in by_name] for name, tables in read.items()})
+    try:
+        return {by_name[name]: read[name] for name in sorter.static_order()}
+    except CycleError as error:
+        circle = " → ".join(map(str, error.args[1]))
+        raise ConfigurationError(f"views: {circle} read each other", "let one read tables only") from None

@@ -1,0 +1,60 @@
+"""A view's statement over whole tables, by Spark: the meaning of the view."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.names import quoted
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.columns.values.spark_types import row_type
+from cdc.core.table import Table, TableName
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.views.statement.statement import Statement
+
+
+def read_table(spark: SparkSession, lake: Lake, cut: Cut, name: TableName) -> DataFrame:
+    """A table or view of a lake at a cut that has it."""
+    return spark.read.format("delta").option("versionAsOf", cut.versions[str(name)]).load(lake.folder(name))
+
+
+def run_on_rows(spark: SparkSession, statement: Statement, rows: Mapping[TableName, pa.Table]) -> pa.Table:
+    """The result of a statement over these rows, which have those of their tables' columns that it reads."""
+    tables = statement.tables
+    frames = {
+        name: spark.createDataFrame(_complete(each, tables[name]), row_type(tables[name]))
+        for name, each in rows.items()
+    }
+    with run_statement(spark, statement, frames) as result:
+        found: pa.Table = result.toArrow()
+        return found
+
+
+@contextmanager
+def run_statement(
+    spark: SparkSession, statement: Statement, tables: Mapping[TableName, DataFrame]
+) -> Iterator[DataFrame]:
+    """The result of a statement over these frames, as long as the context lasts."""
+    # temporary views are global to the session, and other views may be computed at the same time
+    mark = uuid.uuid4().hex
+    names = {name: f"cdc_{mark}_{number}" for number, name in enumerate(sorted(statement.table_names))}
+    for name, temporary in names.items():
+        # the columns as the statement was read: a star means these, whatever was added since
+        columns = [quoted(column) for column in statement.tables[name].column_names]
+        tables[name].select(*columns).createOrReplaceTempView(temporary)
+    try:
+        yield spark.sql(statement.rename_tables(names))
+    finally:
+        for temporary in names.values():
+            spark.catalog.dropTempView(temporary)
+
+
+def _complete(rows: pa.Table, table: Table) -> pa.Table:
+    """The rows with all columns of their table; those that nothing reads are null."""
+    schema = arrow_schema(table)
+    missing = {field.name: pa.nulls(len(rows), field.type) for field in schema if field.name not in rows.column_names}
+    columns = [missing[field.name] if field.name in missing else rows[field.name] for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,69 @@
+"""Compute a whole view by Spark: its first content, and later what changes that touch every row have made of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.columns.values.arrow_types import arrow_schema
+from cdc.core.position import Bookmark
+from cdc.sinks.lake.delta.scan import Share, live_rows
+from cdc.sinks.lake.layout import Lake
+from cdc.sinks.lake.metadata.cuts import Cut
+from cdc.sinks.lake.table.load import load_copy
+from cdc.sinks.lake.table.writer import TableWriter
+from cdc.views.compiled import CompiledView
+from cdc.views.refresh.row_hashes import compare, hash_rows
+from cdc.views.refresh.write_rows import ViewChanges
+from cdc.views.spark.fill import write_result
+from cdc.views.spark.frames import read_table, run_statement
+from cdc.views.spark.result_types import describe_view
+
+MAX_COMPARED_ROWS: Final = 200_000
+"""Rows of a whole view that are compared in this process; the files of a larger one are replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeComputation:
+    """Computes views over a lake's tables and views at one cut."""
+
+    spark: SparkSession
+    lake: Lake
+    cut: Cut
+
+    def fill(self, view: CompiledView, bookmark: Bookmark, *, anew: bool) -> None:
+        """Compute the view, and make that its content; `anew`: as another table.
+
+        Raises ViewStoppedError when its key is none, PreconditionError when it has a type that a view cannot have.
+        """
+        with self._run(view) as result:
+            table = describe_view(view.definition, result.schema, view.sources())
+            files = write_result(result, view.shape(table), self.lake)
+        load_copy(self.lake, table, files, bookmark, anew=anew, properties=view.definition.as_properties())
+
+    def differences(self, view: CompiledView, writer: TableWriter) -> ViewChanges | None:
+        """What the result changes in the present view; None if it is too large to be compared here."""
+        if writer.snapshot.live_rows > MAX_COMPARED_ROWS:
+            return None
+        with self._run(view) as result:
+            new = result.limit(MAX_COMPARED_ROWS + 1).toArrow()
+        if new.num_rows > MAX_COMPARED_ROWS:
+            return None
+        table = writer.table
+        return compare(table, hash_rows(_read_all(writer), table), view.shape(table).conform(new))
+
+    @contextmanager
+    def _run(self, view: CompiledView) -> Iterator[DataFrame]:
+        frames = {name: read_table(self.spark, self.lake, self.cut, name) for name in view.tables}
+        with run_statement(self.spark, view.statement, frames) as result:
+            yield result
+
+
+def _read_all(writer: TableWriter) -> pa.Table:
+    # compaction, in another thread, deletes no file that this snapshot has
+    files = writer.snapshot.files.values()
+    parts = [part for file in files for part in live_rows(writer.storage, Share(file), writer.table)]
+    return pa.concat_tables([arrow_schema(writer.table).empty_table(), *parts])

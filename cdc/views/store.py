@@ -1,0 +1,96 @@
+"""The views' tables in the lake, and their cuts: each names the versions of all tables and views at one position."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from cdc.core.position import Bookmark, Lsn, Position
+from cdc.core.table import TableName
+from cdc.sinks.lake.apply.tables import LakeTable, LakeTables
+from cdc.sinks.lake.layout import SOURCE_PROPERTY, Lake
+from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+from cdc.sinks.lake.metadata.stopped_tables import StoppedTable, StoppedTables
+from cdc.views.definition import ViewDefinition
+
+INDEXES: Final = "views"
+"""The folder, below that of the tables' indexes, of the views' own."""
+
+
+class ViewStore:
+    """The views of one lake as they are, whoever writes them.
+
+    `indexes`: a local folder for the key indexes.
+    """
+
+    def __init__(self, lake: Lake, indexes: Path) -> None:
+        self.lake = lake.of_views
+        self.indexes = indexes / INDEXES
+        self.cuts = Cuts(self.lake)
+        self.tables = LakeTables(self.lake, self.indexes, self.cuts)
+        self._stopped = StoppedTables(self.lake)
+
+    def prepare(self, views: Iterable[ViewDefinition]) -> None:
+        """List the views, and those that are no longer defined no more; their rows stay in the lake."""
+        names = [view.name for view in views]
+        self.cuts.prepare()
+        self.tables.add(names)
+        if gone := [name for name in self.tables.list_names() if name not in names]:
+            self.tables.remove(gone)
+
+    def find(self, view: ViewDefinition) -> LakeTable | None:
+        """The view's table, if it was filled by this definition and is not stopped."""
+        table = self.tables.find(view.name)
+        if table is None or not view.is_noted_in(table.writer.snapshot.configuration):
+            return None
+        return None if table.id in self._stopped.by_id() else table
+
+    def find_stop(self, view: ViewDefinition) -> StoppedTable | None:
+        """Why the view is not kept up; None if it is, or was not filled yet."""
+        table, stops = self.tables.find(view.name), self._stopped.by_id()
+        if table is not None and view.is_noted_in(table.writer.snapshot.configuration):
+            return stops.get(table.id)
+        return stops.get(view.id)
+
+    def stop(self, view: ViewDefinition, lsn: Lsn, reason: str) -> None:
+        """Stop a view durably behind this LSN: it leaves the cuts until it is filled again."""
+        table = self.find(view)
+        id, name = table.id if table else view.id, view.name
+        self._stopped.add([StoppedTable(id, name.schema, name.table, lsn, reason, True)])
+
+    def find_in(self, cut: Cut | None, view: ViewDefinition) -> LakeTable | None:
+        """The view's table, if the cut has it and it was not put back since."""
+        table = self.find(view)
+        if cut is None or table is None or not table.is_in(cut) or table.describe_divergence(cut):
+            return None
+        return table
+
+    def add_cut(self, tables: Cut, views: Mapping[TableName, LakeTable], as_of: Mapping[str, int]) -> Cut:
+        """Add a cut of the tables' cut and of these views, which stand at it, or at the older ones of `as_of`."""
+        snapshots = {str(name): view.writer.snapshot for name, view in views.items()}
+        cut = replace(
+            tables,
+            versions={**tables.versions, **{name: each.version for name, each in snapshots.items()}},
+            ids={**tables.ids, **{name: each.table_id for name, each in snapshots.items()}},
+            commits={**tables.commits, **{name: each.commit_id for name, each in snapshots.items() if each.commit_id}},
+            as_of=as_of,
+        )
+        self.cuts.add(cut, self.cuts.last())
+        return cut
+
+    def shown_cut(self, cut: Cut, name: TableName) -> Cut:
+        """The cut that a view shows at `cut`: that one, or an older one."""
+        older = cut.as_of.get(str(name))
+        return cut if older is None else self.cuts.find(older) or cut
+
+    def position(self) -> Position | None:
+        """The position of the last cut; None before the first."""
+        self.cuts.invalidate()
+        cut = self.cuts.last()
+        return cut.position if cut else None
+
+
+def bookmark_at(cut: Cut, source: Mapping[str, str]) -> Bookmark:
+    """The bookmark of a view that was computed at a cut. `source`: the properties of a table that it reads."""
+    return Bookmark.from_json({**json.loads(source[SOURCE_PROPERTY]), "lsn": cut.position.lsn})
