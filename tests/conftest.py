@@ -14,7 +14,8 @@ from tests.support.examples import load_profile
 from tests.support.further import deselect_further, pytest_addoption, pytest_terminal_summary, pytest_testnodedown
 from tests.support.object_store_fixture import s3_server
 from tests.support.pipelines import left, make_pipeline, make_shared_pipeline, quicker
-from tests.support.servers_fixture import kafka_bootstrap, search_url, servers
+from tests.support.scheduling import pytest_xdist_make_scheduler
+from tests.support.servers_fixture import kafka_bootstrap, own_servers, pytest_unconfigure, search_url, servers
 
 load_profile()
 
@@ -28,9 +29,12 @@ __all__ = [
     "left",
     "make_pipeline",
     "make_shared_pipeline",
+    "own_servers",
     "pytest_addoption",
     "pytest_terminal_summary",
     "pytest_testnodedown",
+    "pytest_unconfigure",
+    "pytest_xdist_make_scheduler",
     "quicker",
     "s3_server",
     "search_url",

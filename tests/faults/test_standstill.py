@@ -20,7 +20,7 @@ from cdc.log.transactions import last_end
 from cdc.run.verify.verify import verify as run_verify
 from tests.support.cdc_inprocess import Following, bootstrap, catch_up, following, lend, problems, verify
 from tests.support.further import further
-from tests.support.pipelines import MakePipeline, Pipeline
+from tests.support.pipelines import END_SENDERS, MakePipeline, Pipeline
 from tests.support.waiting import until
 from tests.support.workload import ITEMS, ORDERS, SCHEMA, Workload
 
@@ -261,7 +261,7 @@ def test_verify_reports_a_failed_connector_at_once(own_pipeline: Pipeline, spark
     pipeline.configure("connect:\n", 'connect:\n  overrides: {errors.max.retries: "0"}\n')
     bootstrap(pipeline, spark)
     name = pipeline.settings.connect.connector
-    pipeline.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL")
+    pipeline.run(END_SENDERS)
     with ConnectClient(pipeline.settings.connect.url) as client:
         until(lambda: look_up(client, name).failure is not None, "the connector gives up")
     check_refused(pipeline, f"connector {name} failed: .*the newest commit in the log is from .*`cdc bootstrap` starts")

@@ -47,6 +47,9 @@ class Pipeline:
 
 MakePipeline = Callable[..., Pipeline]
 
+END_SENDERS = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = current_database()"
+"""Ends the connection of a pipeline's connector, and of no other's."""
+
 QUICKER = {
     "cdc.run.copy.resync_queue.RETRY_SECONDS": 2.0,
     "cdc.run.copy.resync_queue.BACKOFF_FACTOR": 1,

@@ -64,11 +64,39 @@ class Servers:
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """All parts, started once a run."""
+    """All parts, started once a run: by the first of its processes that asks for them. No test may disturb them."""
     if docker_answers() and os.environ.get("CDC_TEST_SERVERS") != "local":
         yield from containers(tmp_path_factory.mktemp("compose"))
     else:
-        yield from processes(tmp_path_factory.mktemp("parts"))
+        yield of_home(shared_home(tmp_path_factory))
+
+
+@pytest.fixture(scope="session")
+def own_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """All parts again, for tests that stop them or change what holds for all of a server."""
+    if docker_answers() and os.environ.get("CDC_TEST_SERVERS") != "local":
+        yield from containers(tmp_path_factory.mktemp("compose"))
+    else:
+        home = Home(tmp_path_factory.mktemp("parts") / ".cdc")
+        yield of_home(home)
+        remove(home)
+
+
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Where the shared parts lie: in the folder that the processes of a run have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return Home((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "parts" / ".cdc")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The process that others have worked for, or the only one, ends the shared parts when all tests are done."""
+    if "PYTEST_XDIST_WORKER" not in os.environ and (factory := getattr(config, "_tmp_path_factory", None)):
+        remove(shared_home(factory))
+
+
+def remove(home: Home) -> None:
+    down(home)
+    wipe(home)
 
 
 @pytest.fixture(scope="session")
@@ -100,8 +128,8 @@ def docker_answers() -> bool:
     return True
 
 
-def processes(folder: Path) -> Iterator[Servers]:
-    home = Home(folder / ".cdc")
+def of_home(home: Home) -> Servers:
+    """The parts of a home; those that do not run are started. Whoever comes meanwhile waits."""
     found = up(home)
     values = TemplateValues(
         host=found.postgres_host,
@@ -114,9 +142,7 @@ def processes(folder: Path) -> Iterator[Servers]:
         search_url=found.search_url,
     )
     values, password = _of_named(values, found.postgres_password.read())
-    yield Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}), home)
-    down(home)
-    wipe(home)
+    return Servers(values, password, lambda part: down(home, {part}), lambda part: up(home, {part}), home)
 
 
 def _of_named(values: TemplateValues, password: str) -> tuple[TemplateValues, str]:
