@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from cdc.connect.fixed_properties import DECIDED
 from cdc.connect.table_choices import Choices, ChosenType
+from cdc.connect.tunable_properties import find_refusal
 from cdc.core.schema_change import Policy
 from cdc.core.selection import Selection
 from cdc.core.settings import Settings, finding_error, findings_error
@@ -115,14 +115,15 @@ class CaptureSettings(Settings):
     max_queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
     """Debezium's `max.queue.size.in.bytes`."""
     overrides: dict[str, str] = Field(default_factory=dict)
-    """Further settings of the connector, as Debezium names them; they win, and none may be of those that our promises
-    rest on."""
+    """Further settings of the connector, as Debezium names them: sessions, memory, retries, TLS, the producer's speed
+    (`connect/README.md` lists them); nothing that decides what is sent, or in which order."""
 
     @field_validator("overrides")
     @classmethod
     def _nothing_decided(cls, overrides: dict[str, str]) -> dict[str, str]:
-        if found := sorted(DECIDED & overrides.keys()):
-            raise findings_error([((name,), "cannot be overridden: decoding and order depend on it") for name in found])
+        refusals = {name: find_refusal(name) for name in sorted(overrides)}
+        if found := [((name,), why) for name, why in refusals.items() if why]:
+            raise findings_error(found)
         return overrides
 
     @model_validator(mode="after")

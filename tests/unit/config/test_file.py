@@ -179,7 +179,7 @@ def test_merged_keys_have_the_line_of_their_block(file: Path) -> None:
 
 
 def test_render_shows_no_secret(file: Path) -> None:
-    extra = "8083\n  overrides:\n    database.password: canary\n    some.url: http://me:canary@host/x\n"
+    extra = "8083\n  overrides:\n    database.password: canary\n    custom.metric.tags: http://me:canary@host/x\n"
     file.write_text(GOOD.replace("8083\n", extra))
     text = render(load(file, ENVIRON))
     assert "canary" not in text

@@ -14,6 +14,7 @@ from cdc.config.file import load, render
 from cdc.config.init import TemplateValues, template
 from cdc.config.references import Resolver, escape
 from cdc.config.settings import PipelineSettings
+from cdc.connect.tunable_properties import TUNABLE
 
 once_a_test = given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -27,6 +28,8 @@ texts = (
 hosts = st.from_regex(r"\A[A-Za-z0-9_.-]+\Z")
 reached = texts.filter(lambda text: not set(text) & set("/?%+, '="))
 urls = st.sampled_from(["http://host:9200", "https://search.example/x"])
+MASKED = {"database.password"}
+"""Settings that are not rendered."""
 words = st.dictionaries(st.text("xyz.", min_size=1), texts, max_size=3)
 tables = st.lists(names.map("public.{}".format), min_size=1, max_size=4, unique=True)
 
@@ -49,7 +52,12 @@ sources = both(
 )
 logs = both(block(bootstrap=texts), optional(partitions=st.integers(1, 1000), username=texts, password=texts))
 captures = both(
-    block(url=urls), optional(password_reference=texts.map("${{file:{}".format), overrides=words, connector=names)
+    block(url=urls),
+    optional(
+        password_reference=texts.map("${{file:{}".format),
+        overrides=st.dictionaries(st.sampled_from(sorted(TUNABLE - MASKED)), texts),
+        connector=names,
+    ),
 )
 searches = both(block(kind=st.just("search"), url=urls), optional(password=texts, prefix=names))
 stores = both(

@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import psycopg
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from psycopg import Connection
 from pydantic import ValidationError
 
@@ -16,16 +18,49 @@ from cdc.connect.capture.debezium_properties import (
     CapturedTables,
     build_properties,
 )
-from cdc.connect.fixed_properties import DECIDED, FIXED
+from cdc.connect.fixed_properties import FIXED
 from cdc.connect.settings import CaptureSettings, SourceSettings
 from cdc.connect.source.registration import Registration
+from cdc.connect.tunable_properties import TUNABLE, find_refusal
 from cdc.core.table import TableName
 
 TABLE = TableName("public", "orders")
 PRICES = {TABLE: ["price"]}
 PLUGINS = {POSTGRES_TEXT, BOUNDED_JSON, CONFIRMED_LSN}
-TUNED = ("database.", "producer.override.", "max.", "message.prefix.", "errors.", "retriable.")
-TUNED_ONES = {"heartbeat.interval.ms", "extended.headers.enabled", "poll.interval.ms", "value.converter.max.bytes"}
+WITH_DEFAULTS = {
+    "value.converter.max.bytes",
+    "heartbeat.interval.ms",
+    "database.hostname",
+    "database.port",
+    "database.dbname",
+}
+"""Properties that have a setting of ours."""
+PROMISED = (
+    "column.exclude.list",
+    "converters",
+    "errors.tolerance",
+    "exact.texts",
+    "flush.lsn.source",
+    "message.key.columns",
+    "post.processors",
+    "predicates",
+    "producer.override.acks",
+    "producer.override.enable.idempotence",
+    "producer.override.partitioner.class",
+    "schema.name.adjustment.mode",
+    "signal.data.collection",
+    "slot.stream.params",
+    "snapshot.select.statement.overrides",
+    "topic.creation.default.partitions",
+    "topic.delimiter",
+    "topic.heartbeat.prefix",
+    "topic.transaction",
+    "transaction.metadata.factory",
+    "transforms",
+    "transforms.mine.type",
+    "unavailable.value.placeholder",
+)
+"""Properties that are left at their defaults, or that we set: another value would break what we promise."""
 
 
 class Server:
@@ -52,9 +87,11 @@ def properties(
 
 
 @pytest.mark.parametrize("plugins", [set(), PLUGINS], ids=["without plugins", "with plugins"])
-def test_every_property_is_decided_or_known_as_tunable(plugins: set[str]) -> None:
-    tunable = {name for name in properties(plugins) if name.startswith(TUNED) or name in TUNED_ONES}
-    assert properties(plugins).keys() - tunable == properties(plugins).keys() & DECIDED - tunable
+def test_every_property_is_tunable_or_refused(plugins: set[str]) -> None:
+    made = properties(plugins).keys()
+    assert made & TUNABLE >= {"database.user", "errors.max.retries", "poll.interval.ms"}
+    assert all(find_refusal(name) for name in made - TUNABLE - {"database.sslmode"})
+    assert not FIXED.keys() & TUNABLE
 
 
 def test_an_override_wins_over_tunable_properties_only() -> None:
@@ -65,10 +102,27 @@ def test_an_override_wins_over_tunable_properties_only() -> None:
     assert made["slot.name"] == "slot"
 
 
-@pytest.mark.parametrize("name", sorted(DECIDED))
-def test_the_configuration_refuses_an_override_of_a_decided_property(name: str) -> None:
+@pytest.mark.parametrize("name", [*FIXED, *PROMISED, *WITH_DEFAULTS])
+def test_the_configuration_refuses_an_override_of_what_promises_rest_on(name: str) -> None:
     with pytest.raises(ValidationError, match="cannot be overridden"):
         CaptureSettings(url="http://connect", overrides={name: "other"})
+
+
+@given(st.from_regex(r"[a-z]+(\.[a-z]+){0,4}", fullmatch=True).filter(lambda name: name not in TUNABLE))
+def test_what_is_not_known_cannot_be_overridden(name: str) -> None:
+    assume(not name.startswith("database.ssl"))
+    with pytest.raises(ValidationError, match="cannot be overridden"):
+        CaptureSettings(url="http://connect", overrides={name: "other"})
+
+
+def test_speed_tls_and_logins_can_be_overridden() -> None:
+    wanted = [*TUNABLE, "database.sslcert", "producer.override.sasl.jaas.config", "admin.override.security.protocol"]
+    assert CaptureSettings(url="http://connect", overrides=dict.fromkeys(wanted, "x")).overrides.keys() == {*wanted}
+
+
+def test_a_setting_of_ours_is_named_instead() -> None:
+    with pytest.raises(ValidationError, match=r"set connect\.source_host"):
+        CaptureSettings(url="http://connect", overrides={"database.hostname": "other"})
 
 
 def test_each_line_of_the_texts_is_one_column_whatever_characters_a_name_has() -> None:
