@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cdc.config.topic_findings import find_taken_topics
 from cdc.connect.settings import CaptureSettings, SourceSettings, is_host_supported
 from cdc.core.selection import BUT, Selection, is_exclusion, is_pattern
 from cdc.core.settings import Finding, Settings, finding_error, findings_error
@@ -162,7 +163,9 @@ class PipelineSettings(Settings):
         complete = {name: _with_prefix(f, name, _pipeline_name(info)) for name, f in followers.items()}
         source = info.data.get("source")
         unnamed = _leave_out_findings(complete, source.selection) if isinstance(source, SourceSettings) else []
-        _refuse([*_follower_findings(complete), *unnamed])
+        log = info.data.get("log")
+        taken = find_taken_topics(complete, log) if isinstance(log, LogSettings) else ()
+        _refuse([*_follower_findings(complete), *unnamed, *taken])
         return complete
 
     @model_validator(mode="after")

@@ -109,11 +109,11 @@ class Topics:
 
     @classmethod
     def of(cls, log: LogSettings, settings: PercolatorSettings, follower: str) -> Self:
-        # one dot only: a table's topic has two
-        start, replicas, compaction = f"{log.prefix}.{follower}-matches", log.replication_factor, compaction_config(log)
+        events, present, position = settings.topic_names(log.prefix, follower)
+        replicas, compaction = log.replication_factor, compaction_config(log)
         kept = {"cleanup.policy": "delete", "retention.ms": str(log.retention_hours * _HOUR_MS)}
         return cls(
-            Topic(settings.topic or start, log.partitions, replicas, kept),
-            Topic(f"{start}-present", log.partitions, replicas, compaction),
-            Topic(f"{start}-position", 1, replicas, compaction),
+            Topic(events, log.partitions, replicas, kept),
+            Topic(present, log.partitions, replicas, compaction),
+            Topic(position, 1, replicas, compaction),
         )

@@ -31,6 +31,12 @@ class PercolatorSettings(ClusterSettings):
     documents_at_once: int = Field(default=500, ge=1)
     """Most rows in one request that matches them with the queries."""
 
+    def topic_names(self, prefix: str, follower: str) -> tuple[str, str, str]:
+        """The topics of matches, of those that there are, and of the position; `prefix`: the log's."""
+        # one dot only: a table's topic has two
+        start = f"{prefix}.{follower}-matches"
+        return self.topic or start, f"{start}-present", f"{start}-position"
+
     def named(self) -> Iterator[tuple[SettingPlace, str]]:
         yield from super().named()
         yield ("queries", "table"), self.queries.table

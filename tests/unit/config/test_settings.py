@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cdc.config.settings import PipelineSettings
+from cdc.config.settings import FOLLOWER_NAME, VIEWS, PipelineSettings
 from cdc.core.table import TableName
 from cdc.sinks.search.settings import SearchSettings
 
@@ -160,3 +162,37 @@ def test_relative_paths_start_at_the_folder(tmp_path: Path) -> None:
 def test_absolute_paths_and_uris_stay(path: str, tmp_path: Path) -> None:
     settings = made(followers={"lake": {"kind": "delta", "path": path}}).resolve_paths(tmp_path)
     assert settings.delta[1].path == path
+
+
+@pytest.mark.parametrize(
+    ("topics", "finding"),
+    [
+        (("shop.transaction",), "would be the capture's: shop.transaction"),
+        (("shop_transaction",), "would be the capture's: shop_transaction"),
+        (("__debezium-heartbeat.shop",), "would be the capture's"),
+        (("shop.latest-position",), "would be the latest log's"),
+        (("shop.public.orders",), "is named as topics of tables are"),
+        (("found", "found"), "would be that of 'm0': found"),
+        (("", "shop.m0-matches-position"), "would be that of 'm0': shop.m0-matches-position"),
+    ],
+)
+def test_no_follower_writes_to_a_topic_of_somebody_else(topics: tuple[str, ...], finding: str) -> None:
+    matching = {f"m{at}": alerts(topic=topic, prefix=f"p{at}") for at, topic in enumerate(topics)}
+    with pytest.raises(ValidationError, match=re.escape(finding)):
+        with_followers(**matching)
+
+
+def test_topics_of_matches_may_have_any_other_name() -> None:
+    matching = {f"m{at}": alerts(topic=topic, prefix=f"p{at}") for at, topic in enumerate(("", "shop.found", "a.b.c"))}
+    assert with_followers(**matching).followers.keys() == {"lake", *matching}
+
+
+@given(st.from_regex(FOLLOWER_NAME, fullmatch=True))
+@example("bootstrap")
+def test_a_follower_may_have_any_name_but_that_of_the_views(name: str) -> None:
+    assume(name != "lake")
+    if name == VIEWS:
+        with pytest.raises(ValidationError, match="is the name of the views' own stream"):
+            with_followers(**{name: SEARCH})
+    else:
+        assert name in with_followers(**{name: SEARCH}).followers
