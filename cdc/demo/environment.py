@@ -1,12 +1,13 @@
 """The environment of a demo: local services, a database of its own, and a configuration beside the state folder."""
 
-import shutil
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
+from cdc.cli import output
 from cdc.cli.progress import open_progress
 from cdc.config import init
 from cdc.config.file import load
@@ -51,13 +52,13 @@ def start_services(home: Home) -> Endpoints:
 def set_up_environment(home: Home, endpoints: Endpoints, demo: DemoSettings) -> Environment:
     """Make the demo's database and write its configuration, if they are missing.
 
-    A new database has a new history: so the lake of an earlier one is removed, and the configuration rewritten.
+    A new database has a new history: so the lake of an earlier one is put aside, and the configuration rewritten.
     """
     config = home.path.parent / demo.file
     fresh = _make_database(endpoints, demo.name)
     if fresh:
         # its positions belong to the log of the old database
-        shutil.rmtree(config.parent / demo.lake, ignore_errors=True)
+        put_aside(config.parent / demo.lake)
     # a second run keeps the user's changes of the file
     if fresh or not config.exists():
         values = replace(
@@ -65,6 +66,15 @@ def set_up_environment(home: Home, endpoints: Endpoints, demo: DemoSettings) -> 
         )
         init.write(config, values, force=True)
     return Environment(home, endpoints, config, load(config))
+
+
+def put_aside(lake: Path) -> None:
+    """Rename a lake that is there: whose it is nobody has asked, and no lake is removed unasked."""
+    if not lake.exists():
+        return
+    other = next(place for number in count(1) if not (place := lake.with_name(f"{lake.name}-{number}")).exists())
+    lake.rename(other)
+    output.say(f"the lake of an earlier database was put aside: {output.relative_path(other)}")
 
 
 def _make_database(endpoints: Endpoints, name: str) -> bool:

@@ -6,9 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from cdc.local.state.passwords import Password, password
+from cdc.local.state.passwords import Password
 from cdc.local.state.ports import LOOPBACK
-from cdc.local.state_dir import Home
 
 SUPERUSER: Final = "postgres"
 
@@ -54,13 +53,13 @@ class ServiceStatus:
     log: Path
 
 
-def endpoints_at(home: Home, ports: Mapping[str, int]) -> Endpoints:
-    """The endpoints of `home` with these ports by name."""
+def endpoints_at(superuser: Password, ports: Mapping[str, int]) -> Endpoints:
+    """The endpoints with these ports by name, and the superuser's password."""
     return Endpoints(
         postgres_host=LOOPBACK,
         postgres_port=ports[Service.POSTGRES],
         postgres_user=SUPERUSER,
-        postgres_password=password(home, SUPERUSER),
+        postgres_password=superuser,
         kafka_bootstrap=f"{LOOPBACK}:{ports[Service.KAFKA]}",
         connect_url=f"http://{LOOPBACK}:{ports[Service.CONNECT]}",
         search_url=f"http://{LOOPBACK}:{ports[Service.SEARCH]}",

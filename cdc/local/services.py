@@ -11,7 +11,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from cdc.core.errors import PreconditionError, RefusedError
-from cdc.local.endpoints import Endpoints, Service, ServiceStatus, endpoints_at
+from cdc.local.endpoints import SUPERUSER, Endpoints, Service, ServiceStatus, endpoints_at
 from cdc.local.fetch.cache import cache_folder, open_folder
 from cdc.local.fetch.jars import fetch
 from cdc.local.launch_context import LaunchContext
@@ -80,7 +80,7 @@ def up(home: Home, only: Collection[Service] | None = None, progress: Progress =
         cache = cache_folder()
         files = {name: fetch(name, cache, progress) for part in wanted for name in _KINDS[part].files}
         site = LaunchContext(home, cache, chosen, files)
-        found = endpoints_at(home, chosen)
+        found = endpoints_at(passwords.password(home, SUPERUSER), chosen)
         start(home, [_candidate(part, site, found) for part in wanted], progress)
     return found
 
@@ -106,11 +106,12 @@ def _stop(home: Home, part: Service, after: Sequence[Future[bool]]) -> bool:
 
 
 def endpoints(home: Home) -> Endpoints:
-    """The addresses of the services of `home`, running or not. Raises PreconditionError if it was never up."""
+    """The addresses of the services of `home`, running or not. Raises PreconditionError if it was never up, or its
+    password is gone."""
     found = ports.read_ports(home)
     if found is None:
         raise PreconditionError(f"nothing was ever started in {home.path}", "run cdc up first")
-    return endpoints_at(home, found)
+    return endpoints_at(passwords.find_password(home, SUPERUSER), found)
 
 
 def status(home: Home) -> list[ServiceStatus]:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -127,7 +128,7 @@ def resident_bytes(process: psutil.Process) -> int:
 def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) -> bool:
     """End the process of `part` and its children, by force after `patience` seconds; False if none runs.
 
-    PreconditionError if the process belongs to another user.
+    One that ends by itself meanwhile has been stopped, too. PreconditionError if the process belongs to another user.
     """
     process = find(home, part)
     if process is not None:
@@ -137,7 +138,7 @@ def stop(home: Home, part: str, with_signal: signal.Signals, patience: float) ->
                 _keep_archive(home, part)
         except psutil.AccessDenied as refused:
             raise PreconditionError(
-                f"{part} (pid {process.pid}) runs as {process.username()}", "stop it as that user, or as root"
+                f"{part} (pid {process.pid}) runs as {_owner(process)}", "stop it as that user, or as root"
             ) from refused
     home.record(part).unlink(missing_ok=True)
     return process is not None
@@ -151,16 +152,33 @@ def _keep_archive(home: Home, part: str) -> None:
 def _end(process: psutil.Process, with_signal: signal.Signals, patience: float) -> bool:
     """End a process and its children; returns whether it ended before it was killed."""
     # asked while it lives: children that outlive their parent are no longer found as its own
-    family = [process, *process.children(recursive=True)]
-    process.send_signal(with_signal)
+    family = [process, *_children(process)]
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(with_signal)
     alive = _wait_for_exit(patience, [process])
     by_itself = not alive
     # children that their parent has not taken with it: a killed Postgres leaves its backends
     alive += _wait_for_exit(0 if alive else _LAST_WORDS, family[1:])
     for survivor in alive:
-        survivor.kill()
+        with suppress(psutil.NoSuchProcess):
+            survivor.kill()
     _wait_for_exit(_LAST_WORDS, alive)
     return by_itself
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        found: list[psutil.Process] = process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return found
+
+
+def _owner(process: psutil.Process) -> str:
+    try:
+        return str(process.username())
+    except psutil.NoSuchProcess:
+        return "another user"
 
 
 def _wait_for_exit(patience: float, watched: Sequence[psutil.Process]) -> list[psutil.Process]:

@@ -4,6 +4,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from cdc.core.errors import PreconditionError
 from cdc.local.state.files import write, write_properties
 from cdc.local.state_dir import Home
 
@@ -25,15 +26,30 @@ class Password:
         return self.file.read_text(encoding="utf-8")
 
 
+def find_password(home: Home, user: str) -> Password:
+    """The password of `user` that was generated before. Raises PreconditionError when its file is gone."""
+    found = _files(home, user)
+    if not found.file.exists():
+        raise PreconditionError(
+            f"the password of {user} is gone: {found.file}",
+            "put that file back, or run `cdc down --wipe`, which takes the local parts' data with it",
+        )
+    return found
+
+
 def password(home: Home, user: str) -> Password:
     """The password of `user` (a Postgres role) in `home`, generated when first asked for."""
-    found = Password(home.secrets / f"{user}.password", home.secrets / f"{user}.properties")
+    found = _files(home, user)
     home.make()
     if not found.file.exists():
         write(found.file, secrets.token_urlsafe(24))
     # of the bare file each time: that is the one which somebody puts back
     write_properties(found.properties, {"user": user, "password": found.read()})
     return found
+
+
+def _files(home: Home, user: str) -> Password:
+    return Password(home.secrets / f"{user}.password", home.secrets / f"{user}.properties")
 
 
 def forget(home: Home) -> None:

@@ -1,7 +1,9 @@
 """The state folder: its path, its ports, its passwords, and the lines drawn from its logs."""
 
+import signal
 import socket
 import stat
+import sys
 import threading
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +14,7 @@ import pytest
 
 from cdc.core.error_text import pick_last_error
 from cdc.core.errors import ConfigurationError, PreconditionError
-from cdc.local.running import failures
+from cdc.local.running import failures, processes
 from cdc.local.state import neighbours, passwords, ports
 from cdc.local.state_dir import Home
 
@@ -140,6 +142,27 @@ def test_password_is_generated_once_and_private(home: Home) -> None:
     assert made.properties.read_text() == f"user=writer\npassword={made.read()}\n"
     assert made.reference == f"${{file:{made.properties}:password}}"
     assert made.read() not in repr(made)
+
+
+def test_password_that_is_gone_is_told_and_none_is_made(home: Home) -> None:
+    made = passwords.password(home, "writer")
+    assert passwords.find_password(home, "writer") == made
+    made.file.unlink()
+    with pytest.raises(PreconditionError, match=r"the password of writer is gone: .*writer\.password"):
+        passwords.find_password(home, "writer")
+    assert not made.file.exists()
+
+
+def test_part_that_ends_while_it_is_stopped_has_stopped(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (home.record("postgres").parent, home.log("postgres").parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    found = processes.spawn(home, processes.Launch("postgres", (sys.executable, "-c", "import time; time.sleep(600)")))
+    found.kill()
+    found.wait()
+    # it was there a moment ago
+    monkeypatch.setattr(processes, "find", lambda *_: found)
+    assert processes.stop(home, "postgres", signal.SIGTERM, 1.0)
+    assert not home.record("postgres").exists()
 
 
 def test_forget_deletes_only_passwords(home: Home) -> None:
