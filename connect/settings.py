@@ -23,7 +23,8 @@ help, since Debezium looks its slot up by the same text."""
 
 class SourceSettings(Settings):
     host: str = Field(min_length=1)
-    """Host name, address, or folder of a socket."""
+    """Host name, address, or folder of a socket; or several with commas between and one port, of which the primary is
+    taken."""
     port: int = Field(default=5432, ge=1, le=65535)
     """Port of the source."""
     dbname: str = Field(min_length=1)
@@ -63,6 +64,14 @@ class SourceSettings(Settings):
     """How often the connector writes a heartbeat. It moves idle slots, and after three a standstill is noticed."""
     slot_timeout_seconds: int = Field(default=60, ge=1)
     """How long to wait for open transactions to end when a slot is made."""
+
+    @field_validator("host")
+    @classmethod
+    def _has_whole_names(cls, host: str) -> str:
+        # libpq would take an empty one for a local socket, asyncpg for nothing
+        if any(not part or part != part.strip() for part in host.split(",")):
+            raise finding_error((), "has an empty name or a blank in it; several hosts are written as pg1,pg2")
+        return host
 
     @field_validator("dbname", "user")
     @classmethod

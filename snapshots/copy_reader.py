@@ -18,7 +18,8 @@ from cdc.columns.values.arrow_types import arrow_schema
 from cdc.columns.values.unsupported import UnsupportedValueError
 from cdc.core.errors import PreconditionError, TableRewrittenError
 from cdc.core.table import Column, Table, may_be_text
-from cdc.postgres_session import open_session
+from cdc.postgres.errors import to_cdc_error
+from cdc.postgres.session import open_session
 from cdc.snapshots.binary_copy import Field, RowParser
 from cdc.snapshots.copy_types import copy_type
 from cdc.snapshots.ranges import PageRange
@@ -36,7 +37,7 @@ def batches(table: Table, pages: PageRange, conninfo: str, snapshot: str) -> Ite
     """Read the rows of some pages as record batches of the table's Arrow schema.
 
     Raises PreconditionError for a value that followers cannot hold (naming its row), TableRewrittenError when an ALTER
-    waits for the table, and the errors of asyncpg.
+    waits for the table, and CdcError for other errors of the source.
     """
     reader = BlockReader(table)
     for parts in _blocks(conninfo, snapshot, query(table, pages).as_string(None)):
@@ -163,6 +164,9 @@ async def _copy(conninfo: str, snapshot: str, query: str, pieces: asyncio.Queue[
             raise TableRewrittenError(
                 f"somebody waits to alter a table that is read ({error})", "start again"
             ) from None
+        except asyncpg.PostgresError as error:
+            # here, since Spark hands on no more of a task's error than its text
+            raise to_cdc_error("the source ended a COPY", error.sqlstate, error) from error
     rest = b"".join(parts)[:-_TRAILER_BYTES]
     await pieces.put([rest] if rest else [])
     await pieces.put([])

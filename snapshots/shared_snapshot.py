@@ -4,32 +4,41 @@ Without the locks, a `VACUUM FULL` or a rewriting `ALTER TABLE` after the snapsh
 all (Postgres manual, "Caveats" of MVCC).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import psycopg
 from psycopg import Connection, sql
 
-from cdc.core.errors import TableRewrittenError
+from cdc.core.errors import TableRewrittenError, UnreachableError
 from cdc.core.table import TableName
+from cdc.postgres.locks import find_holders, locked_error
 from cdc.snapshots.ranges import Pages
 
 PAGE_BYTES = 8192
+LOOK_SECONDS: Final = 5
+"""How long to wait for a table's lock before it is told who has it."""
+OnLock = Callable[[UnreachableError], None]
+"""Hears that a table is locked, and by whom."""
 
 Files = Mapping[TableName, int]
 """The table itself, or each of its partitions with rows → its file number."""
 
-# The leaf partitions, or the table itself. pg_relation_filenode reads the newest catalog even inside a snapshot, while
-# pg_class is read as of the snapshot.
+# The leaf partitions, or the table itself; without pg_partition_tree, which waits for locks. pg_relation_filenode reads
+# the newest catalog even inside a snapshot, while pg_class is read as of the snapshot.
 _PARTS = """SELECT wanted.schema, wanted."table", n.nspname, c.relname, pg_relation_filenode(c.oid)
   FROM unnest(%s::text[], %s::text[]) AS wanted(schema, "table")
   JOIN pg_namespace m ON m.nspname = wanted.schema
   JOIN pg_class named ON named.relnamespace = m.oid AND named.relname = wanted."table"
  CROSS JOIN LATERAL (
-       SELECT named.oid WHERE named.relkind <> 'p'
-       UNION SELECT relid FROM pg_partition_tree(named.oid) WHERE named.relkind = 'p' AND isleaf) AS part(oid)
-  JOIN pg_class c ON c.oid = part.oid
+       WITH RECURSIVE tree(oid) AS (
+           SELECT named.oid
+           UNION ALL SELECT link.inhrelid FROM tree JOIN pg_inherits link ON link.inhparent = tree.oid
+                      WHERE named.relkind = 'p')
+       SELECT oid FROM tree) AS part
+  JOIN pg_class c ON c.oid = part.oid AND c.relkind <> 'p'
   JOIN pg_namespace n ON n.oid = c.relnamespace"""
 
 # the current size is at least the snapshot's: VACUUM cannot truncate a locked table
@@ -64,18 +73,25 @@ def files(connection: Connection, tables: Sequence[TableName]) -> dict[TableName
 
 @contextmanager
 def hold_snapshot(
-    connection: Connection, snapshot: str, tables: Sequence[TableName], before: Mapping[TableName, Files]
+    connection: Connection,
+    snapshot: str,
+    tables: Sequence[TableName],
+    before: Mapping[TableName, Files],
+    on_lock: OnLock,
 ) -> Iterator[SharedSnapshot]:
     """Import `snapshot` in `connection` (not in autocommit), lock the tables, and export it again for readers.
 
-    Raises TableRewrittenError when a table's files are no longer those of `before`.
+    `on_lock` is called whenever a table could not be locked for LOOK_SECONDS; it waits on unless that raises. Raises
+    TableRewrittenError when a table's files are no longer those of `before`.
     """
     with connection.transaction():
         # both before any query, which would give the transaction a snapshot of its own
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        connection.execute(f"SET LOCAL lock_timeout = '{LOOK_SECONDS}s'")
         for table in tables:
-            _lock(connection, [table, *before[table]])
+            _lock(connection, [table, *before[table]], on_lock)
+        connection.execute("SET LOCAL lock_timeout = 0")
         # after the locks: from here on the files cannot change
         for table, held in files(connection, tables).items():
             if before.get(table) != held:
@@ -88,13 +104,24 @@ def hold_snapshot(
         yield SharedSnapshot(exported[0], pages, rows)
 
 
-def _lock(connection: Connection, parts: Sequence[TableName]) -> None:
+def _lock(connection: Connection, parts: Sequence[TableName], on_lock: OnLock) -> None:
     for part in parts:
-        try:
+        while not _has_locked(connection, part):
+            on_lock(locked_error(f"{part} cannot be read", find_holders(connection, [part])))
+
+
+def _has_locked(connection: Connection, part: TableName) -> bool:
+    """Lock a table; False if somebody else has locked it for too long."""
+    try:
+        # in a savepoint, so that the transaction goes on behind a time-out
+        with connection.transaction():
             # conflicts with ACCESS EXCLUSIVE alone: writers go on, and whoever would rewrite the table waits
             connection.execute(sql.SQL("LOCK TABLE ONLY {} IN ACCESS SHARE MODE").format(_name(part)))
-        except psycopg.errors.UndefinedTable:
-            raise _to_rewrite_error(part) from None
+    except psycopg.errors.LockNotAvailable:
+        return False
+    except psycopg.errors.UndefinedTable:
+        raise _to_rewrite_error(part) from None
+    return True
 
 
 def _to_rewrite_error(table: TableName) -> TableRewrittenError:

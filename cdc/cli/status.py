@@ -52,7 +52,12 @@ def _print(status: "Status") -> None:
     followers = status.followers.values()
     states = {table: state.name for table, state in status.states.items()}
     rows = [
-        (table, count, *(_to_cell(table, follower) for follower in followers), states.get(table, "not known"))
+        (
+            table,
+            output.Instead("not known") if count is None else count,
+            *(_to_cell(table, follower) for follower in followers),
+            states.get(table, "not known"),
+        )
         for table, count in status.source_rows.items()
     ]
     output.table(("rows of", "source", *status.followers, "state"), rows)

@@ -4,6 +4,7 @@ Offsets have no order across partitions, and LSNs have none inside a transaction
 the offset of a transaction's END in the transaction topic, which has one partition.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NewType, Self
@@ -11,17 +12,18 @@ from typing import Any, Final, NewType, Self
 Lsn = NewType("Lsn", int)
 """A byte position in the write-ahead log (Postgres manual, "pg_lsn Type")."""
 
+# as Postgres reads it: int() would take a sign, blanks, and `_` too
+_LSN: Final = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
+
 Offsets = Mapping[str, Mapping[int, int]]
 """Topic → partition → the next offset to read."""
 
 
 def parse_lsn(text: str) -> Lsn:
     """Read Postgres's `16/B374D848` form; raises ValueError on anything else."""
-    high, slash, low = text.partition("/")
-    # int() below raises ValueError for other wrong texts
-    if not slash:
+    if not (parts := _LSN.fullmatch(text)):
         raise ValueError(f"not an LSN: {text!r}")
-    return Lsn((int(high, 16) << 32) | int(low, 16))
+    return Lsn((int(parts[1], 16) << 32) | int(parts[2], 16))
 
 
 def format_lsn(lsn: int) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.core.error_text import pick_root_cause
-from cdc.core.errors import RECAPTURE, PreconditionError
+from cdc.core.errors import PreconditionError
 
 
 class RunState(StrEnum):
@@ -20,8 +20,6 @@ class RunState(StrEnum):
 _IDLE: Final = (RunState.PAUSED, RunState.STOPPED)
 """States that somebody has set (KIP-875): a connector does not leave them by itself."""
 _FENCED: Final = ("InvalidProducerEpochException", "ProducerFencedException")
-_LOST: Final = ("publication", "no longer available", "offset", "replication slot")
-"""Words of failures that a restart does not repair: the connector's slot, publication or offset is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +65,14 @@ def is_fenced(state: ConnectorState) -> bool:
     return state.failure is not None and any(sign in state.failure for sign in _FENCED)
 
 
-def trouble(state: ConnectorState) -> PreconditionError | None:
-    """Make the error for a connector that will not run again by itself; None while it runs or starts."""
+def describe_idle(state: ConnectorState) -> PreconditionError | None:
+    """Make the error for a connector that somebody deleted, paused or stopped; None for another."""
     if state.state is None:
         return PreconditionError(
             f"Kafka Connect has no connector {state.name}: somebody deleted it", "`cdc bootstrap` makes it again"
         )
-    if state.failure is not None:
-        return PreconditionError(f"connector {state.name} failed: {state.failure}", _remedy(state.failure))
     if state.idle is not None:
         return PreconditionError(
             f"connector {state.name} is {state.idle}: somebody did that in Kafka Connect", "`cdc bootstrap` resumes it"
         )
     return None
-
-
-def _remedy(reason: str) -> str:
-    if "differ only by case" in reason:
-        # the WAL still has such columns after they are renamed, unless a trigger took the table out in time
-        return f"rename one of them; without event triggers Debezium cannot pass what is in the log: then {RECAPTURE}"
-    if any(sign in reason for sign in _LOST):
-        return RECAPTURE
-    return "mend the cause; `cdc bootstrap` starts it again"

@@ -22,11 +22,11 @@ from cdc.connect.settings import SourceSettings
 from cdc.connect.source import connection as source
 from cdc.connect.source import publication
 from cdc.connect.source.heartbeat import HEARTBEAT, write_heartbeat
+from cdc.connect.source.obstacles import find_obstacle
 from cdc.connect.source.queries import read_sql
-from cdc.core.error_text import pick_first_line
-from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.connect.source.registration import check_rights
+from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import Lsn, parse_lsn
-from cdc.core.table import TableName
 from cdc.core.transaction import TransactionEnd
 from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
@@ -88,7 +88,7 @@ class CaptureObserver:
         """Look once; returns the standstill when it is certain, after several looks over OBSERVED_SECONDS.
 
         The first look writes a heartbeat. Raises UnreachableError when the log does not answer, PreconditionError when
-        no heartbeat can be written.
+        the role may not write a heartbeat.
         """
         slot = self._slot(connection)
         # before the log is read, so that everything after it counts as progress
@@ -107,12 +107,13 @@ class CaptureObserver:
             self._begin_again(now.at)
             return None
         since = self._quiet.still_since(now, self._seconds)
-        return None if since is None else self._standstill(slot, now, since)
+        return None if since is None else self._standstill(connection, slot, now, since)
 
-    def _standstill(self, slot: _Slot, now: Observation, since: float) -> Standstill:
+    def _standstill(self, connection: Connection, slot: _Slot, now: Observation, since: float) -> Standstill:
         read = f"slot {self._source.slot} is read{'' if slot.is_active else ' by nobody'}"
         missing = tuple(topic for topic, partitions in now.written.items() if not partitions)
-        return Standstill(since, now.at - since, read, missing, self._blockers)
+        obstacle = find_obstacle(connection, self._source)
+        return Standstill(since, now.at - since, read, missing, self._blockers, obstacle)
 
     def since(self, connection: Connection, trouble: CdcError) -> CaptureTroubleError:
         """Add the time of the newest commit in the log to a connector's error, if the log answers."""
@@ -153,15 +154,9 @@ class CaptureObserver:
             name = f'"{self._source.heartbeat_schema}"."{HEARTBEAT}"'
             rows = connection.execute(_BLOCKERS, (name,)).fetchall()
             self._blockers = tuple(f"session {row[0]}" for row in rows)
-        # `open_connection` tells of a lost session
-        except psycopg.OperationalError:
+        except psycopg.errors.InsufficientPrivilege:
+            check_rights(connection, self._source)
             raise
-        except psycopg.Error as error:
-            table = TableName(self._source.heartbeat_schema, HEARTBEAT)
-            reason = pick_first_line(error)
-            raise PreconditionError(
-                f"no heartbeat can be written to {table}: {reason}", f"let {self._source.user} write to it"
-            ) from error
         finally:
             # the caller's other statements wait for locks without a limit
             if not connection.closed:

@@ -8,8 +8,9 @@ import msgspec
 from psycopg import Connection
 
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.capture.connector_state import is_fenced, look_up, trouble
+from cdc.connect.capture.connector_state import is_fenced, look_up
 from cdc.connect.capture.observation import CaptureObserver
+from cdc.connect.capture.trouble import PASS_OVER, find_trouble
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source.heartbeat import HEARTBEAT, read_beat, write_heartbeat
 from cdc.core.table import TableName
@@ -75,7 +76,7 @@ class _Watch:
             # the cause of the standstill is gone, but the broker has aborted its transaction
             self._start_anew(f"connector {found.name} stood still for too long ({found.failure})")
             return
-        failed = trouble(found)
+        failed = find_trouble(self._connection, self._capture.source, found, PASS_OVER)
         self._ran = self._ran if failed else max(self._ran, time.monotonic())
         # the REST call returns before the restart: until then the old failure is visible
         patience = IDLE_SECONDS if found.failure is None else 0.0
@@ -84,8 +85,8 @@ class _Watch:
         if self._next_look.is_past:
             self._next_look = Deadline(LOOK_SECONDS)
             still = self._progress.look(self._connection)
-            if still and self.done:
-                raise still.error(found)
+            if still and (self.done or still.obstacle):
+                raise still.error(found, otherwise=f"see Kafka Connect's log; {PASS_OVER}")
             if still:
                 self._start_anew(still.error(found).what)
 

@@ -24,6 +24,9 @@ STILL_FOR_GOOD_SECONDS, SILENT_SECONDS = 120.0, 600.0
 """When a command that waits for the capture gives up: at a standstill, and if Kafka Connect or the source is silent."""
 
 
+START_ANEW: Final = "see Kafka Connect's log; `cdc bootstrap` starts the connector anew"
+
+
 def quiet_seconds(heartbeat_seconds: int) -> float:
     """The time without progress before a closer look."""
     return max(QUIET_BEATS * heartbeat_seconds, LEAST_QUIET_SECONDS)
@@ -107,7 +110,8 @@ class Quiet:
 class Standstill:
     """A standstill of the capture: its start and duration by the source's clock, and its symptoms.
 
-    `missing`: topics that do not exist. `blockers`: sessions that lock the heartbeat table.
+    `missing`: topics that do not exist. `blockers`: sessions that lock the heartbeat table. `obstacle`: what the source
+    has against going on.
     """
 
     since: float
@@ -115,9 +119,15 @@ class Standstill:
     slot: str
     missing: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
+    obstacle: CdcError | None = None
 
-    def error(self, connector: object, silent: CdcError | None = None) -> "CaptureTroubleError":
-        """Make the error: `connector` describes the connector's state; `silent` is the error of asking for it."""
+    def error(
+        self, connector: object, silent: CdcError | None = None, otherwise: str = START_ANEW
+    ) -> "CaptureTroubleError":
+        """Make the error: `connector` describes the connector's state; `silent` is the error of asking for it.
+
+        `otherwise`: what helps when nothing is known of the cause.
+        """
         seen = [
             silent.what if silent else str(connector),
             self.slot,
@@ -125,20 +135,26 @@ class Standstill:
         ]
         if self.blockers:
             seen.append(f"{', '.join(self.blockers)} locks the heartbeat table")
+        if self.obstacle:
+            seen.append(self.obstacle.what)
         event = f"capture stands still since {_format_time(self.since)}"
         line = f"{event} ({format_duration(self.seconds)}): {', '.join(seen)}"
         patience = SILENT_SECONDS if silent else STILL_FOR_GOOD_SECONDS
         # the kind has no duration, which grows with every look: the same trouble is reported once
-        return CaptureTroubleError(line, self._remedy(silent), f"{event}{seen}", is_final=self.seconds >= patience)
+        return CaptureTroubleError(
+            line, self._remedy(silent, otherwise), f"{event}{seen}", is_final=self.seconds >= patience
+        )
 
-    def _remedy(self, silent: CdcError | None) -> str:
+    def _remedy(self, silent: CdcError | None, otherwise: str) -> str:
+        if self.obstacle:
+            return self.obstacle.remedy
         if silent:
             return silent.remedy
         if self.blockers:
             return "end that session"
         if self.missing:
             return "`cdc bootstrap` makes it again"
-        return "see Kafka Connect's log; `cdc bootstrap` starts the connector anew"
+        return otherwise
 
 
 class CaptureTroubleError(PreconditionError):

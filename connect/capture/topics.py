@@ -1,6 +1,6 @@
 """The topics that the capture writes: change topics with time-based retention, and the transaction topic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cdc.core.errors import RECAPTURE, HistoryLostError, PreconditionError
 from cdc.core.table import TableName
@@ -22,25 +22,30 @@ def required_topics(
     `pg_logical_emit_message`, which no follower reads. Raises PreconditionError when two tables would share a topic.
     """
     check_distinct(change_topic, log.prefix, [*tables, beats, history])
-    retention = log.retention_hours * HOUR_MS
     # one partition: with three we saw ENDs before their BEGINs, and in another order than the commits
     ordering = Topic(
         transaction_topic(log.prefix),
         1,
         log.replication_factor,
-        _retention_config(log, retention * TRANSACTION_RETENTION_FACTOR),
+        _retention_config(log, log.retention_hours * HOUR_MS * TRANSACTION_RETENTION_FACTOR),
+        is_ordered=True,
     )
     # one partition: the schema history is read in its own order, and the last shape of a table counts
-    shapes = Topic(change_topic(log.prefix, history), 1, log.replication_factor, _retention_config(log, retention))
+    shapes = _ordered_topic(log, change_topic(log.prefix, history))
     # followers read both to detect lost changes
     beating = [change_topic(log.prefix, beats), debezium_heartbeat_topic(log.prefix)]
     return [
         ordering,
         shapes,
-        *(Topic(name, 1, log.replication_factor, _retention_config(log, retention)) for name in beating),
+        *(_ordered_topic(log, name) for name in beating),
         *([Topic(message_topic(log.prefix), 1, log.replication_factor, _change_config(log))] if messages else []),
         *change_topics(log, tables),
     ]
+
+
+def _ordered_topic(log: LogSettings, name: str) -> Topic:
+    config = _retention_config(log, log.retention_hours * HOUR_MS)
+    return Topic(name, 1, log.replication_factor, config, is_ordered=True)
 
 
 def change_topics(log: LogSettings, tables: Sequence[TableName]) -> list[Topic]:
@@ -56,9 +61,19 @@ def check(admin: Admin, topics: Sequence[Topic], *, ours: bool) -> list[str]:
     single partition has several.
     """
     present = admin.topics([topic.name for topic in topics])
+    check_present(topics, present, ours=ours)
+    return [t.name for t in topics if t.name in present and present[t.name].partitions > t.partitions]
+
+
+def check_present(topics: Sequence[Topic], present: Mapping[str, Topic], *, ours: bool) -> None:
+    """Check the `present` ones of these topics, by name. Raises like `check`."""
     for topic in topics:
         _check(topic, present.get(topic.name), ours=ours)
-    return [t.name for t in topics if t.name in present and present[t.name].partitions > t.partitions]
+
+
+def find_split(topics: Sequence[Topic], present: Mapping[str, Topic]) -> list[str]:
+    """The names of those topics that need a single partition, and have several."""
+    return [t.name for t in topics if t.is_ordered and t.name in present and present[t.name].partitions > 1]
 
 
 def ensure(admin: Admin, topics: Sequence[Topic]) -> list[str]:
@@ -76,7 +91,7 @@ def _check(wanted: Topic, present: Topic | None, *, ours: bool) -> None:
             f"topic {wanted.name} is there already and is not this pipeline's",
             "choose another log.prefix, or delete it",
         )
-    if wanted.partitions == 1 < present.partitions:
+    if wanted.is_ordered and present.partitions > 1:
         raise HistoryLostError(
             f"topic {wanted.name} has {present.partitions} partitions: the order of what is in it needs a single one",
             RECAPTURE,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import psycopg
 from psycopg import Connection, sql
 
 from cdc.connect.source import column_types as types
@@ -14,6 +15,7 @@ from cdc.connect.source.relation import Leaf, Persistence, RelationKind, Replica
 from cdc.connect.table_choices import NO_CHOICES, Choices, ChosenType
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Column, Table, TableName
+from cdc.postgres.locks import LOCK_PATIENCE, find_holders, locked_error
 
 Key = tuple[str, ...]
 Keys = Mapping[TableName, Key]
@@ -179,16 +181,25 @@ def find_confused_keys(
 
 
 def find_duplicate_keys(connection: Connection, keys: Keys) -> dict[TableName, PreconditionError]:
-    """Find the chosen keys with duplicates; reads the tables."""
+    """Find the chosen keys with duplicates; reads the tables. Raises UnreachableError for one that somebody locks."""
     refusals: dict[TableName, PreconditionError] = {}
     for name, key in keys.items():
         table, columns = sql.Identifier(name.schema, name.table), sql.SQL(", ").join(map(sql.Identifier, key))
         query = sql.SQL("SELECT FROM {} GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(table, columns)
-        if connection.execute(query).fetchone() is not None:
+        if _has_rows(connection, name, query):
             refusals[name] = PreconditionError(
                 f"{name}: source.keys names ({', '.join(key)}), which several rows have", "name further columns"
             )
     return refusals
+
+
+def _has_rows(connection: Connection, table: TableName, query: sql.Composed) -> bool:
+    try:
+        with connection.transaction():
+            connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_PATIENCE)))
+            return connection.execute(query).fetchone() is not None
+    except psycopg.errors.LockNotAvailable:
+        raise locked_error(f"{table} cannot be read", find_holders(connection, [table])) from None
 
 
 def _relation_refusals(name: TableName, shape: Shape) -> Iterator[PreconditionError]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 from psycopg import Connection, sql
@@ -11,32 +11,18 @@ from psycopg.conninfo import make_conninfo
 from cdc.connect.settings import SourceSettings
 from cdc.connect.source import replication
 from cdc.connect.source.sessions import later_settings, startup_options
-from cdc.connect.source.sqlstate import UNAUTHENTICATED, find_sqlstate
+from cdc.connect.source.sqlstate import find_sqlstate
 from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
 from cdc.core.history import History, parse_timeline_history
 from cdc.core.position import Lsn, parse_lsn
+from cdc.postgres.errors import UNAUTHENTICATED, to_cdc_error
+from cdc.postgres.session import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
 
-
-class _Cause(NamedTuple):
-    """Why the source lets nobody in: SQLSTATEs (Postgres manual, "Error Codes"), and the error."""
-
-    states: tuple[str, ...]
-    what: str
-    remedy: str
-
-
-_CAUSES: Final = (
-    # feature_not_supported
-    _Cause(("0A000",), "{where}: its encoding has no conversion to UTF8", "use a database with ENCODING 'UTF8'"),
-    _Cause((UNAUTHENTICATED,), "{where} refuses the password of {user!r}", "correct source.password"),
-    # invalid_authorization_specification, invalid_catalog_name, insufficient_privilege
-    _Cause(
-        ("28000", "3D000", "42501"),
-        "{where}: {reason}",
-        "correct the source block, or create what is missing",
-    ),
-)
+_FEATURE_NOT_SUPPORTED: Final = "0A000"
+_KEEPALIVE: Final = {"keepalives_idle": KEEPALIVE_IDLE_SECONDS, "keepalives_interval": KEEPALIVE_INTERVAL_SECONDS}
+_OF_SEVERAL: Final = {"target_session_attrs": "primary"}
+"""Of several hosts the one where we may write."""
 
 
 def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
@@ -59,8 +45,8 @@ def conninfo(source: SourceSettings, version: int = 0, **extra: Any) -> str:
         # row_security=off: raise an error instead of leaving rows out
         options=startup_options(version, row_security="off"),
         # a session that only holds a snapshot is silent for hours, and firewalls drop silent connections
-        keepalives_idle=30,
-        keepalives_interval=10,
+        **_KEEPALIVE,
+        **(_OF_SEVERAL if "," in source.host else {}),
         **extra,
     )
 
@@ -74,27 +60,22 @@ def address(source: SourceSettings) -> str:
 def open_connection(source: SourceSettings, *, autocommit: bool = True) -> Iterator[Connection]:
     """Open a session on the source, and close it at the end.
 
-    Raises UnreachableError or PreconditionError when it cannot be opened, and when the server ends it.
+    Raises UnreachableError or PreconditionError when it cannot be opened, and for every error of the server that the
+    body does not take itself: no caller sees one of psycopg.
     """
     connection = connect(source, autocommit=autocommit)
     try:
         with connection:
             yield connection
-    except psycopg.errors.UntranslatableCharacter as error:
-        # for instance a name in the configuration that the database's encoding cannot express
-        raise PreconditionError(
-            f"{address(source)}: {pick_first_line(error)}", "correct the name in source.tables or source.keys"
-        ) from error
-    except psycopg.OperationalError as error:
-        # one of a living session, such as a lock time-out, is its caller's
-        if connection.closed or connection.broken:
-            raise lost_connection_error(source, error) from error
-        raise
+    except psycopg.Error as error:
+        raise explain(source, connection, error) from error
 
 
-def lost_connection_error(source: SourceSettings, error: psycopg.OperationalError) -> UnreachableError:
-    """Make the error for a session that the server or the network has ended."""
-    return UnreachableError(f"{address(source)} went away: {pick_first_line(error)}", "try again")
+def explain(source: SourceSettings, connection: Connection, error: psycopg.Error) -> CdcError:
+    """Explain an error of this session on the source."""
+    if isinstance(error, psycopg.OperationalError) and (connection.closed or connection.broken):
+        return UnreachableError(f"{address(source)} went away: {pick_first_line(error)}", "try again")
+    return to_cdc_error(address(source), error.sqlstate, error)
 
 
 def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) -> Connection:
@@ -103,7 +84,7 @@ def connect(source: SourceSettings, *, autocommit: bool = True, **extra: Any) ->
     try:
         connection = psycopg.connect(asked, autocommit=True)
     except psycopg.OperationalError as error:
-        raise _to_cdc_error(source, error, find_sqlstate(asked, error)) from None
+        raise _explain_refusal(source, error, find_sqlstate(asked, error)) from None
     try:
         _begin(connection, source)
         connection.autocommit = autocommit
@@ -132,12 +113,18 @@ def _begin(connection: Connection, source: SourceSettings) -> None:
         )
 
 
-def _to_cdc_error(source: SourceSettings, error: psycopg.OperationalError, state: str | None) -> CdcError:
-    reason, where = pick_first_line(error), address(source)
-    for cause in _CAUSES:
-        if state in cause.states:
-            return PreconditionError(cause.what.format(where=where, user=source.user, reason=reason), cause.remedy)
-    return UnreachableError(f"{where} does not answer: {reason}", "check source.host and source.port; is it running?")
+def _explain_refusal(source: SourceSettings, error: psycopg.OperationalError, state: str | None) -> CdcError:
+    """Explain why no session opens; without a `state` no server has answered."""
+    where = address(source)
+    if state == UNAUTHENTICATED:
+        return PreconditionError(f"{where} refuses the password of {source.user!r}", "correct source.password")
+    if state == _FEATURE_NOT_SUPPORTED:
+        what = f"{where}: its encoding has no conversion to UTF8"
+        return PreconditionError(what, "use a database with ENCODING 'UTF8'")
+    if state:
+        return to_cdc_error(where, state, error)
+    what = f"{where} does not answer: {pick_first_line(error)}"
+    return UnreachableError(what, "check source.host and source.port; is it running?")
 
 
 def current_lsn(connection: Connection) -> Lsn:

@@ -8,8 +8,13 @@ from psycopg import Connection, sql
 from cdc.connect.source.queries import read_sql
 from cdc.core.errors import PreconditionError
 from cdc.core.table import TableName
+from cdc.postgres.locks import ALL_BUT_READERS, LOCK_PATIENCE, find_holders, locked_error
 
 OPERATIONS = "insert, update, delete, truncate"
+_PARTIAL = """
+SELECT n.nspname, c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+  JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL) ORDER BY 1, 2"""
 
 
 def read_publication(connection: Connection, publication: str) -> set[TableName] | None:
@@ -31,14 +36,14 @@ def publish(connection: Connection, publication: str, tables: Sequence[TableName
     if has is None:
         create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish = {}, publish_via_partition_root = true)")
         parts = sql.Identifier(publication), _to_table_list(tables), sql.Literal(OPERATIONS)
-        _run(connection, publication, create.format(*parts))
+        _run(connection, publication, create.format(*parts), tables)
     elif not _publishes_via_root(connection, publication):
         # changes of partitions must have the partitioned table's name in the log
         _alter(connection, publication, sql.SQL("SET (publish_via_partition_root = true)"))
         has = read_publication(connection, publication)
     added = [table for table in tables if table not in (has or set())]
     if has is not None and added:
-        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(added)))
+        _alter(connection, publication, sql.SQL("ADD TABLE {}").format(_to_table_list(added)), added)
     check_whole(connection, publication)
     return added
 
@@ -49,20 +54,25 @@ def withdraw(connection: Connection, publication: str, tables: Sequence[TableNam
     listed = [table for table in tables if table in (read_publication(connection, publication) or set())]
     if not listed:
         return
-    _alter(connection, publication, sql.SQL("DROP TABLE {}").format(_to_table_list(listed)))
+    _alter(connection, publication, sql.SQL("DROP TABLE {}").format(_to_table_list(listed)), listed)
 
 
-def _alter(connection: Connection, publication: str, how: sql.Composable) -> None:
-    _run(connection, publication, sql.SQL("ALTER PUBLICATION {} {}").format(sql.Identifier(publication), how))
+def _alter(connection: Connection, publication: str, how: sql.Composable, tables: Sequence[TableName] = ()) -> None:
+    _run(connection, publication, sql.SQL("ALTER PUBLICATION {} {}").format(sql.Identifier(publication), how), tables)
 
 
-def _run(connection: Connection, publication: str, statement: sql.Composed) -> None:
+def _run(connection: Connection, publication: str, statement: sql.Composed, tables: Sequence[TableName] = ()) -> None:
     try:
-        connection.execute(statement)
+        with connection.transaction():
+            connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_PATIENCE)))
+            connection.execute(statement)
     except psycopg.errors.InsufficientPrivilege:
         raise PreconditionError(
             f"this role may not change publication {publication}", f"run as owner: {statement.as_string(connection)}"
         ) from None
+    except psycopg.errors.LockNotAvailable:
+        what = f"publication {publication} cannot be changed: {', '.join(map(str, tables))}"
+        raise locked_error(what, find_holders(connection, tables, ALL_BUT_READERS)) from None
 
 
 def _publishes_via_root(connection: Connection, publication: str) -> bool:
@@ -76,23 +86,26 @@ def _to_table_list(tables: Sequence[TableName]) -> sql.Composed:
 
 
 def check_whole(connection: Connection, publication: str) -> None:
-    """Raise PreconditionError when the existing publication leaves rows, columns or operations out.
+    """Raise PreconditionError when the publication, if it exists, leaves rows, columns or operations out.
 
     The copy has whole tables: a partial stream would diverge from it.
     """
     row = connection.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot,"
-        " EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = p.oid AND (prqual IS NOT NULL OR prattrs IS NOT NULL))"
-        " FROM pg_publication p WHERE pubname = %s",
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication"
+        " WHERE pubname = %s",
         (publication,),
     ).fetchone()
-    assert row is not None
+    if row is None:
+        return
+    name = sql.Identifier(publication)
     if not row[0]:
         alter = sql.SQL("ALTER PUBLICATION {} SET (publish = {}, publish_via_partition_root = true)").format(
-            sql.Identifier(publication), sql.Literal(OPERATIONS)
+            name, sql.Literal(OPERATIONS)
         )
         raise PreconditionError(f"publication {publication} leaves changes out", alter.as_string(connection))
-    if row[1]:
+    if partial := [TableName(*row) for row in connection.execute(_PARTIAL, (publication,)).fetchall()]:
+        again = sql.SQL("ALTER PUBLICATION {name} DROP TABLE {tables}; ALTER PUBLICATION {name} ADD TABLE {tables}")
         raise PreconditionError(
-            f"publication {publication} has row filters or column lists", "publish whole tables for this pipeline"
+            f"publication {publication} has row filters or column lists: {', '.join(map(str, partial))}",
+            again.format(name=name, tables=_to_table_list(partial)).as_string(connection),
         )

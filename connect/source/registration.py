@@ -5,6 +5,7 @@ A slot, publication or topic with our name but without a row here belongs to som
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import psycopg
 from psycopg import Connection, sql
@@ -16,7 +17,14 @@ from cdc.core.errors import PreconditionError
 
 PIPELINES = "pipeline"
 HISTORY = "shapes"
-_TABLES = (PIPELINES, HEARTBEAT, HISTORY)
+_TABLES: Final = (PIPELINES, HEARTBEAT, HISTORY)
+_RIGHTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
+# by oid: a name could not be looked up without the right to use the schema
+_HAS_RIGHTS: Final = """
+SELECT bool_and(has_schema_privilege(n.oid, 'USAGE')),
+       bool_and(NOT EXISTS (SELECT FROM unnest(%s::text[]) AS wanted WHERE NOT has_table_privilege(c.oid, wanted)))
+  FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid
+ WHERE n.nspname = %s AND c.relname = ANY(%s) HAVING count(*) > 0"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
     `shapes` (schema text key, table text key, relation bigint, shape text, rewritten_by bigint): see
     `schema_history.py`.
 
-    Raises PreconditionError, with the statements for the owner, when the role may not.
+    Raises PreconditionError, with the statements for the owner, when the role may not make or use them.
     """
     schema = sql.Identifier(source.heartbeat_schema)
     tables = {"pipelines": PIPELINES, "heartbeat": HEARTBEAT, "history": HISTORY}
@@ -49,11 +57,36 @@ def prepare_schema(connection: Connection, source: SourceSettings) -> None:
         if not _has_tables(connection, source):
             connection.execute(statements)
     except psycopg.errors.InsufficientPrivilege:
+        commands = " ".join(statements.as_string(connection).split())
         raise PreconditionError(
             f"role {source.user} may not make schema {source.heartbeat_schema} with its tables",
-            f"run as its owner: {' '.join(statements.as_string(connection).split())}"
-            f" GRANT USAGE ON SCHEMA {schema.as_string(connection)}, and SELECT, INSERT, UPDATE, DELETE on them",
+            f"run as owner of the database: {commands} {' '.join(_grants(connection, source))}",
         ) from None
+    check_rights(connection, source)
+
+
+def check_rights(connection: Connection, source: SourceSettings) -> None:
+    """Raise PreconditionError, with the statements for the owner, when the role may not use the toolkit's tables."""
+    if missing := _find_missing_grants(connection, source):
+        raise PreconditionError(
+            f"role {source.user} may not use the tables of schema {source.heartbeat_schema}",
+            f"run as their owner: {' '.join(missing)}",
+        )
+
+
+def _grants(connection: Connection, source: SourceSettings) -> list[str]:
+    """The statements that give the role every right to the toolkit's tables."""
+    schema, role = sql.Identifier(source.heartbeat_schema), sql.Identifier(source.user)
+    tables = sql.SQL(", ").join(sql.Identifier(source.heartbeat_schema, name) for name in _TABLES)
+    usage = sql.SQL("GRANT USAGE ON SCHEMA {} TO {};").format(schema, role)
+    rights = sql.SQL("GRANT {} ON {} TO {};").format(sql.SQL(", ").join(map(sql.SQL, _RIGHTS)), tables, role)
+    return [usage.as_string(connection), rights.as_string(connection)]
+
+
+def _find_missing_grants(connection: Connection, source: SourceSettings) -> list[str]:
+    """Those of the statements that the role lacks. Tables that do not exist lack nothing."""
+    found = connection.execute(_HAS_RIGHTS, (list(_RIGHTS), source.heartbeat_schema, list(_TABLES))).fetchone()
+    return [grant for grant, has in zip(_grants(connection, source), found or (True, True), strict=True) if not has]
 
 
 def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[str] = _TABLES) -> bool:
@@ -66,9 +99,10 @@ def _has_tables(connection: Connection, source: SourceSettings, names: Sequence[
 
 
 def read_registration(connection: Connection, source: SourceSettings, pipeline: str) -> Registration | None:
-    """Read the registration of a pipeline; None if there is none."""
+    """Read the registration of a pipeline; None if there is none. Raises PreconditionError like `check_rights`."""
     if not _has_tables(connection, source, [PIPELINES]):
         return None
+    check_rights(connection, source)
     row = connection.execute(
         sql.SQL("SELECT pipeline, slot, publication, prefix FROM {} WHERE pipeline = %s").format(
             sql.Identifier(source.heartbeat_schema, PIPELINES)

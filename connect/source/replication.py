@@ -6,6 +6,7 @@ from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.postgres.errors import to_cdc_error
 
 _DUPLICATE_OBJECT: Final = "42710"
 _OPERATOR_INTERVENTION: Final = "57P"
@@ -41,7 +42,7 @@ def _to_cdc_error(pgconn: PGconn, result: PGresult | None) -> CdcError:
     # after the server's last message the connection may still look alive for a moment
     if pgconn.status == ConnStatus.BAD or state.startswith(_OPERATOR_INTERVENTION):
         return UnreachableError(f"the source went away: {reason}", "try again")
-    return PreconditionError(f"the source refuses a replication command: {reason}", "see the source's log")
+    return to_cdc_error("the source refuses a replication command", state, reason)
 
 
 def _field(result: PGresult | None, field: DiagnosticField) -> str:

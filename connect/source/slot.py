@@ -24,6 +24,13 @@ from cdc.core.position import Bookmark, Lsn, parse_lsn
 from cdc.core.waiting import Deadline
 
 DROP_SECONDS: Final = 60.0
+_GIVEN_UP: Final = {
+    "wal_removed": ("Postgres threw away WAL that it still needed", "raise max_slot_wal_keep_size"),
+    "rows_removed": ("rows of the catalog that it still needed were removed", "let it be read sooner"),
+    "wal_level_insufficient": ("wal_level was not logical for a while", "ALTER SYSTEM SET wal_level = logical"),
+    "idle_timeout": ("nobody has read it for too long", "raise idle_replication_slot_timeout"),
+}
+"""`invalidation_reason` (manual, "pg_replication_slots") → what happened, and what keeps it from happening again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,11 @@ class SlotSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """A row of `pg_replication_slots`; `retained_bytes`: the WAL that Postgres keeps for it."""
+    """A row of `pg_replication_slots`.
+
+    `retained_bytes`: the WAL that Postgres keeps for it. `active_pid`: of the session that reads it, if one does.
+    `invalidated`: why Postgres has given it up (from version 17 on).
+    """
 
     name: str
     active: bool
@@ -44,6 +55,8 @@ class SlotState:
     confirmed_lsn: Lsn | None
     restart_lsn: Lsn | None
     retained_bytes: int
+    active_pid: int | None = None
+    invalidated: str | None = None
 
 
 def read_state(connection: Connection, slot: str) -> SlotState | None:
@@ -51,23 +64,22 @@ def read_state(connection: Connection, slot: str) -> SlotState | None:
     row = connection.execute(
         # without a restart_lsn it retains nothing, and has no status either
         "SELECT slot_name, active, COALESCE(wal_status, 'lost'), confirmed_flush_lsn::text, restart_lsn::text,"
-        " COALESCE(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint"
-        " FROM pg_replication_slots WHERE slot_name = %s",
+        " COALESCE(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, active_pid,"
+        # a column that older versions do not have
+        " to_jsonb(found) ->> 'invalidation_reason' FROM pg_replication_slots found WHERE slot_name = %s",
         (slot,),
     ).fetchone()
     if row is None:
         return None
     confirmed, restart = (parse_lsn(text) if text else None for text in row[3:5])
-    return SlotState(row[0], row[1], row[2], confirmed, restart, row[5])
+    return SlotState(row[0], row[1], row[2], confirmed, restart, row[5], row[6], row[7])
 
 
 def check_wal_kept(found: SlotState | None) -> None:
     """Raise HistoryLostError when Postgres has removed WAL that the slot needs."""
     if found is not None and found.wal_status == "lost":
-        raise HistoryLostError(
-            f"slot {found.name} is lost: Postgres threw away WAL that it still needed",
-            f"raise max_slot_wal_keep_size; {RECAPTURE}",
-        )
+        why, remedy = _GIVEN_UP.get(found.invalidated or "", _GIVEN_UP["wal_removed"])
+        raise HistoryLostError(f"slot {found.name} is lost: {why}", f"{remedy}; {RECAPTURE}")
 
 
 def check_exists(found: SlotState | None, slot: str) -> None:

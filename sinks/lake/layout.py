@@ -104,6 +104,18 @@ def open_owned_log(lake: Lake, name: TableName, version: int | None = None) -> D
     return log
 
 
+def require_table(lake: Lake, name: TableName, version: int | None = None) -> Table:
+    """The table that the follower's Delta table of this name holds, now or at a version.
+
+    Raises TableLostError when it is gone or unreadable, PreconditionError when another table lies there.
+    """
+    log = open_owned_log(lake, name, version)
+    table = table_of(log.snapshot) if log else None
+    if table is None:
+        raise TableLostError(name, "it is gone from the lake")
+    return table
+
+
 def schema_lsn(snapshot: Snapshot) -> Lsn:
     """LSN of the last schema change that the table includes; 0 without one."""
     return Lsn(int(snapshot.configuration.get(SCHEMA_PROPERTY, 0)))

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.connect.source.heartbeat import write_heartbeat
+from cdc.core.errors import PreconditionError
 from cdc.run.pipeline import delta_follower
 from tests.support.cdc_inprocess import bootstrap, catch_up, following, lend_bootstrapped, problems, verify
 from tests.support.pipelines import MakePipeline, Pipeline
@@ -89,15 +90,31 @@ def leave_out(pipeline: Pipeline, part: str, number: int) -> None:
     )
 
 
-def test_incomplete_publication_is_reported(pipeline: Pipeline, spark: SparkSession) -> None:
+INCOMPLETE = {
+    "operations": "leaves changes out",
+    "columns": "has row filters or column lists: public.things",
+}
+"""Parts of PARTS → what all verbs say while one is missing."""
+
+
+def test_incomplete_publication_is_reported_by_each_verb_with_what_mends_it(
+    pipeline: Pipeline, spark: SparkSession
+) -> None:
     name = pipeline.settings.source.publication
     with following(pipeline, spark) as running:
-        pipeline.run(f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')", "UPDATE things SET total = 0")
-        running.wait_for(f"publication {name} leaves changes out → ALTER PUBLICATION")
-        write_beats(pipeline)
-        remedy = next(line for line in running.said if "leaves changes out" in line).partition("→ ")[2]
-        pipeline.run(remedy)
-        running.wait_for("is copied again")
+        for part, what in INCOMPLETE.items():
+            away = PARTS[part][0].format(others="parted, cdc.heartbeat, cdc.shapes,")
+            pipeline.run(f'ALTER PUBLICATION "{name}" {away}', "UPDATE things SET total = 0")
+            running.wait_for(f"publication {name} {what} → ALTER PUBLICATION")
+            write_beats(pipeline)
+            told = next(line for line in running.said if what in line).removeprefix("capture: ")
+            assert told in problems(pipeline)
+            for verb in (verify, bootstrap):
+                with pytest.raises(PreconditionError) as refused:
+                    verb(pipeline, spark)
+                assert str(refused.value) == told
+            pipeline.run(told.partition("→ ")[2])
+            running.wait_for("is copied again")
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
 

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from cdc.columns.netting.transactions import parse_confirmed_lsn
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector import failure, halt
+from cdc.connect.source import connection as source
+from cdc.connect.source import publication
 from cdc.core.errors import CdcError, HistoryLostError
 from cdc.core.position import Lsn, parse_lsn
 from cdc.core.table import TableName
@@ -120,6 +122,17 @@ def drop_publication(pipeline: Pipeline) -> None:
         until(lambda: failure(client, settings.connect.connector) is not None, "the connector fails")
 
 
+def make_publication_again(pipeline: Pipeline) -> None:
+    """What was written without it cannot be decoded, though all looks well again."""
+    settings = pipeline.settings
+    pipeline.run(f'DROP PUBLICATION "{settings.source.publication}"', DELETE_ONE)
+    with source.open_connection(settings.source) as connection:
+        names = [TableName.parse(name) for name in (*TABLES, "cdc.heartbeat", "cdc.shapes")]
+        publication.publish(connection, settings.source.publication, names)
+    pipeline.run(INSERT_OTHER)
+    until(lambda: slot_is_free(pipeline), "nobody reads from the slot")
+
+
 def drop_toolkit_schema(pipeline: Pipeline) -> None:
     pipeline.run("DROP SCHEMA cdc CASCADE", DELETE_ONE)
 
@@ -171,12 +184,15 @@ LOSSES: dict[str, tuple[Callable[[Pipeline], None], str]] = {
     "slot made anew": (make_slot_anew, "no commit of the log|failed"),
     "slot dropped": (drop_slot, "is gone, and with it the changes"),
     "publication dropped": (drop_publication, "publication .* is gone"),
+    "publication made again": (make_publication_again, "slot .* cannot be decoded on: publication .* does not exist"),
     "schema dropped": (drop_toolkit_schema, "does not know pipeline"),
     "topics lost": (lose_topics, "there is no topic"),
     "order cut off": (cut_order_off, "begins at .*, behind this follower's"),
 }
 
 
+OF_SOURCE = ("slot dropped", "publication dropped", "publication made again", "schema dropped")
+"""Losses that the source itself shows, whatever the log has."""
 FED_LOSS = "topics lost"
 """The loss that all followers see: the latest log is lost with the topics."""
 
@@ -212,6 +228,9 @@ def check_reported(pipeline: Pipeline, spark: SparkSession, loss: str) -> None:
         with pytest.raises(CdcError, match=f"({told}).*`cdc recapture`"):
             verb(pipeline, spark)
     assert any("`cdc recapture`" in problem for problem in problems(pipeline))
+    if loss in OF_SOURCE:
+        with pytest.raises(HistoryLostError, match=f"({told}).*`cdc recapture`"):
+            verify(pipeline, spark)
 
 
 def check_recaptured(pipeline: Pipeline, spark: SparkSession, check: Callable[[], None] = lambda: None) -> None:
@@ -316,9 +335,12 @@ def test_slot_moved_during_follow_ends_it(make_pipeline: MakePipeline, spark: Sp
     running.join()
     assert isinstance(running.failure, HistoryLostError)
     assert "no commit of the log" in str(running.failure)
+    # a monitor that asks for the status later sees it, too
+    assert any("follower lake has stopped, and nobody follows it: " in problem for problem in problems(pipeline))
     recapture_all(pipeline, spark)
     catch_up(pipeline, spark)
     assert verify(pipeline, spark).is_equal
+    assert not problems(pipeline)
 
 
 def test_interrupted_recapture_is_reported_and_repeated(

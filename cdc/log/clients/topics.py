@@ -22,12 +22,13 @@ SETTLE_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is, or as it should be."""
+    """A topic as it is, or as it should be. `is_ordered`: what is in it is read in one order, from one partition."""
 
     name: str
     partitions: int
     replication_factor: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
+    is_ordered: bool = False
 
 
 class Admin:

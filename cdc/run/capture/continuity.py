@@ -10,7 +10,9 @@ from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import sends_messages
-from cdc.connect.source import publication, registration, slot
+from cdc.connect.source import registration, slot
+from cdc.connect.source.obstacles import check_not_lost
+from cdc.connect.source.registration import Registration
 from cdc.core.errors import RECAPTURE, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn, Position, format_lsn
 from cdc.core.waiting import wait_until
@@ -40,19 +42,20 @@ def check_continuity(settings: PipelineSettings, connection: Connection, positio
         check_ahead(settings.log, settings.source, settings.pipeline.name, position)
 
 
-def check_source(settings: PipelineSettings, connection: Connection) -> None:
-    """Raise HistoryLostError when the source has lost the registration, the slot or the publication of the pipeline."""
+def check_source(settings: PipelineSettings, connection: Connection) -> Registration:
+    """Return the registration of the pipeline.
+
+    Raises HistoryLostError when the source has lost that, the slot or the publication, or cannot decode on.
+    """
     src, name = settings.source, settings.pipeline.name
-    if registration.read_registration(connection, src, name) is None:
+    registered = registration.read_registration(connection, src, name)
+    if registered is None:
         raise HistoryLostError(
             f"the source does not know pipeline {name} any more: schema {src.heartbeat_schema}, or its row, is gone",
             RECAPTURE,
         )
-    slot.check_exists(slot.read_state(connection, src.slot), src.slot)
-    if publication.read_publication(connection, src.publication) is None:
-        raise HistoryLostError(
-            f"publication {src.publication} is gone: what was written without it cannot be decoded", RECAPTURE
-        )
+    check_not_lost(connection, src)
+    return registered
 
 
 def _check_confirmed(settings: PipelineSettings, confirmed: Lsn, position: Position) -> None:

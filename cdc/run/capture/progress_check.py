@@ -8,10 +8,13 @@ from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.capture.connector_state import ConnectorState, look_up, trouble
+from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver
+from cdc.connect.capture.trouble import find_trouble
+from cdc.connect.source import publication
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.waiting import Deadline
+from cdc.run.capture.continuity import check_source
 from cdc.run.lease import is_lease_held
 
 LOOK_SECONDS: Final = 3.0
@@ -36,14 +39,22 @@ class CaptureCheck:
     def check_connector(self) -> None:
         """Raise CaptureTroubleError for a connector that failed, or that somebody paused, stopped or deleted.
 
+        Before that, raises what the source has against going on, as all verbs do: a slot or a publication that is lost,
+        or a publication that leaves changes out.
+
         Not for a Kafka Connect that does not answer: the connector may run all the same. While somebody follows the
         lake, waits REPAIR_SECONDS for a failed connector and STOPPED_SECONDS for another.
         """
+        check_source(self._settings, self._connection)
+        publication.check_whole(self._connection, self._settings.source.publication)
         began = time.monotonic()
-        while (state := self._read_connector()[0]) and (failed := trouble(state)):
+        while (state := self._read_connector()[0]) and (failed := self._find_trouble(state)):
             if not self._may_be_repaired(state, time.monotonic() - began):
                 raise self._look.since(self._connection, failed)
             time.sleep(POLL_SECONDS)
+
+    def _find_trouble(self, state: ConnectorState) -> CdcError | None:
+        return find_trouble(self._connection, self._settings.source, state)
 
     def _may_be_repaired(self, state: ConnectorState, seconds: float) -> bool:
         patience = REPAIR_SECONDS if state.failure else STOPPED_SECONDS

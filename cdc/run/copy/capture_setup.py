@@ -14,7 +14,7 @@ from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.registration import Registration
 from cdc.core.errors import PreconditionError
 from cdc.core.table import Table, TableName
-from cdc.log.clients.topics import Admin
+from cdc.log.clients.topics import Admin, Topic
 from cdc.run.pipeline import fed_followers
 from cdc.run.tables.preflight import accept_tables, describe_missing_plugins, describe_skipped
 
@@ -60,8 +60,7 @@ def prepare_capture(
     beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
     registered = registration.read_registration(connection, src, name)
     with Admin(settings.log) as admin:
-        messages = debezium_properties.sends_messages(settings.connect)
-        required = topics.required_topics(settings.log, names, beats, history, messages=messages)
+        required = list_topics(settings, names)
         is_ours = is_ours or registered is not None
         if more := topics.check(admin, required, ours=is_ours):
             say(f"more partitions than log.partitions, followed as they are: {', '.join(more)}")
@@ -79,6 +78,13 @@ def prepare_capture(
         if altered := topics.ensure(admin, required):
             say(f"configured anew as the log block says: {', '.join(altered)}")
     return registered
+
+
+def list_topics(settings: PipelineSettings, tables: Sequence[TableName]) -> list[Topic]:
+    """The topics of the pipeline's capture, of these tables. Raises PreconditionError when two would share one."""
+    src, messages = settings.source, debezium_properties.sends_messages(settings.connect)
+    beats, history = heartbeat_table(src).name, schema_history.history_table(src).name
+    return topics.required_topics(settings.log, tables, beats, history, messages=messages)
 
 
 def _install_triggers(connection: Connection, source: SourceSettings, say: Callable[[str], None]) -> None:

@@ -19,7 +19,7 @@ from cdc.config.settings import PipelineSettings
 from cdc.connect.capture import connector, topics
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import connection as source
-from cdc.connect.source import slot
+from cdc.connect.source import publication, registration, slot
 from cdc.connect.source.catalog import TablesRefusedError
 from cdc.connect.source.heartbeat import heartbeat_table
 from cdc.connect.source.schema_history import history_table
@@ -31,7 +31,7 @@ from cdc.log.clients.topics import Admin
 from cdc.log.names import change_topic, transaction_topic
 from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
-from cdc.run.copy.capture_setup import prepare_capture, run_preflight
+from cdc.run.copy.capture_setup import list_topics, prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
 from cdc.run.lease import hold_lease
 from cdc.run.pipeline import delta_follower
@@ -78,6 +78,7 @@ def plan_recapture(settings: PipelineSettings) -> RecapturePlan:
     with source.open_connection(settings.source) as connection, ConnectClient(settings.connect.url) as client:
         tables, refused = _accept_tables(settings, connection, client)
         rows = _estimate_rows(connection, [table.name for table in tables])
+        _check_setup(settings, connection, tables)
     return RecapturePlan(rows, refused, settings.source.slot, settings.connect.connector, f"{settings.log.prefix}.*")
 
 
@@ -101,6 +102,8 @@ def recapture(
         tables, _ = _accept_tables(settings, connection, client)
         # before anything is dropped: a Spark that does not start leaves the pipeline as it was
         spark = start_spark()
+        # again: they may have changed since the plan
+        _check_setup(settings, connection, tables)
         # from here on nobody follows on from the old position, even if this process is killed
         number = follower.cuts.begin_capture()
         _drop_old_capture(settings, connection, client, say)
@@ -132,11 +135,12 @@ def _estimate_rows(connection: Connection, names: Sequence[TableName]) -> dict[T
     """The planner's estimate of each table's rows."""
     # reltuples is -1 for a table that was never analysed
     query = (
-        "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
-        " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s OR c.oid IN (SELECT relid FROM"
-        " pg_partition_tree(to_regclass(format('%%I.%%I', %s::text, %s::text))) WHERE isleaf)"
+        "WITH RECURSIVE tree(oid) AS (SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))::oid UNION ALL"
+        " SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid JOIN pg_class c ON c.oid = inhrelid AND"
+        " c.relispartition) SELECT coalesce(sum(greatest(c.reltuples, 0)) FILTER (WHERE c.relkind <> 'p'), 0)::bigint"
+        " FROM tree JOIN pg_class c USING (oid)"
     )
-    found = {name: connection.execute(query, (name.schema, name.table) * 2).fetchone() for name in names}
+    found = {name: connection.execute(query, (name.schema, name.table)).fetchone() for name in names}
     return {name: int(row[0]) if row else 0 for name, row in found.items()}
 
 
@@ -148,13 +152,22 @@ def _drop_old_capture(settings: PipelineSettings, connection: Connection, client
     say(f"connector {name} stopped, slot {settings.source.slot} dropped")
 
 
+def _check_setup(settings: PipelineSettings, connection: Connection, tables: Sequence[Table]) -> None:
+    """Raise PreconditionError for what `prepare_capture` would refuse, behind the slot that is dropped before it."""
+    registration.read_registration(connection, settings.source, settings.pipeline.name)
+    publication.check_whole(connection, settings.source.publication)
+    wanted = list_topics(settings, [table.name for table in tables])
+    with Admin(settings.log) as admin:
+        present = admin.topics([topic.name for topic in wanted])
+    split = topics.find_split(wanted, present)
+    topics.check_present([topic for topic in wanted if topic.name not in split], present, ours=True)
+
+
 def _remake_ordering_topics(settings: PipelineSettings, say: Say) -> None:
     """Make topics anew that must have one partition, for their order, and to which somebody has added more."""
-    src, log = settings.source, settings.log
-    ordering = topics.required_topics(log, [], heartbeat_table(src).name, history_table(src).name)
-    with Admin(log) as admin:
-        existing = admin.topics([topic.name for topic in ordering])
-        split = [topic.name for topic in ordering if topic.name in existing and existing[topic.name].partitions > 1]
+    wanted = list_topics(settings, [])
+    with Admin(settings.log) as admin:
+        split = topics.find_split(wanted, admin.topics([topic.name for topic in wanted]))
         admin.delete_wholly(split)
     if split:
         say(f"made anew, since they have more than one partition: {', '.join(split)}")

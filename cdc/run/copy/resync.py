@@ -7,20 +7,22 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from psycopg import Connection, OperationalError
+import psycopg
+from psycopg import Connection
 from pyspark.sql import SparkSession
 
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture import connector, topics
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import connection as source
-from cdc.connect.source import heartbeat, publication, registration, schema_history
+from cdc.connect.source import heartbeat, publication, schema_history
 from cdc.core.errors import CdcError
 from cdc.core.plural import format_count
 from cdc.core.table import Table, TableName
 from cdc.core.table_state import ACTIVE
 from cdc.log.clients.topics import Admin
 from cdc.progress import Progress
+from cdc.run.capture.continuity import check_source
 from cdc.run.copy.resync_queue import ResyncResult
 from cdc.run.copy.snapshot_copy import (
     NOTHING_COPIED,
@@ -57,8 +59,7 @@ def resync_tables(
             return ResyncResult(wanted.done, wanted.obsolete, None)
         # the connector goes on with these, whether the new tables are accepted or not
         others = sorted({*list_followed(settings, follower)} - {*wanted.to_copy})
-        registered = registration.read_registration(connection, settings.source, settings.pipeline.name)
-        assert registered is not None
+        registered = check_source(settings, connection)
         context = CopyContext(settings, connection, client, spark, others, registered, say, progress)
         tried = _copy_or_explain(context, follower, wanted.to_copy)
     # without the lease: whoever hears of a copy may start another
@@ -147,8 +148,8 @@ def _publish_and_copy(context: CopyContext, follower: DeltaFollower, tables: Seq
 def _explain_failure(context: CopyContext, error: Exception) -> CdcError:
     if isinstance(error, CdcError):
         return error
-    if isinstance(error, OperationalError) and context.connection.broken:
-        return source.lost_connection_error(context.settings.source, error)
+    if isinstance(error, psycopg.Error):
+        return source.explain(context.settings.source, context.connection, error)
     return to_cdc_error("the copy", error)
 
 

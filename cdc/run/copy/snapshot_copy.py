@@ -15,7 +15,7 @@ from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.source import catalog, slot
 from cdc.connect.source import connection as source
 from cdc.connect.source.registration import Registration
-from cdc.core.errors import PreconditionError, TableRewrittenError
+from cdc.core.errors import PreconditionError, TableRewrittenError, UnreachableError
 from cdc.core.plural import format_count
 from cdc.core.position import Bookmark, format_lsn
 from cdc.core.table import Table, TableName
@@ -25,7 +25,7 @@ from cdc.run.spark.errors import translate_errors
 from cdc.run.spark.job_progress import track_job
 from cdc.sinks.lake.table.load import CopiedFiles, LakeCopyWriter, prepare_folder
 from cdc.snapshots.copy import SnapshotSource, copy_table
-from cdc.snapshots.shared_snapshot import SharedSnapshot, files, hold_snapshot
+from cdc.snapshots.shared_snapshot import OnLock, SharedSnapshot, files, hold_snapshot
 
 STARTS = 5
 """How often a copy starts over after a table was rewritten under it."""
@@ -147,12 +147,25 @@ def _open_snapshot(
     with (
         slot.open_slot_snapshot(src, slot_name, temporary=temporary) as snapshot,
         source.open_connection(src, autocommit=False) as keeping,
-        hold_snapshot(keeping, snapshot.name, names, before) as keeper,
+        hold_snapshot(keeping, snapshot.name, names, before, _tell_once(context.say)) as keeper,
     ):
         # the schema history holds changes after the snapshot only
         if catalog.examine(keeping, names, src.choices).tables != list(tables):
             raise TableRewrittenError("a table's columns changed while its copy began", "start again")
         yield BookmarkedSnapshot(keeper, snapshot.bookmark)
+
+
+def _tell_once(say: Callable[[str], None]) -> OnLock:
+    """Say who locks a table, each time that it is somebody else; the copy waits on."""
+    last = None
+
+    def tell(locked: UnreachableError) -> None:
+        nonlocal last
+        if str(locked) != last:
+            last = str(locked)
+            say(f"the copy waits: {locked}")
+
+    return tell
 
 
 def start_capture(context: CopyContext, *, anew: bool = False) -> None:

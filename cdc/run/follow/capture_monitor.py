@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-import psycopg
 from psycopg import Connection
 
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.capture.connector_state import ConnectorState, look_up, trouble
+from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver
 from cdc.connect.capture.progress import SILENT_SECONDS, CaptureTroubleError, Standstill
+from cdc.connect.capture.trouble import find_trouble
 from cdc.connect.source import connection as source
 from cdc.connect.source import publication
-from cdc.core.error_text import pick_first_line
 from cdc.core.errors import CdcError, HistoryLostError, UnreachableError
 from cdc.core.position import Lsn
 from cdc.core.table import TableName
@@ -120,7 +119,7 @@ class CaptureMonitor:
             raise still.error(state)
 
     def _check_connector(self, connection: Connection, state: ConnectorState) -> None:
-        failed, before = trouble(state), self._last_idle
+        failed, before = find_trouble(connection, self._settings.source, state), self._last_idle
         self._last_idle = str(failed) if failed and state.failure is None else None
         if failed is None:
             return
@@ -143,8 +142,6 @@ class CaptureMonitor:
             check()
         except CdcError as error:
             return error
-        except psycopg.Error as error:
-            return UnreachableError(pick_first_line(error), "see `cdc status`")
         return None
 
     def _has_reached(self, target: Lsn) -> bool:

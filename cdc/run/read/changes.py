@@ -17,7 +17,7 @@ from cdc.columns.values.spark_types import row_type
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.debezium_properties import placeholder
 from cdc.core.errors import PreconditionError
-from cdc.core.position import Lsn, parse_lsn
+from cdc.core.position import parse_lsn
 from cdc.core.table import Table, TableName
 from cdc.log.clients.message_columns import NEW_KEY_HEADER, OLD_KEY_HEADER
 from cdc.log.clients.reader import Reader
@@ -80,7 +80,7 @@ def _start(settings: PipelineSettings, topic: str, after: LakeCut | None) -> dic
         first = reader.beginning([topic])
     if after is None:
         return first
-    cut = Cuts(lake_of(settings)).find_newest(lsn=Lsn(parse_lsn(after.lsn)))
+    cut = Cuts(lake_of(settings)).find_newest(lsn=parse_lsn(after.lsn))
     if cut is None:
         raise PreconditionError(f"the lake no longer has the cut at {after.lsn}", "begin at a newer one")
     read = cut.position.next_offsets.get(topic, {})

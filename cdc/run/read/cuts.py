@@ -61,8 +61,9 @@ def find_cut(settings: PipelineSettings, names: Collection[str] = (), at: At = N
 
     The views follow the tables, so a cut without a view is a little newer.
 
-    Raises ConfigurationError for a name that is neither a table nor a view, PreconditionError while there is no cut or
-    it lacks one of them, HistoryLostError when the moment is older than the lake's history.
+    Raises ConfigurationError for a name that is neither a table nor a view, or for a text that is no LSN;
+    PreconditionError while there is no cut or it lacks one of them; HistoryLostError when the moment is older than the
+    lake's history.
     """
     lake, has_views = lake_of(settings), bool({*(names or settings.views)} & {*settings.views})
     cut = _find(view_store(settings).cuts if has_views else Cuts(lake), at)
@@ -77,13 +78,22 @@ def _find(cuts: Cuts, at: At) -> Cut:
         raise PreconditionError("there is no cut yet", "run `cdc bootstrap` first")
     if at is None:
         return newest
-    found = cuts.find_newest(time=at) if isinstance(at, datetime) else cuts.find_newest(lsn=Lsn(parse_lsn(at)))
+    found = cuts.find_newest(time=at) if isinstance(at, datetime) else cuts.find_newest(lsn=parse_moment(at))
     if found is None:
         raise HistoryLostError(
             f"the lake has no cut at or before {at}: its first one is newer, or history_hours has passed",
             "read a later moment",
         )
     return found
+
+
+def parse_moment(at: str) -> Lsn:
+    """An LSN that a program names; raises ConfigurationError for another text."""
+    try:
+        return parse_lsn(at)
+    except ValueError:
+        what = f"{at!r} is neither an LSN nor a time"
+        raise ConfigurationError(what, "an LSN is written as 0/16B3748; a time is a datetime") from None
 
 
 def _check_names(settings: PipelineSettings, names: Collection[str], cut: Cut) -> None:

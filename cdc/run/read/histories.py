@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 from cdc.columns.names import quoted
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import ConfigurationError
-from cdc.core.position import Lsn, parse_lsn
+from cdc.core.position import Lsn
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of
-from cdc.run.read.cuts import find_cut
+from cdc.run.read.cuts import find_cut, parse_moment
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.history.shape import CHANGE, COMMITTED_AT, ENDS, LSN, SEQUENCE, history_name
 
@@ -28,11 +28,9 @@ def read_as_of(spark: SparkSession, settings: PipelineSettings, name: TableName,
         raise ConfigurationError(f"no history of {name} is kept", "name it in `history:` of cdc.yaml")
     history = history_name(name)
     found = find_cut(settings, [str(history)]).tables[str(history)]
-    log = layout.open_owned_log(lake_of(settings), name)
-    table = layout.table_of(log.snapshot) if log else None
-    assert table is not None
+    table = layout.require_table(lake_of(settings), name)
     frame = spark.read.format("delta").option("versionAsOf", found.version).load(found.path)
-    return select_as_of(frame, table, at if isinstance(at, datetime) else Lsn(parse_lsn(at)))
+    return select_as_of(frame, table, at if isinstance(at, datetime) else parse_moment(at))
 
 
 def select_as_of(history: DataFrame, table: Table, at: Lsn | datetime | None = None) -> DataFrame:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-import psycopg
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
@@ -68,7 +67,8 @@ def _has_reached(position: Position | None, wanted: Lsn) -> bool:
 
 def _write_beat(settings: PipelineSettings) -> None:
     """Write a heartbeat behind the token: positions are those of commits, and there may be none behind the last one."""
-    with suppress(UnreachableError, psycopg.errors.LockNotAvailable), source.open_connection(settings.source) as held:
+    # a row that is locked, too, is an error of this kind
+    with suppress(UnreachableError), source.open_connection(settings.source) as held:
         # somebody who holds the row writes a heartbeat that commits behind the token, too
         held.execute("SET lock_timeout = '1ms'")
         write_heartbeat(held, settings.source, settings.pipeline.name, "token")
@@ -76,7 +76,7 @@ def _write_beat(settings: PipelineSettings) -> None:
 
 def _parse_token(token: str) -> Lsn:
     try:
-        return Lsn(parse_lsn(token))
+        return parse_lsn(token)
     except ValueError:
         raise ConfigurationError(
             f"{token!r} is no token", "take one by cdc.token(connection) after the commit"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import asyncpg
+import psycopg
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.core.context import SparkContext
@@ -13,6 +14,7 @@ from pyspark.errors import PySparkException
 from cdc.core import errors
 from cdc.core.error_text import pick_root_cause
 from cdc.core.errors import CdcError, PreconditionError, UnreachableError
+from cdc.postgres import errors as postgres_errors
 
 UNREACHABLE = ("TimeoutException", "DisconnectException", "Connection refused", "TimeoutError", "NoBrokersAvailable")
 """Signs, in the text of a failure of Spark's Kafka source, that the brokers do not answer."""
@@ -40,7 +42,7 @@ def check_spark() -> SparkEndedError | None:
 
 @contextmanager
 def translate_errors(what: str) -> Iterator[None]:
-    """Raise errors of Spark, Delta, asyncpg and the system as a CdcError. `what`: the work that stops, for its text.
+    """Raise errors of Spark, Delta, Postgres's drivers and the system as a CdcError. `what`: the work that stops.
 
     A BrokenPipeError stays one: it says that the reader of our output has gone, and nothing of the work.
     """
@@ -48,7 +50,9 @@ def translate_errors(what: str) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except (PySparkException, Py4JError, DeltaError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (asyncpg.PostgresError, psycopg.Error) as error:
+        raise postgres_errors.to_cdc_error(what, error.sqlstate, error) from error
+    except (PySparkException, Py4JError, DeltaError, OSError, asyncpg.InterfaceError) as error:
         raise to_cdc_error(what, error) from error
 
 

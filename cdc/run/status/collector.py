@@ -10,11 +10,12 @@ from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
 from cdc.config.settings import PipelineSettings
 from cdc.connect.capture.connect_client import ConnectClient
-from cdc.connect.capture.connector_state import ConnectorState, look_up, trouble
+from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver, observe
 from cdc.connect.capture.progress import Standstill, quiet_seconds, to_capture_trouble
+from cdc.connect.capture.trouble import describe_trouble, find_trouble
 from cdc.connect.source import connection as source
-from cdc.connect.source import preflight, slot
+from cdc.connect.source import preflight, publication, slot
 from cdc.connect.source.relation import read_shapes
 from cdc.core.errors import CdcError, UnreachableError
 from cdc.core.position import FIRST_LOG, Lsn, Position
@@ -146,13 +147,13 @@ class StatusCollector:
             unreadable = preflight.find_unreadable(connection, settings.source, read_shapes(connection, self._tables))
             for refusal in unreadable.values():
                 self._add_problem(refusal)
-            rows = {
-                str(table): None if table in unreadable else count_source_rows(connection, table, exact=self._exact)
-                for table in self._tables
-            }
+            # asked one by one: a table that is locked is a problem of its own
+            counts = {table: partial(count_source_rows, connection, table, exact=self._exact) for table in self._tables}
+            rows = {str(table): None if table in unreadable else self._ask(count) for table, count in counts.items()}
             state = slot.read_state(connection, settings.source.slot)
             # asked for their errors: a problem ends neither the look at the source nor the status
             self._ask(partial(slot.check_wal_kept, state))
+            self._ask(partial(publication.check_whole, connection, settings.source.publication))
             self._now = source.read_clock(connection)
             if cut is not None:
                 self._ask(self._lake.cuts.check_capture)
@@ -167,13 +168,21 @@ class StatusCollector:
                 state = look_up(client, name)
         except CdcError as error:
             silent = error
-        if state and (failed := trouble(state)):
+        if state and (failed := self._find_trouble(state)):
             self._add_problem(to_capture_trouble(failed, newest_at, self._now))
         elif still := self._find_standstill(newest_at):
             self._add_problem(still.error(state, silent))
         elif silent:
             self._add_problem(silent)
         return state if state and state.state is not None else None
+
+    def _find_trouble(self, state: ConnectorState) -> CdcError | None:
+        if state.failure is None:
+            return describe_trouble(state)
+        # a source that does not answer is among the problems already
+        with suppress(CdcError), source.open_connection(self._settings.source) as connection:
+            return find_trouble(connection, self._settings.source, state)
+        return describe_trouble(state)
 
     def _find_standstill(self, newest_at: float | None) -> Standstill | None:
         """Looks only when the newest commit in the log is older than heartbeats take to arrive."""

@@ -1,36 +1,81 @@
 """Rows of the source's tables and of the lake's, without Spark."""
 
-from typing import Final
+from typing import Final, LiteralString
 
+import psycopg
 from psycopg import Connection, sql
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.table import TableName
+from cdc.postgres.errors import to_cdc_error
+from cdc.postgres.locks import find_holders, locked_error
 from cdc.run.pipeline import lake_of
 from cdc.sinks.lake.feed.feed import LakeFeed
 from cdc.sinks.lake.metadata.cuts import Cut
 
 EXACT_BELOW: Final = 1_000_000
 """Tables below the planner's estimate of so many rows are counted. Larger ones show the estimate, unless `exact`."""
-# reltuples is -1 for a table that was never analysed: such a one is counted
+EXACT_BELOW_BYTES: Final = 256 * 1024 * 1024
+"""The same for a table that was never analysed, and has no estimate."""
+LOCK_SECONDS: Final = 1
+"""How long to wait for a table that somebody has locked."""
+# reltuples is -1 for a table that was never analysed; without pg_partition_tree, which waits for locks of partitions
 _ESTIMATE: Final = """
-SELECT (SELECT CASE WHEN min(c.reltuples) < 0 THEN -1 ELSE coalesce(sum(c.reltuples), 0) END
-          FROM pg_class c
-         WHERE c.oid = named.oid AND named.relkind <> 'p'
-            OR c.oid IN (SELECT relid FROM pg_partition_tree(named.oid) WHERE isleaf))::bigint, named.relkind = 'p'
-  FROM pg_class named WHERE named.oid = to_regclass(%s)"""
+WITH RECURSIVE tree(oid) AS (
+    SELECT to_regclass(%s)::oid
+    UNION ALL
+    SELECT link.inhrelid FROM tree JOIN pg_inherits link ON link.inhparent = tree.oid
+      JOIN pg_class c ON c.oid = link.inhrelid AND c.relispartition
+)
+SELECT CASE WHEN min(c.reltuples) FILTER (WHERE c.relkind <> 'p') < 0 THEN NULL
+            ELSE coalesce(sum(c.reltuples) FILTER (WHERE c.relkind <> 'p'), 0)::bigint END,
+       bool_or(c.relkind = 'p')
+  FROM tree JOIN pg_class c USING (oid) HAVING count(*) > 0"""
+_BYTES: Final = """
+WITH RECURSIVE tree(oid) AS (
+    SELECT to_regclass(%s)::oid UNION ALL SELECT inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.oid
+)
+SELECT coalesce(sum(pg_relation_size(oid)), 0)::bigint FROM tree"""
 
 
 def count_source_rows(connection: Connection, table: TableName, *, exact: bool) -> int | None:
-    """The table's rows, counted or estimated; None when the table does not exist."""
+    """The table's rows, counted or estimated; None when the table does not exist, or has no estimate and is large.
+
+    Raises UnreachableError when somebody has locked it for LOCK_SECONDS, CdcError when Postgres refuses to count it.
+    `connection` is in autocommit.
+    """
+    try:
+        with connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            return _count(connection, table, exact=exact)
+    except psycopg.errors.LockNotAvailable:
+        raise locked_error(f"rows of {table} are not counted", find_holders(connection, [table])) from None
+    except psycopg.Error as error:
+        if connection.closed or connection.broken:
+            raise
+        raise to_cdc_error(f"rows of {table} are not counted", error.sqlstate, error) from error
+
+
+def _count(connection: Connection, table: TableName, *, exact: bool) -> int | None:
     name = sql.Identifier(table.schema, table.table)
-    estimate = connection.execute(_ESTIMATE, (name.as_string(connection),)).fetchone()
-    if estimate is None or (estimate[0] > EXACT_BELOW and not exact):
-        return None if estimate is None else int(estimate[0])
+    asked = name.as_string(connection)
+    estimate = connection.execute(_ESTIMATE, (asked,)).fetchone()
+    if estimate is None:
+        return None
+    rows, is_partitioned = estimate
+    if rows is not None and rows > EXACT_BELOW and not exact:
+        return int(rows)
+    if rows is None and not exact and _read_one(connection, _BYTES, asked) > EXACT_BELOW_BYTES:
+        return None
     # of a partitioned table all rows; of another one, not those of tables that inherit from it
-    counting = sql.SQL("SELECT count(*) FROM {}" if estimate[1] else "SELECT count(*) FROM ONLY {}")
-    count = connection.execute(counting.format(name)).fetchone()
-    return int(count[0]) if count else None
+    counting = sql.SQL("SELECT count(*) FROM {}" if is_partitioned else "SELECT count(*) FROM ONLY {}")
+    return _read_one(connection, counting.format(name))
+
+
+def _read_one(connection: Connection, query: LiteralString | sql.Composed, *values: str) -> int:
+    row = connection.execute(query, values or None).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def count_lake_rows(settings: PipelineSettings, table: TableName, cut: Cut | None) -> int | None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import psycopg
-
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
 from cdc.connect.source import connection as source
@@ -43,7 +41,7 @@ def describe_stops(settings: PipelineSettings, lake: DeltaFollower) -> list[Prec
             names = [stop.name for stop in stops]
             now = examine_tables(connection, settings, names)
     # the stop itself is known without the source; only its remedy may be less exact
-    except (CdcError, psycopg.Error):
+    except CdcError:
         now = ExaminedTables([], {}, {})
     return [describe_stop(stop, now) for stop in stops]
 

@@ -34,9 +34,7 @@ def _compare(
     if cut is None or str(history) not in cut.versions or str(name) not in cut.versions:
         return Verdict(None, stopped=PreconditionError(f"{history} is in no cut now", "see `cdc status`"))
     lake = lake_of(settings)
-    log = layout.open_owned_log(lake, name, cut.versions[str(name)])
-    table = layout.table_of(log.snapshot) if log else None
-    assert table is not None
+    table = layout.require_table(lake, name, cut.versions[str(name)])
     with translate_errors(f"the comparison of {history}"):
         going = select_as_of(read_table(spark, lake, cut, history), table)
         return Verdict(_compare_rows(going, read_table(spark, lake, cut, name), table, max_keys))

@@ -16,9 +16,10 @@ from cdc.columns.rows.digest import Digest, digest_of_copy, digest_of_rows
 from cdc.config.settings import PipelineSettings
 from cdc.connect.source import connection as source
 from cdc.connect.source import heartbeat, slot
-from cdc.core.errors import CdcError, PreconditionError, TableStoppedError
+from cdc.core.errors import CdcError, PreconditionError, TableStoppedError, UnreachableError
 from cdc.core.position import LogStart, Lsn, Position, format_lsn
 from cdc.core.table import Table, TableName
+from cdc.core.waiting import Deadline
 from cdc.log.clients.reader import Reader
 from cdc.log.names import transaction_topic
 from cdc.log.transactions import EndsAbove
@@ -26,8 +27,10 @@ from cdc.run.spark.errors import translate_errors
 from cdc.run.verify.report import Verdict
 from cdc.snapshots.copy import SnapshotSource
 from cdc.snapshots.read import SourceRows, parts
-from cdc.snapshots.shared_snapshot import PAGE_BYTES, SharedSnapshot, files, hold_snapshot
+from cdc.snapshots.shared_snapshot import PAGE_BYTES, OnLock, SharedSnapshot, files, hold_snapshot
 
+LOCKED_SECONDS = 30.0
+"""How long to wait for a table that somebody has locked."""
 TABLES_AT_ONCE = 4
 """Tables compared at the same time: Spark spends most of a small table's time on the start of its jobs."""
 
@@ -153,7 +156,7 @@ def pin_source(
     with (
         slot.open_slot_snapshot(src, temporary, temporary=True) as snapshot,
         source.open_connection(src, autocommit=False) as keeping,
-        hold_snapshot(keeping, snapshot.name, tables, before) as keeper,
+        hold_snapshot(keeping, snapshot.name, tables, before, _give_up_after(LOCKED_SECONDS)) as keeper,
         ExitStack() as held,
     ):
         lsn = snapshot.bookmark.lsn
@@ -163,6 +166,17 @@ def pin_source(
         log = held.enter_context(Reader(settings.log))
         since = EndsAbove(log, transaction_topic(settings.log.prefix), lsn, log_start)
         yield PinnedSource(spark, snapshot_source, keeper, lsn, since, max_keys, held)
+
+
+def _give_up_after(seconds: float) -> OnLock:
+    """Raise the error of a table that is locked once so many seconds are over."""
+    deadline = Deadline(seconds)
+
+    def look(locked: UnreachableError) -> None:
+        if deadline.is_past:
+            raise locked
+
+    return look
 
 
 class _UnsupportedValueError(PreconditionError):

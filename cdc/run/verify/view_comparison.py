@@ -13,7 +13,7 @@ from cdc.columns.rows.digest import Digest, digest_of_copy
 from cdc.columns.table_copy import FrameCopy, RowsTask
 from cdc.columns.values.spark_types import row_type
 from cdc.config.settings import VIEWS, PipelineSettings
-from cdc.core.errors import PreconditionError
+from cdc.core.errors import PreconditionError, TableLostError
 from cdc.core.table import Table, TableName
 from cdc.run.pipeline import lake_of, view_store
 from cdc.run.spark.errors import translate_errors
@@ -21,6 +21,7 @@ from cdc.run.verify.pinned_source import FollowerReader
 from cdc.run.verify.report import Verdict
 from cdc.sinks.lake import layout
 from cdc.sinks.lake.feed.feed import LakeFeed
+from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut
 from cdc.views.compiled import CompiledView, compile_view
 from cdc.views.definition import ViewDefinition
@@ -60,6 +61,13 @@ def _to_batches(parts: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
         yield from part.to_batches()
 
 
+def _require_view(lake: Lake, view: ViewDefinition, cut: Cut) -> Table:
+    try:
+        return layout.require_table(lake, view.name, cut.versions[str(view.name)])
+    except TableLostError as lost:
+        raise PreconditionError(f"view {view.name}: {lost.why}", "`cdc follow` fills it anew") from lost
+
+
 @dataclass(frozen=True, slots=True)
 class ViewComparison:
     """Compares the views of a pipeline; names at most `max_keys` keys of each."""
@@ -97,9 +105,7 @@ class ViewComparison:
         """Compare the view at `cut` with its statement over the tables at the cut that it shows."""
         lake = lake_of(self.settings)
         compiled = self._compile(view, shown)
-        log = layout.open_owned_log(lake, view.name, cut.versions[str(view.name)])
-        table = layout.table_of(log.snapshot) if log else None
-        assert table is not None
+        table = _require_view(lake, view, cut)
         present = LakeFeed(self.spark, lake, with_views=True).copy(table, cut)
         frames = {name: read_table(self.spark, lake, shown, name) for name in compiled.tables}
         with run_statement(self.spark, compiled.statement, frames) as result:
@@ -118,13 +124,8 @@ class ViewComparison:
             right.release()
 
     def _compile(self, view: ViewDefinition, cut: Cut) -> CompiledView:
-        lake, tables = lake_of(self.settings), dict[TableName, Table]()
-        for name in sort_views([view])[view]:
-            log = layout.open_owned_log(lake, name, cut.versions[str(name)])
-            table = layout.table_of(log.snapshot) if log else None
-            if table is None:
-                raise PreconditionError(f"view {view.name}: {name} is gone from the lake", "see `cdc status`")
-            tables[name] = table
+        lake = lake_of(self.settings)
+        tables = {name: layout.require_table(lake, name, cut.versions[str(name)]) for name in sort_views([view])[view]}
         return compile_view(view, tables)
 
     def _compare_follower(self, reader: FollowerReader, view: ViewDefinition) -> Verdict:
@@ -143,9 +144,7 @@ class ViewComparison:
         """The cut at which the follower stands, and the view there."""
         feed, position = LakeFeed(self.spark, lake_of(self.settings), with_views=True), reader.position()
         cut = feed.require_cut(position) if position else feed.last_cut()
-        log = layout.open_owned_log(lake_of(self.settings), view.name, cut.versions[str(view.name)])
-        table = layout.table_of(log.snapshot) if log else None
-        assert table is not None
+        table = _require_view(lake_of(self.settings), view, cut)
         return cut, table, digest_of_copy(feed.copy(table, cut), table)
 
     def _has_same(self, reader: FollowerReader, view: ViewDefinition, cut: Cut) -> bool:

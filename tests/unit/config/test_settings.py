@@ -196,3 +196,15 @@ def test_a_follower_may_have_any_name_but_that_of_the_views(name: str) -> None:
             with_followers(**{name: SEARCH})
     else:
         assert name in with_followers(**{name: SEARCH}).followers
+
+
+@pytest.mark.parametrize("host", ["pg1,,pg2", "pg1, pg2", "pg1,", " pg1"])
+def test_several_hosts_are_written_as_both_drivers_read_them(host: str) -> None:
+    with pytest.raises(ValidationError, match="several hosts are written as pg1,pg2"):
+        with_tables("orders", host=host)
+    assert (
+        made(
+            source={**values()["source"], "host": "pg1,pg2"}, connect={"url": "http://c", "source_host": "pg"}
+        ).source.host
+        == "pg1,pg2"
+    )

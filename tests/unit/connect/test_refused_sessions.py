@@ -1,9 +1,12 @@
 """A server that lets nobody in is understood in whatever language it answers."""
 
+import asyncio
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from pydantic import SecretStr
@@ -16,6 +19,8 @@ SAID = "Anmeldung fehlgeschlagen für Benutzer »x«"
 ASKS_FOR_PASSWORD = b"R" + (8).to_bytes(4, "big") + (3).to_bytes(4, "big")
 ENCRYPTION = (80877103, 80877104)
 """Requests that come before a session's own: for TLS and for GSSAPI."""
+sessions_of = Counter[int]()
+"""By port, the sessions that were asked for."""
 
 
 @contextmanager
@@ -39,6 +44,7 @@ def _refuse_all(listening: socket.socket, answer: bytes) -> None:
         except OSError:
             return
         with session:
+            sessions_of[listening.getsockname()[1]] += 1
             while _read_request(session) in ENCRYPTION:
                 session.sendall(b"N")
             session.sendall(answer)
@@ -69,12 +75,16 @@ def error_of(port: int, given: str = "p") -> CdcError:
     ("state", "kind", "what", "remedy"),
     [
         ("28P01", PreconditionError, "refuses the password of 'x'", "correct source.password"),
-        ("28000", PreconditionError, SAID, "correct the source block, or create what is missing"),
-        ("3D000", PreconditionError, SAID, "correct the source block, or create what is missing"),
-        ("42501", PreconditionError, SAID, "correct the source block, or create what is missing"),
+        ("28000", PreconditionError, SAID, "correct source.user, or let it in (pg_hba.conf)"),
+        ("3D000", PreconditionError, SAID, "correct source.dbname, or create the database"),
+        ("42501", PreconditionError, SAID, "GRANT the right to the role in source.user, or name another there"),
         ("0A000", PreconditionError, "its encoding has no conversion to UTF8", "use a database with ENCODING 'UTF8'"),
-        ("57P03", UnreachableError, SAID, "check source.host and source.port; is it running?"),
-        ("53300", UnreachableError, SAID, "check source.host and source.port; is it running?"),
+        ("57P03", UnreachableError, SAID, "it is starting or stopping: try again"),
+        ("57P01", UnreachableError, SAID, "try again"),
+        ("53300", UnreachableError, SAID, "end sessions that nobody needs, or raise max_connections (max_wal_senders)"),
+        ("53100", UnreachableError, SAID, "make room on the source's disk"),
+        ("58P01", PreconditionError, SAID, "the source has lost or damaged files: see its log"),
+        ("P0001", PreconditionError, "(SQLSTATE P0001)", "see the source's log"),
     ],
 )
 def test_refusal_is_told_by_its_sqlstate(state: str, kind: type[CdcError], what: str, remedy: str) -> None:
@@ -83,6 +93,28 @@ def test_refusal_is_told_by_its_sqlstate(state: str, kind: type[CdcError], what:
     assert type(error) is kind
     assert what in error.what
     assert error.remedy == remedy
+
+
+async def open_in_a_loop(port: int) -> CdcError:
+    return error_of(port)
+
+
+def test_refusal_is_told_in_a_notebook_whose_event_loop_runs() -> None:
+    with server(refusal("28P01")) as port:
+        assert "refuses the password" in asyncio.run(open_in_a_loop(port)).what
+
+
+def test_refusal_that_repeats_is_asked_about_once() -> None:
+    """A role that is locked out after so many failed logins has not twice as many."""
+    with server(refusal("28P01")) as port:
+        count = partial(count_sessions, port)
+        assert (count(), count(), count()) == (2, 1, 1)
+
+
+def count_sessions(port: int) -> int:
+    before = sessions_of[port]
+    error_of(port)
+    return sessions_of[port] - before
 
 
 def test_password_that_is_asked_for_and_not_given_is_told() -> None:

@@ -1,0 +1,53 @@
+"""Why a connector does not run, and what helps: asked of Kafka Connect, the slot and the publication.
+
+What a failure's text says is shown, and never decides: it is Debezium's, the driver's or the server's, in the server's
+language.
+"""
+
+from typing import Final
+
+from psycopg import Connection
+
+from cdc.connect.capture.connector_state import ConnectorState, describe_idle
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import slot
+from cdc.connect.source.obstacles import find_obstacle
+from cdc.core.errors import RECAPTURE, CdcError, PreconditionError
+
+MEND: Final = "mend the cause; `cdc bootstrap` starts it again"
+PASS_OVER: Final = f"mend the cause, then the same again; one that lies in the WAL is passed over: {RECAPTURE}"
+"""What helps behind a start of the connector, at which it has failed again."""
+
+
+def describe_trouble(state: ConnectorState) -> CdcError | None:
+    """Make the error for a connector that will not run again by itself, as Kafka Connect knows it; None while it runs
+    or starts."""
+    if state.failure is None:
+        return describe_idle(state)
+    return PreconditionError(f"connector {state.name} failed: {state.failure}", MEND)
+
+
+def find_trouble(
+    connection: Connection, source: SourceSettings, state: ConnectorState, otherwise: str = MEND
+) -> CdcError | None:
+    """Make the same error, of a failed connector with what the source knows of it. `connection` is in autocommit.
+
+    `otherwise`: what helps if the source has nothing against going on.
+    """
+    trouble = describe_trouble(state)
+    if trouble is None or state.failure is None:
+        return trouble
+    if obstacle := find_obstacle(connection, source):
+        return type(obstacle).from_text(f"{trouble.what}; {obstacle.what}", obstacle.remedy)
+    return PreconditionError(trouble.what, _find_reader(connection, source) or otherwise)
+
+
+def _find_reader(connection: Connection, source: SourceSettings) -> str | None:
+    """What helps when another session reads the slot: one of an earlier task, say, whose worker was killed."""
+    found = slot.read_state(connection, source.slot)
+    if found is None or found.active_pid is None:
+        return None
+    return (
+        f"slot {found.name} is read by another session: end it (SELECT pg_terminate_backend({found.active_pid})), or"
+        " wait until Postgres does (wal_sender_timeout); then `cdc bootstrap` starts the connector again"
+    )

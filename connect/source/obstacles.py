@@ -1,0 +1,29 @@
+"""What in the source keeps a capture from going on: asked of the slot and the publication, the same for every verb."""
+
+from psycopg import Connection
+
+from cdc.connect.settings import SourceSettings
+from cdc.connect.source import decoding, publication, slot
+from cdc.core.errors import RECAPTURE, CdcError, HistoryLostError
+
+
+def check_not_lost(connection: Connection, source: SourceSettings) -> None:
+    """Raise HistoryLostError when slot or publication have lost changes, PreconditionError if none can be decoded."""
+    found = slot.read_state(connection, source.slot)
+    slot.check_exists(found, source.slot)
+    if publication.read_publication(connection, source.publication) is None:
+        raise HistoryLostError(
+            f"publication {source.publication} is gone: what was written without it cannot be decoded", RECAPTURE
+        )
+    if found is not None:
+        decoding.check_decodable(connection, found, source.publication)
+
+
+def find_obstacle(connection: Connection, source: SourceSettings) -> CdcError | None:
+    """What keeps the capture from going on, with what helps; None if the source has nothing against it."""
+    try:
+        check_not_lost(connection, source)
+        publication.check_whole(connection, source.publication)
+    except CdcError as obstacle:
+        return obstacle
+    return None
