@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
 from cdc.config.settings import PipelineSettings
 from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
 
+COPIES: Final = ".copies"
+"""The lease of whoever copies tables. No follower can have this name (`FOLLOWER_NAME`)."""
 LOOK_SECONDS = 0.5
 """Longer than `is_lease_held` holds a lease."""
 _KINDS: tuple[type[CdcError], ...] = (UnreachableError, HistoryLostError, RefusedError, PreconditionError)
@@ -57,7 +59,9 @@ class Lease:
 
 @contextmanager
 def hold_lease(settings: PipelineSettings, follower: str) -> Iterator[Lease]:
-    """Hold the lease of a follower as long as the context lasts. Raises RefusedError when another process holds it.
+    """Hold the lease of a follower, or of the COPIES, as long as the context lasts.
+
+    Raises RefusedError when another process holds it.
 
     Across machines, Delta's conflict check, OpenSearch's versions and Kafka's fencing refuse a second writer
     (*Designing Data-Intensive Applications*, chapter 8, "Fencing tokens").
@@ -68,13 +72,15 @@ def hold_lease(settings: PipelineSettings, follower: str) -> Iterator[Lease]:
         # waits a moment: somebody may just be looking whether the lease is held
         with FileLock(lock, timeout=LOOK_SECONDS):
             lease = Lease(follower, lock, _file_identity(lock))
-            # a killed holder leaves its note behind, but not its lock
-            lease.write_note(None)
+            # what ended the last holder stands until a stream runs again, and not only until somebody has tried
+            lease.write_note(_read_problem(lock))
             yield lease
     except Timeout:
+        holder = f"process {_read_note(lock).get('pid', '(unknown)')}"
+        if follower == COPIES:
+            raise RefusedError(f"tables are being copied by {holder}", "wait until it is done, or stop it") from None
         raise RefusedError(
-            f"follower {follower} is already being followed by process {_read_note(lock).get('pid', '(unknown)')}",
-            "stop that one first",
+            f"follower {follower} is already being followed by {holder}", "stop that one first"
         ) from None
 
 
@@ -94,8 +100,23 @@ def is_lease_held(settings: PipelineSettings, follower: str) -> bool:
 def read_problem(settings: PipelineSettings, follower: str) -> CdcError | None:
     """The problem noted by the process that follows this follower; None without one, or without such a process."""
     # the note first: read after the lease, it may be the next holder's
-    note = _read_note(_lock_path(settings, follower)).get("problem")
-    if not note or not is_lease_held(settings, follower):
+    problem = _read_problem(_lock_path(settings, follower))
+    return problem if problem and is_lease_held(settings, follower) else None
+
+
+def read_end(settings: PipelineSettings, follower: str) -> CdcError | None:
+    """The problem that ended the last process that followed this follower, while nobody follows it again.
+
+    None for one that was told to end, or was taken over by another machine.
+    """
+    problem = _read_problem(_lock_path(settings, follower))
+    passes = problem is None or isinstance(problem, RefusedError)
+    return None if passes or is_lease_held(settings, follower) else problem
+
+
+def _read_problem(lock: Path) -> CdcError | None:
+    note = _read_note(lock).get("problem")
+    if not note:
         return None
     kind = next((kind for kind in _KINDS if kind.__name__ == note["kind"]), PreconditionError)
     return kind(note["what"], note["remedy"])

@@ -47,7 +47,7 @@ from cdc.run.copy.snapshot_copy import (
     start_capture,
 )
 from cdc.run.kept_views import find_unfilled_views, open_keeper
-from cdc.run.lease import hold_lease
+from cdc.run.lease import COPIES, hold_lease
 from cdc.run.pipeline import delta_follower, fed_followers, feed_of
 from cdc.run.spark.job_progress import track_count
 from cdc.run.tables import problems
@@ -104,7 +104,7 @@ def bootstrap(
         _check_history(settings, connection)
         # before the lease: every step makes only missing parts, and two processes make the same ones
         registered = prepare_capture(settings, connection, tables, say)
-        with hold_lease(settings, "bootstrap"):
+        with hold_lease(settings, COPIES):
             # under the lease: another bootstrap may have finished the copies a moment ago
             captured = [table.name for table in tables]
             spark = None if _has_all_copies(settings, captured) and not again else start_spark()

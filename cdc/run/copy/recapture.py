@@ -33,7 +33,7 @@ from cdc.progress import Progress
 from cdc.run.copy import snapshot_copy as copies
 from cdc.run.copy.capture_setup import list_topics, prepare_capture, run_preflight
 from cdc.run.copy.snapshot_copy import CopyContext, CopyResult
-from cdc.run.lease import hold_lease
+from cdc.run.lease import COPIES, hold_lease
 from cdc.run.pipeline import delta_follower
 from cdc.run.tables.preflight import merge_refusals
 from cdc.run.tables.selection import find_selected
@@ -92,7 +92,7 @@ def recapture(
     """
     with (
         hold_lease(settings, settings.delta[0]),
-        hold_lease(settings, "bootstrap"),
+        hold_lease(settings, COPIES),
         source.open_connection(settings.source) as connection,
         ConnectClient(settings.connect.url) as client,
     ):

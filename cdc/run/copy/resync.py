@@ -32,7 +32,7 @@ from cdc.run.copy.snapshot_copy import (
     copy_with_restarts,
     start_capture,
 )
-from cdc.run.lease import hold_lease
+from cdc.run.lease import COPIES, hold_lease
 from cdc.run.pipeline import delta_follower
 from cdc.run.spark.errors import to_cdc_error
 from cdc.run.tables.preflight import check_tables, describe_skipped
@@ -49,7 +49,7 @@ def resync_tables(
 ) -> ResyncResult:
     """Copy these tables as they are in the source now. Raises CdcError when none of them can be copied."""
     with (
-        hold_lease(settings, "bootstrap"),
+        hold_lease(settings, COPIES),
         source.open_connection(settings.source) as connection,
         ConnectClient(settings.connect.url) as client,
         closing(delta_follower(settings)) as follower,

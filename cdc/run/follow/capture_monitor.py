@@ -27,7 +27,7 @@ from cdc.run.capture.continuity import check_source
 from cdc.run.capture.progress_check import REPAIR_SECONDS
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
-from cdc.run.lease import is_lease_held
+from cdc.run.lease import COPIES, is_lease_held
 from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 
@@ -73,7 +73,7 @@ class CaptureMonitor:
         if self._target is None or self._has_reached(self._target):
             return None
         # a new copy of a table starts the capture, too
-        is_repaired = self._resyncs.is_pending or is_lease_held(self._settings, "bootstrap")
+        is_repaired = self._resyncs.is_pending or is_lease_held(self._settings, COPIES)
         return None if is_repaired or self._may_be_repaired_elsewhere(failed) else failed
 
     def _is_final(self, failed: CdcError) -> bool:

@@ -95,6 +95,8 @@ class ProcessStreams:
     def run(self, name: str) -> CdcError | None:
         """Run one follower's stream until it ends; returns its failure. One that ends the process sets `stopping`."""
         done, reporter = StopEvent(self._stopping), self._reporter(name)
+        # what has ended the stream before, if anything has, is over as far as is known
+        self._context.leases[name].write_note(None)
         is_lake = name == self._lake
         # The lake does not wait for a repair, since all others depend on it; nor does a stream with a target, which
         # somebody is waiting for.
@@ -104,6 +106,9 @@ class ProcessStreams:
             failure = StreamRunner(name, start, done, self._say, waits).run()
         if failure:
             reporter.report(failure)
+        else:
+            # told to end while it waited for a repair, say: what is left noted is why a stream has ended for good
+            self._context.leases[name].write_note(None)
         if failure and not isinstance(failure, ENDING):
             self._say(f"{name} stopped: {failure}")
         # without the lake nobody behind it gets new cuts: the process ends, so that a supervisor notices

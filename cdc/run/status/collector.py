@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from cdc.columns.feed import FedFollower
 from cdc.columns.netting.transactions import Ends, to_columns
-from cdc.config.settings import PipelineSettings
+from cdc.config.settings import VIEWS, PipelineSettings
 from cdc.connect.capture.connect_client import ConnectClient
 from cdc.connect.capture.connector_state import ConnectorState, look_up
 from cdc.connect.capture.observation import CaptureObserver, observe
@@ -27,7 +27,7 @@ from cdc.log.transactions import LAST_MESSAGES, log_bounds, read_ends_between
 from cdc.run.capture.continuity import check_continuity
 from cdc.run.capture.lag import LagMeter
 from cdc.run.kept_views import describe_stopped_views, describe_views
-from cdc.run.lease import read_problem
+from cdc.run.lease import read_end, read_problem
 from cdc.run.pipeline import delta_follower
 from cdc.run.status.row_counts import count_lake_rows, count_source_rows
 from cdc.run.status.status import FollowerState, Status
@@ -113,12 +113,18 @@ class StatusCollector:
             self._add_problem(problems.describe_blocked_keys(table, keys, letters))
 
     def _add_stream_problems(self, followers: Iterable[str]) -> None:
-        """Add the problems for which streams on this machine are waiting."""
-        for name in followers:
+        """Add the problems for which streams on this machine are waiting, and those that have ended them for good."""
+        views = [VIEWS] if self._settings.views else []
+        for name in (*followers, *views):
             if problem := read_problem(self._settings, name):
-                self._add_problem(type(problem)(f"follower {name} does not go on: {problem.what}", problem.remedy))
-                # a follower that does not answer has given its reason already
-                self._problem_of.setdefault(name, problem.what)
+                self._add_stream_problem(name, problem, f"follower {name} does not go on")
+            elif ended := read_end(self._settings, name):
+                self._add_stream_problem(name, ended, f"follower {name} has stopped, and nobody follows it")
+
+    def _add_stream_problem(self, name: str, problem: CdcError, event: str) -> None:
+        self._add_problem(type(problem)(f"{event}: {problem.what}", problem.remedy))
+        # a follower that does not answer has given its reason already
+        self._problem_of.setdefault(name, problem.what)
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         try:

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import HealthCheck, assume, example, given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
 
 from cdc.__main__ import main
 from cdc.config.file import load
-from cdc.config.settings import PipelineSettings
-from cdc.core.errors import HistoryLostError, UnreachableError
+from cdc.config.settings import FOLLOWER_NAME, VIEWS, PipelineSettings
+from cdc.core.errors import CdcError, HistoryLostError, PreconditionError, RefusedError, UnreachableError
 from cdc.run.follow.follow import follow
-from cdc.run.lease import hold_lease, is_lease_held, read_problem
+from cdc.run.lease import COPIES, hold_lease, is_lease_held, read_end, read_problem
 from cdc.run.verify.verify import verify
 from tests.support.waiting import until
 
@@ -86,6 +89,48 @@ def test_lease_holder_notes_its_problem(settings: PipelineSettings) -> None:
         held.write_note(blocked)
     # nobody waits any more
     assert read_problem(settings, "search") is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "stays"),
+    [
+        (PreconditionError("the lake cannot be written", "make room"), True),
+        (HistoryLostError("the log has lost changes", "`cdc recapture`"), True),
+        (CdcError("a value that Delta refuses", "mend it"), True),
+        (UnreachableError("the cluster is silent", "start it"), True),
+        (RefusedError("another one has taken over", "let only one run"), False),
+    ],
+)
+def test_what_ended_a_follower_for_good_is_known_until_somebody_follows_it(
+    settings: PipelineSettings, problem: CdcError, stays: bool
+) -> None:
+    assert read_end(settings, "lake") is None
+    with hold_lease(settings, "lake") as held:
+        held.write_note(problem)
+        assert read_end(settings, "lake") is None
+    ended = read_end(settings, "lake")
+    assert (ended is not None and str(ended) == str(problem)) is stays
+    # one that only tries to follow it changes nothing, nor does a copy
+    with hold_lease(settings, "lake"):
+        pass
+    assert (read_end(settings, "lake") is not None) is stays
+    with hold_lease(settings, "lake") as held:
+        held.write_note(None)
+    assert read_end(settings, "lake") is None
+
+
+@given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.from_regex(FOLLOWER_NAME, fullmatch=True))
+@example("bootstrap")
+@example("copies")
+def test_any_name_of_a_follower_leaves_every_other_lease_free(settings: PipelineSettings, name: str) -> None:
+    """What is not a follower's, of those that the settings take, has a lease that no follower can take."""
+    assume(name != VIEWS)
+    with hold_lease(settings, name):
+        for other in (COPIES, VIEWS):
+            assert not is_lease_held(settings, other)
+            with hold_lease(settings, other):
+                pass
 
 
 def test_lease_is_lost_when_its_file_is_replaced(settings: PipelineSettings) -> None:
