@@ -39,6 +39,10 @@ class Selection:
         # a table named without a pattern wins over exclusions
         return table in self.names or (_any(self._inclusions, table) and not _any(self._exclusions, table))
 
+    def leaves_out(self, table: TableName) -> bool:
+        """Does an exclusion name this table, whether it would be selected otherwise or not?"""
+        return table not in self.names and _any(self._exclusions, table)
+
     def select_from(self, tables: Iterable[TableName]) -> tuple[TableName, ...]:
         """Return all tables named without a pattern, whether they exist or not, then the matching `tables` in order."""
         others = {table for table in tables if table in self} - set(self.names)

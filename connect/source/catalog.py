@@ -92,6 +92,15 @@ def list_tables(connection: Connection, own_schema: str) -> list[TableName]:
     return [TableName(*row) for row in rows]
 
 
+def list_children(connection: Connection, names: Sequence[TableName]) -> dict[TableName, list[TableName]]:
+    """List the tables that inherit from these, at any distance; partitions are none of them."""
+    wanted = ([name.schema for name in names], [name.table for name in names])
+    children = defaultdict[TableName, list[TableName]](list)
+    for schema, table, of_schema, child in connection.execute(read_sql("children"), wanted):
+        children[TableName(schema, table)].append(TableName(of_schema, child))
+    return dict(children)
+
+
 def _ancestor_refusals(name: TableName, shape: Shape, names: Sequence[TableName]) -> list[PreconditionError]:
     return [
         PreconditionError(f"{name} is a part of {whole}, under whose name its changes come", "leave one of them out")

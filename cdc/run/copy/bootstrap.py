@@ -99,7 +99,7 @@ def bootstrap(
         tables, skipped, notices = run_preflight(settings, connection, client, names, optional)
         for refusal in chain.from_iterable(skipped.values()):
             say(f"not followed: {refusal}")
-        for notice in notices:
+        for notice in (*notices, *problems.describe_children(settings, connection, [table.name for table in tables])):
             say(str(notice))
         _check_history(settings, connection)
         # before the lease: every step makes only missing parts, and two processes make the same ones

@@ -28,6 +28,7 @@ from cdc.run.capture.progress_check import REPAIR_SECONDS
 from cdc.run.copy.resync_queue import ResyncQueue
 from cdc.run.follow.stop_requests import StopRequests
 from cdc.run.lease import COPIES, is_lease_held
+from cdc.run.tables import problems
 from cdc.run.tables.schema_check import find_changed_tables, find_unlogged_changes, read_followed_tables
 from cdc.run.tables.selection import find_new_tables
 
@@ -54,6 +55,7 @@ class CaptureMonitor:
         self._say = say
         self._look = CaptureObserver(settings.source, settings.log, settings.pipeline.name)
         self._last_kind: str | None = None
+        self._left_out = set[str]()
         self._last_idle: str | None = None
         self._failing_since: float | None = None
         self._silent_since: float | None = None
@@ -105,6 +107,7 @@ class CaptureMonitor:
             check_source(self._settings, connection)
             # somebody may have altered the publication: rows that it leaves out are lost to the log
             publication.check_whole(connection, src.publication)
+            self._report_children(connection)
             still: Standstill | None = None
             # the streams report a log that does not answer
             with suppress(UnreachableError):
@@ -117,6 +120,15 @@ class CaptureMonitor:
             self._check_connector(connection, state)
         if still:
             raise still.error(state)
+
+    def _report_children(self, connection: Connection) -> None:
+        """Say once which tables inherit from a followed one, and are not followed: somebody may have made one."""
+        sent = publication.read_publication(connection, self._settings.source.publication) or ()
+        names = sorted(name for name in sent if name in self._settings.selection)
+        for error in problems.describe_children(self._settings, connection, names):
+            if str(error) not in self._left_out:
+                self._left_out.add(str(error))
+                self._say(str(error))
 
     def _check_connector(self, connection: Connection, state: ConnectorState) -> None:
         failed, before = find_trouble(connection, self._settings.source, state), self._last_idle

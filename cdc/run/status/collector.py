@@ -153,6 +153,8 @@ class StatusCollector:
             unreadable = preflight.find_unreadable(connection, settings.source, read_shapes(connection, self._tables))
             for refusal in unreadable.values():
                 self._add_problem(refusal)
+            for left_out in problems.describe_children(settings, connection, self._tables):
+                self._add_problem(left_out)
             # asked one by one: a table that is locked is a problem of its own
             counts = {table: partial(count_source_rows, connection, table, exact=self._exact) for table in self._tables}
             rows = {str(table): None if table in unreadable else self._ask(count) for table, count in counts.items()}

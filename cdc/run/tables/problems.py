@@ -1,13 +1,18 @@
 """One line for each table that is stopped, not copied yet, or has held keys: the reason, and the remedy."""
 
 from collections.abc import Sequence
+from typing import Final
+
+from psycopg import Connection
 
 from cdc.columns.feed import FedFollower
 from cdc.config.settings import PipelineSettings
+from cdc.connect.source import catalog
 from cdc.connect.source import connection as source
 from cdc.connect.source.catalog import ExaminedTables
 from cdc.core.errors import CdcError, PreconditionError
 from cdc.core.plural import format_count
+from cdc.core.selection import BUT
 from cdc.core.table import TableName
 from cdc.run.lease import is_lease_held
 from cdc.run.pipeline import delta_follower
@@ -15,6 +20,9 @@ from cdc.run.tables.preflight import examine_tables, merge_refusals
 from cdc.run.tables.selection import find_uncopied, list_followed
 from cdc.sinks.lake.follower import DeltaFollower
 from cdc.sinks.lake.metadata.stopped_tables import StoppedTable
+
+MOST_SHOWN: Final = 3
+"""Children of one table that a line names: a hypertable has hundreds."""
 
 
 def describe_stop(stop: StoppedTable, now: ExaminedTables) -> PreconditionError:
@@ -66,6 +74,28 @@ def describe_uncopied(settings: PipelineSettings, lake: DeltaFollower) -> list[P
     ready: Sequence[PreconditionError] = [describe_missing_copy(table.name, "run `cdc follow`") for table in now.fit]
     is_followed = is_lease_held(settings, settings.delta[0])
     return [*map(merge_refusals, now.refusals.values()), *([] if is_followed else ready)]
+
+
+def describe_children(
+    settings: PipelineSettings, connection: Connection, names: Sequence[TableName]
+) -> list[PreconditionError]:
+    """Describe the tables of `names` from which others inherit that the file neither follows nor leaves out.
+
+    A table is followed without the rows of its children: Postgres sends these under the child's own name.
+    """
+    selection = settings.selection
+    errors = []
+    for parent, children in catalog.list_children(connection, names).items():
+        if unnamed := [child for child in children if child not in selection and not selection.leaves_out(child)]:
+            shown = ", ".join(map(str, unnamed[:MOST_SHOWN]))
+            further = f" and {len(unnamed) - MOST_SHOWN} more" if len(unnamed) > MOST_SHOWN else ""
+            errors.append(
+                PreconditionError(
+                    f"{parent} is followed without the rows of what inherits from it: {shown}{further}",
+                    f'name it in source.tables to follow it by itself, or as "{BUT}{unnamed[0]}" if that is meant',
+                )
+            )
+    return errors
 
 
 def describe_missing_copy(name: TableName, remedy: str) -> PreconditionError:
