@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,8 +21,12 @@ from opensearchpy.exceptions import (
 from cdc.core.errors import CdcError, CopyLostError, PreconditionError, UnreachableError
 
 TIMEOUT_SECONDS = 60
-CONNECTIONS = 4
-"""The size of the connection pool."""
+IDLE_SECONDS: Final = 10.0
+"""After which a connection is not used again."""
+CONNECTIONS = 8
+"""The size of the connection pool: two for each table that is written at the same time."""
+LIST_BYTES: Final = 3000
+"""Of the names in one request's line, of which a node takes 4,096 bytes (http.max_initial_line_length)."""
 BUSY = 429
 SERVER_FAULT = 500
 # the parts of a reason that quote a document's values: they belong in no log
@@ -67,28 +72,66 @@ class Cluster:
 @contextmanager
 def open_raw_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
     """Open a client of the cluster; it connects at its first request, and retries nothing."""
-    if cluster.ca_file:
-        options["ca_certs"] = cluster.ca_file
-    if cluster.username is not None:
-        options["http_auth"] = (cluster.username, cluster.password or "")
-    # no retries here: callers know which requests to repeat, and until when
-    client = OpenSearch(
-        hosts=[cluster.url], timeout=TIMEOUT_SECONDS, max_retries=0, pool_maxsize=CONNECTIONS, **options
-    )
+    client = make_raw_client(cluster, **options)
     try:
         yield client
     finally:
         client.close()
 
 
+def make_raw_client(cluster: Cluster, **options: Any) -> OpenSearch:
+    """Make a client of the cluster, which the caller closes; it connects at its first request, and retries nothing."""
+    if cluster.ca_file:
+        options["ca_certs"] = cluster.ca_file
+    if cluster.username is not None:
+        options["http_auth"] = (cluster.username, cluster.password or "")
+    # no retries here: callers know which requests to repeat, and until when
+    return OpenSearch(hosts=[cluster.url], timeout=TIMEOUT_SECONDS, max_retries=0, pool_maxsize=CONNECTIONS, **options)
+
+
 @contextmanager
 def open_client(cluster: Cluster, **options: Any) -> Iterator[OpenSearch]:
     """Open a client that raises CdcError; UnreachableError if a later attempt may succeed."""
+    with translate_errors(cluster), open_raw_client(cluster, **options) as client:
+        yield client
+
+
+@contextmanager
+def translate_errors(cluster: Cluster) -> Iterator[None]:
+    """Raise CdcError for an error of a client; UnreachableError if a later attempt may succeed."""
     try:
-        with open_raw_client(cluster, **options) as client:
-            yield client
+        yield
     except TransportError as error:
         raise to_cdc_error(cluster, error) from error
+
+
+class StandingClient:
+    """A client that stays connected from one batch to the next: to connect takes as long as a small request."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._client: OpenSearch | None = None
+        self._used = 0.0
+
+    @contextmanager
+    def use(self) -> Iterator[OpenSearch]:
+        """The client; raises as that of `open_client`. After an error the next use connects anew."""
+        # what lies between may forget an idle connection, and tell nobody
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            self.close()
+        self._client = self._client or make_raw_client(self._cluster)
+        try:
+            with translate_errors(self._cluster):
+                yield self._client
+        except BaseException:
+            self.close()
+            raise
+        self._used = time.monotonic()
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client:
+            client.close()
 
 
 def to_cdc_error(cluster: Cluster, error: TransportError) -> CdcError:
@@ -113,6 +156,25 @@ def to_cdc_error(cluster: Cluster, error: TransportError) -> CdcError:
             told = f"OpenSearch {cluster} refused a request: {describe_error(error)}"
             found = PreconditionError(told, "see the cluster's log")
     return found
+
+
+def refresh(client: OpenSearch, indexes: Sequence[str]) -> None:
+    """Make what was written to these indexes visible to searches."""
+    for names in list_names(indexes):
+        client.indices.refresh(index=names)
+
+
+def list_names(names: Sequence[str], most_bytes: int = LIST_BYTES) -> Iterator[str]:
+    """Put names together, with commas, into lists that each fit into the line of a request."""
+    some, size = list[str](), 0
+    for name in names:
+        if some and size + len(name) >= most_bytes:
+            yield ",".join(some)
+            some, size = [], 0
+        some.append(name)
+        size += len(name) + 1
+    if some:
+        yield ",".join(some)
 
 
 def _access_error(cluster: Cluster, reason: str) -> PreconditionError:

@@ -130,7 +130,7 @@ def copies(alias: str) -> str:
 
 
 def copy_number(index: str) -> int:
-    """The number of a copy; 0 for an index of an older version, without a number."""
+    """The number of a copy; 0 of the alias itself."""
     number = index.rpartition(_COPY)[2]
     return int(number) if _COPY in index and number.isdecimal() else 0
 

@@ -19,7 +19,7 @@ from cdc.sinks.owner import Owner
 
 @dataclass(frozen=True, slots=True)
 class TableIndex:
-    """A table's index (behind the alias, or with that name itself) and its note."""
+    """The index behind a table's alias, and its note."""
 
     index: str
     note: IndexNote
@@ -38,8 +38,8 @@ class Indexes:
         """The alias under which the table is searched."""
         return layout.index_name(self.prefix, table)
 
-    def prepare_own(self, client: OpenSearch, *, renew: bool) -> None:
-        """Create the follower's own indexes; `renew`: update the fields of existing ones to this version."""
+    def prepare_own(self, client: OpenSearch) -> None:
+        """Create the follower's own indexes."""
         settings = {"index": {"number_of_shards": 1, "number_of_replicas": self.settings.replicas}}
         own = {
             layout.positions_index(self.prefix): layout.POSITION_MAPPING,
@@ -48,8 +48,6 @@ class Indexes:
         for name, mapping in own.items():
             if not client.indices.exists(index=name):
                 client.indices.create(index=name, body={"mappings": mapping, "settings": settings})
-            elif renew:
-                client.indices.put_mapping(index=name, body=mapping)
 
     def note(self, client: OpenSearch, name: TableName) -> IndexNote | None:
         """Read the note of the table's index; None if there is none. Raises TableStoppedError if it is not ours."""
@@ -70,7 +68,7 @@ class Indexes:
         only = {"filter_path": "*.mappings._meta,*.aliases", "expand_wildcards": "all"}
         found = client.indices.get(index=f"{self.prefix}-*", params=only)
         named = [
-            (index, {index, *each.get("aliases", ())}, IndexNote.from_meta(each.get("mappings", {}).get("_meta")))
+            (index, each.get("aliases", ()), IndexNote.from_meta(each.get("mappings", {}).get("_meta")))
             for index, each in found.items()
         ]
         return {

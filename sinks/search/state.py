@@ -12,8 +12,7 @@ from cdc.core.position import Position
 from cdc.core.table import TableName
 from cdc.sinks.opensearch.layout import positions_index
 from cdc.sinks.owner import Owner
-
-Stops = Mapping[TableName, TableStoppedError]
+from cdc.sinks.walls import Stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,8 @@ class StateDocument:
         if not found.get("found"):
             return SearchState()
         source, position = found["_source"], found["_source"]["position"]
-        # a document of an older version has no stops
-        stops = _from_json(source.get("stopped") or {})
-        return SearchState(Position.from_json(position) if position else None, stops, int(found["_version"]))
+        stopped = _from_json(source["stopped"])
+        return SearchState(Position.from_json(position) if position else None, stopped, int(found["_version"]))
 
     def store(self, client: OpenSearch, state: SearchState) -> None:
         """Store the state; raises RefusedError when another writer has stored a later one."""
@@ -72,6 +70,4 @@ def _as_json(stops: Stops) -> dict[str, Sequence[Any]]:
 
 
 def _from_json(value: Mapping[str, Any]) -> dict[TableName, TableStoppedError]:
-    return {
-        TableName(each["schema"], each["table"]): TableStoppedError.from_json(each) for each in value.get("tables", ())
-    }
+    return {TableName(each["schema"], each["table"]): TableStoppedError.from_json(each) for each in value["tables"]}

@@ -9,13 +9,20 @@ from typing import Any
 
 import httpx
 
+Fault = Callable[[bytes], tuple[int, Any] | None]
+
 
 class Faulty:
-    """A way to the node that fails as it is told to: `fault` sees each bulk request and may answer in its place."""
+    """A way to the node that fails as it is told to: `fault` sees each bulk request and may answer in its place.
 
-    def __init__(self, url: str, fault: Callable[[bytes], tuple[int, Any] | None]) -> None:
-        self.url, self.fault = url, fault
+    So does `search_fault` with each search.
+    """
+
+    def __init__(self, url: str, fault: Fault = lambda body: None, search_fault: Fault = lambda body: None) -> None:
+        self.url, self.fault, self.search_fault = url, fault, search_fault
         self.sizes: list[int] = []
+        self.asked: list[str] = []
+        """Method and path of every request."""
 
     @contextmanager
     def listening(self) -> Iterator[str]:
@@ -47,11 +54,15 @@ class Faulty:
             server.server_close()
 
     def answer(self, method: str, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
+        self.asked.append(f"{method} {path.partition('?')[0]}")
+        fault = None
         if "_bulk" in path:
             self.sizes.append(len(body))
             fault = self.fault(body)
-            if fault:
-                return fault[0], json.dumps(fault[1]).encode()
+        elif "/_search" in path:
+            fault = self.search_fault(body)
+        if fault:
+            return fault[0], json.dumps(fault[1]).encode()
         found = httpx.request(method, self.url + path, content=body, headers={"Content-Type": kind} if body else {})
         return found.status_code, found.content
 

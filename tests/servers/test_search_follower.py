@@ -19,8 +19,8 @@ from cdc.core.errors import RefusedError, UnreachableError
 from cdc.core.position import Bookmark, Lsn
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.sinks.opensearch import write
-from cdc.sinks.opensearch.client import Cluster, open_client
-from cdc.sinks.opensearch.layout import IndexNote, index_name, positions_index, refusals_index, table_mapping
+from cdc.sinks.opensearch.client import Cluster, list_names, open_client, refresh
+from cdc.sinks.opensearch.layout import index_name, positions_index, refusals_index
 from cdc.sinks.search.follower import SearchFollower
 from cdc.sinks.search.settings import SearchSettings
 from tests.contract.fed import changed, copy_of, copy_of_frame, keyed
@@ -84,7 +84,7 @@ def test_index_remembers_its_source(spark: SparkSession, follower: SearchFollowe
     mark = Bookmark(Lsn(2**62), 7_654_321_098_765_432_109, 3)
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), mark)
     assert follower.bookmarks() == {THINGS.name: mark}
-    assert SearchFollower(spark, follower._settings, name, "other").bookmarks() == {}
+    assert SearchFollower(spark, follower._indexes.settings, name, "other").bookmarks() == {}
 
 
 def test_foreign_index_is_refused(spark: SparkSession, search_url: str, name: str) -> None:
@@ -101,7 +101,7 @@ def test_foreign_index_is_refused(spark: SparkSession, search_url: str, name: st
 
 def test_index_of_another_follower_is_refused(spark: SparkSession, follower: SearchFollower, name: str) -> None:
     follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
-    other = SearchFollower(spark, follower._settings, name, "other")
+    other = SearchFollower(spark, follower._indexes.settings, name, "other")
     other.prepare([THINGS])
     assert "is there already" in reason(other)
 
@@ -145,23 +145,10 @@ def test_old_index_is_searched_until_the_new_one_is_complete(
     assert len(httpx.get(f"{search_url}/{index_name(name, THINGS.name)}*").json()) == 1
 
 
-def test_index_without_alias_of_an_older_version_is_replaced(
-    spark: SparkSession, follower: SearchFollower, search_url: str, name: str
-) -> None:
-    index = index_name(name, THINGS.name)
-    note = IndexNote(follower._owner, THINGS, MARK)
-    httpx.put(f"{search_url}/{index}", json={"mappings": table_mapping(note)}).raise_for_status()
-    assert follower.bookmarks() == {THINGS.name: MARK}
-    follower.apply(one(THINGS, 1, written(1, "as before")), at(1))
-    assert keyed(follower.rows(THINGS), THINGS) == {(1,): written(1, "as before")}
-    follower.load(THINGS, copy_of(spark, THINGS, ROWS), bookmark(7))
-    assert keyed(follower.rows(THINGS), THINGS) == ROWS
-
-
 def bulk(follower: SearchFollower, version: int, row: Row | None) -> None:
     with open_client(follower._cluster) as client:
         there = follower._indexes.of_tables(client)
-        follower._write(client, there, one(THINGS, 1, row), version, THINGS.name)
+        follower._writer.apply(client, there[THINGS.name], one(THINGS, 1, row).tables[THINGS.name], version)
 
 
 def test_late_write_of_an_old_version_changes_nothing(
@@ -223,6 +210,29 @@ def test_too_large_a_request_is_split(spark: SparkSession, search_url: str, name
         assert "where id = 1: the document is larger than a request may be" in reason(follower)
 
 
+def test_a_batch_asks_for_nothing_that_its_writer_knows(spark: SparkSession, search_url: str, name: str) -> None:
+    node = Faulty(search_url, lambda body: None)
+    with node.listening() as url:
+        follower = started(spark, url, name)
+        follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+        follower.apply(one(THINGS, 1, written(1, "first")), at(1))
+        node.asked.clear()
+        follower.prepare([THINGS])
+        follower.apply(one(THINGS, 1, written(1, "second")), at(2))
+        assert follower.stops() == {}
+    index = index_name(name, THINGS.name)
+    place = f"/{positions_index(name)}/_doc/{name}%2Fsearch"
+    assert node.asked == [f"POST /{index}/_bulk", f"POST /{index}/_refresh", f"PUT {place}"]
+
+
+def test_more_names_than_a_line_takes_are_refreshed(search_url: str, name: str) -> None:
+    names = [f"{name}-{number:03}-{'long' * 25}" for number in range(60)]
+    httpx.put(f"{search_url}/{name}", json={"aliases": {each: {} for each in names}}).raise_for_status()
+    assert httpx.post(f"{search_url}/{','.join(names)}/_refresh").status_code == 400
+    with open_client(Cluster(search_url)) as client:
+        refresh(client, names)
+
+
 def test_busy_node_is_unreachable_after_retries(spark: SparkSession, search_url: str, name: str) -> None:
     with Faulty(search_url, lambda body: (429, {"error": {"reason": "busy"}})).listening() as url:
         follower = started(spark, url, name, bulk_retry_seconds=1)
@@ -254,6 +264,13 @@ def test_a_search_sees_whole_batches(spark: SparkSession, follower: SearchFollow
     assert [keyed(follower.rows(table), table)[1,]["big"] for table in (THINGS, OTHERS)] == ["old 1", "old 1"]
     follower.apply(FeedBatch(both), at(1))
     assert [keyed(follower.rows(table), table)[1,]["big"] for table in (THINGS, OTHERS)] == ["new", "new"]
+
+
+@given(st.lists(st.text(min_size=1, max_size=255, alphabet="ab")), st.integers(255, 1000))
+def test_lists_of_names_fit_and_have_all_of_them(names: list[str], most: int) -> None:
+    lists = [*list_names(names, most)]
+    assert all(0 < len(each) <= most for each in lists)
+    assert [name for each in lists for name in each.split(",")] == names
 
 
 names = st.builds(TableName, st.text(min_size=1, max_size=63), st.text(min_size=1, max_size=63))

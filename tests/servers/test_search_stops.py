@@ -1,6 +1,8 @@
 """Errors of the cluster: one of a table stops only that table; a block is reported with its remedy, and retried."""
 
+import logging
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
@@ -9,10 +11,12 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from cdc.columns.feed import FeedBatch
+from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.core.change import Row
-from cdc.core.errors import PreconditionError, UnreachableError
+from cdc.core.containment import LOG
+from cdc.core.errors import HistoryLostError, PreconditionError, UnreachableError
 from cdc.core.table import Column, Kind, Table
+from cdc.sinks.lake.feed.commit_changes import LazyParts
 from cdc.sinks.opensearch.client import open_client
 from cdc.sinks.opensearch.layout import index_name, refusals_index
 from cdc.sinks.search.follower import SearchFollower
@@ -46,9 +50,9 @@ def test_rejected_document_stops_only_its_table(
     # killed when everything is written but the position: the batch comes again, and the table has no copy already
     with patch.object(StateDocument, "store", side_effect=KeyboardInterrupt), suppress(KeyboardInterrupt):
         follower.apply(FeedBatch(both), at(1))
-    killed = SearchFollower(spark, follower._settings, name, "search")
+    killed = SearchFollower(spark, follower._indexes.settings, name, "search")
     assert (killed.position(), killed.bookmarks()) == (None, {OTHERS.name: MARK})
-    again = SearchFollower(spark, follower._settings, name, "search")
+    again = SearchFollower(spark, follower._indexes.settings, name, "search")
     again.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
     refusing(search_url, index_name(name, THINGS.name), "big")
     again.apply(FeedBatch(both), at(1))
@@ -68,7 +72,7 @@ def test_stopped_table_goes_on_with_its_new_copy(
     for offset in (1, 2):
         # what it misses meanwhile is not applied to it, and comes with its copy
         follower.apply(one(THINGS, 3, {"id": 3, "small": 77, "big": "secret"}), at(offset))
-    asking = SearchFollower(spark, follower._settings, name, "search")
+    asking = SearchFollower(spark, follower._indexes.settings, name, "search")
     assert asking.stops().keys() == {THINGS.name}
     less = {key: row for key, row in ROWS.items() if key != (3,)}
     follower.load(THINGS, copy_of(spark, THINGS, less), bookmark(7))
@@ -77,6 +81,46 @@ def test_stopped_table_goes_on_with_its_new_copy(
     index = refusals_index(name)
     httpx.post(f"{search_url}/{index}/_refresh").raise_for_status()
     assert hits(search_url, index, {"term": {"table": "public.things"}}) == 1
+
+
+def test_whatever_a_table_meets_stops_it_and_the_others_go_on(
+    spark: SparkSession, follower: SearchFollower, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower.prepare([OTHERS])
+    for table in (THINGS, OTHERS):
+        follower.load(table, copy_of(spark, table, ROWS), MARK)
+
+    def unreadable() -> Iterator[FeedRows]:
+        raise ValueError("what nobody has thought of")
+        yield
+
+    fine = changed(OTHERS, {(3,): written(3, "new")})
+    log = logging.getLogger(LOG)
+    log.addHandler(caplog.handler)
+    try:
+        follower.apply(FeedBatch({THINGS.name: LazyParts(unreadable), OTHERS.name: fine}), at(1))
+    finally:
+        log.removeHandler(caplog.handler)
+    assert re.match(
+        r"public\.things: an error that cdc does not know \(test_search_stops\.py:\d+\): ValueError: what nobody has"
+        r" thought of → see the log; `cdc follow` tries to copy it again",
+        reason(follower),
+    )
+    assert "Traceback" in caplog.text
+    assert (follower.position(), follower.bookmarks()) == (at(1), {OTHERS.name: MARK})
+    assert keyed(follower.rows(OTHERS), OTHERS)[3,]["big"] == "new"
+
+
+def test_an_error_of_the_lake_stops_no_table(spark: SparkSession, follower: SearchFollower) -> None:
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), MARK)
+
+    def gone() -> Iterator[FeedRows]:
+        raise HistoryLostError("the lake has lost it")
+        yield
+
+    with pytest.raises(HistoryLostError):
+        follower.apply(FeedBatch({THINGS.name: LazyParts(gone)}), at(1))
+    assert (follower.position(), follower.stops()) == (None, {})
 
 
 def test_rejected_copy_stops_its_table(

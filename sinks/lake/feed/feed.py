@@ -1,6 +1,7 @@
 """The feed of the followers behind the lake: tables at a cut, and their changes from cut to cut."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,19 @@ from cdc.sinks.lake.feed.change_cache import ChangeCache
 from cdc.sinks.lake.feed.commit_changes import CommitChanges, LazyParts, read_whole
 from cdc.sinks.lake.layout import Lake
 from cdc.sinks.lake.metadata.cuts import Cut, Cuts
+
+
+@dataclass(frozen=True, slots=True)
+class _TableVersion:
+    """Which version of which table a cut names."""
+
+    version: int
+    table: str | None
+    commit: str | None
+
+    @classmethod
+    def of(cls, name: TableName, cut: Cut) -> "_TableVersion":
+        return cls(cut.versions[str(name)], cut.ids.get(str(name)), cut.commits.get(str(name)))
 
 
 class LakeFeed:
@@ -47,6 +61,8 @@ class LakeFeed:
         self._cuts = Cuts(lake.of_views if with_views else lake)
         # kept open: the next look reads only the commits since
         self._logs: dict[str, DeltaLog] = {}
+        # as of the last cut: most of a thousand tables are the same in the next one, and each look is a request
+        self._described: dict[TableName, tuple[_TableVersion, tuple[Table, Bookmark] | None]] = {}
 
     def last_cut(self) -> Cut:
         """The newest cut; raises HistoryLostError when the lake has none."""
@@ -103,7 +119,8 @@ class LakeFeed:
         for name in map(TableName.parse, cut.versions):
             if self.has_table(name) and name not in but:
                 try:
-                    table = self._table(name, cut)
+                    # not as it is known: it may be gone since
+                    table = self._describe(name, cut)
                     readable += [table] if table and self._is_own(table[0]) else []
                 except HistoryLostError:
                     unread.append(name)
@@ -118,6 +135,12 @@ class LakeFeed:
 
     def _table(self, name: TableName, cut: Cut) -> tuple[Table, Bookmark] | None:
         """The table as described at the cut; None when it is no longer followed."""
+        at, known = _TableVersion.of(name, cut), self._described.get(name)
+        if known is None or known[0] != at or at.commit is None:
+            known = self._described[name] = at, self._describe(name, cut)
+        return known[1]
+
+    def _describe(self, name: TableName, cut: Cut) -> tuple[Table, Bookmark] | None:
         log = self._log(name)
         if log is None:
             raise TableLostError(name, "it is gone from the lake")
@@ -149,6 +172,7 @@ class LakeFeed:
     def forget(self) -> None:
         """Read everything again: a table may have been replaced."""
         self._logs = {}
+        self._described = {}
 
     def locate(self, name: TableName) -> tuple[str, int]:
         """A table's folder, and its version at the newest cut; raises PreconditionError when the cut lacks it."""
@@ -214,8 +238,10 @@ class LakeFeed:
     def change_bytes(self, table: Table, since: Cut, until: Cut) -> int:
         """Size of the files with a table's changes between two cuts, whether they are cached or not."""
         first, last = since.versions.get(str(table.name)), until.versions.get(str(table.name))
+        if first is None or last is None or first >= last:
+            return 0
         log = self._log(table.name)
-        if first is None or last is None or log is None:
+        if log is None:
             return 0
         return sum(self._read_commit(table, log, version).change_bytes for version in range(first + 1, last + 1))
 

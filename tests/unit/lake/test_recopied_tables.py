@@ -101,6 +101,35 @@ def test_feed_describes_tables_with_the_columns_of_the_cut(lake: PlacedLake) -> 
     assert feed.tables(feed.last_cut()) == [(OTHER, Bookmark(Lsn(35), 4711, 1))]
 
 
+def test_a_feed_looks_once_at_a_table_that_is_the_same_in_the_next_cut(
+    lake: PlacedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = follow_at_20(lake)
+    looks = list[TableName]()
+    look = LakeFeed._log
+
+    def count(feed: LakeFeed, name: TableName) -> DeltaLog | None:
+        looks.append(name)
+        return look(feed, name)
+
+    monkeypatch.setattr(LakeFeed, "_log", count)
+    feed = LakeFeed(None, lake)
+    before = feed.last_cut()
+    for lsn in (30, 40):
+        commit(follower, lsn)
+        cut = feed.last_cut()
+        assert [table for table, _ in feed.tables(cut)] == [THINGS]
+        assert feed.change_bytes(THINGS, before, cut) == 0
+    assert looks == [THINGS.name]
+    # a copy of it would fail if it is gone meanwhile
+    assert feed.split_readable(cut) == ([(THINGS, Bookmark(Lsn(10), 4711, 1))], [])
+    assert looks == [THINGS.name] * 2
+    load(lake, follower, OTHER, 50, {"id": 1, "now": 2})
+    follower.tables.adopt(follower.tables.select(Joining))
+    commit(follower, 60)
+    assert feed.tables(feed.last_cut()) == [(OTHER, Bookmark(Lsn(50), 4711, 1))]
+
+
 def test_maintenance_vacuums_a_table_in_no_cut(lake: PlacedLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "CHECKPOINT_EVERY", 4)
     follower = follower_of(lake)
