@@ -1,7 +1,8 @@
 """The latest log: one compacted topic a table, behind the lake."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
+from confluent_kafka import KafkaException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,8 +24,11 @@ from cdc.sinks.latest import layout, read, topics, write
 from cdc.sinks.latest.state import TableRecord, missing_copy_error, to_stop_error
 from cdc.sinks.latest.state_writer import StateWriter
 from cdc.sinks.owner import Owner
+from cdc.sinks.walls import Stops, TableWall
 
-Stops = Mapping[TableName, TableStoppedError]
+
+class _TableFailedError(Exception):
+    """Changes of a table cannot be written: the transaction ends, and another one begins without the table."""
 
 
 class LatestFollower:
@@ -39,6 +43,8 @@ class LatestFollower:
         self._log = log
         self._states = StateWriter(log, Owner(pipeline, name))
         self._topics_made_again = 0
+        # of the broker or the lake's store, not of a table; librdkafka raises SystemError around its own in a callback
+        self._wall = TableWall(name, (KafkaException, SystemError, OSError))
 
     def close(self) -> None:
         self._states.close()
@@ -54,26 +60,29 @@ class LatestFollower:
 
         Stops a table whose topic cannot be created, or is not ours.
         """
-        stopped = self._states.read_state().stops
+        stopped = self._states.read().stops
         going = [table for table in tables if table.name not in stopped]
         self._stop(going, self._prepare(going))
 
     def _prepare(self, tables: Sequence[Table], *, look: bool = False) -> dict[TableName, TableStoppedError]:
         """Prepare the tables; returns the stops. `look`: check the topics even if they are known."""
-        state, stops = self._states.read_state(), dict[TableName, TableStoppedError]()
+        state, stops = self._states.read(), dict[TableName, TableStoppedError]()
         check_distinct(latest_topic, self._log.prefix, [*state.tables, *(table.name for table in tables)])
         # a writer has looked before: topics cost an admin connection, and `prepare` comes with every batch
         known = self._states.has_writer and all(state.has_topic(table.name) and table.key for table in tables)
         if look or not known:
-            made = []
+            made = list[Table]()
+
+            def make(table: Table) -> None:
+                try:
+                    if topics.make_of(admin, self._log, table, is_ours=state.has_topic(table.name)):
+                        made.append(table)
+                except PreconditionError as refused:
+                    raise to_stop_error(table.name, refused) from refused
+
             with Admin(self._log) as admin:
                 ensure_topic(admin, layout.topic_of_positions(self._log))
-                for table in tables:
-                    try:
-                        if topics.make_of(admin, self._log, table, is_ours=state.has_topic(table.name)):
-                            made.append(table)
-                    except PreconditionError as refused:
-                        stops[table.name] = to_stop_error(table.name, refused)
+                stops = self._wall.collect(make, tables)
             if made:
                 self._topics_made_again += any(state.has_topic(table.name) for table in made)
                 self._states.register([TableRecord(table) for table in made])
@@ -82,7 +91,7 @@ class LatestFollower:
 
     def _add_columns(self, tables: Sequence[Table]) -> None:
         """Register new columns, which are null in older rows."""
-        known = self._states.read_state().tables
+        known = self._states.read().tables
         of = [(table, known[table.name]) for table in tables if table.name in known]
         if wider := [TableRecord(table, old.bookmark) for table, old in of if has_more_columns(old.table, table)]:
             self._states.register(wider)
@@ -93,16 +102,11 @@ class LatestFollower:
         Stops the table if rows of it are refused.
         """
         stops = self._prepare([table], look=True)
-        if not stops:
-            try:
-                self._load(table, copy, bookmark)
-            except TableStoppedError as refused:
-                stops = {table.name: to_stop_error(table.name, refused)}
-        self._stop([table], stops)
+        self._stop([table], stops or self._wall.collect(lambda each: self._load(each, copy, bookmark), [table]))
 
     def _load(self, table: Table, copy: TableCopy, bookmark: Bookmark) -> None:
         # keep the stop until the copy is complete
-        self._states.register([TableRecord(table, stop=self._states.read_state().stops.get(table.name))])
+        self._states.register([TableRecord(table, stop=self._states.read().stops.get(table.name))])
         texts = documents_of(copy, table)
         records = texts.select(*(F.col(name).cast("binary").alias(name) for name in texts.columns))
         # without a transaction: after a kill between the two records there is no bookmark, and the copy is repeated
@@ -113,7 +117,7 @@ class LatestFollower:
         except write.RecordTooLargeError as refused:
             where = describe_key(write.largest_key(records), table.key)
             told = f"{refused.what}: the largest is the one where {where}"
-            raise TableStoppedError(told, refused.remedy) from refused
+            raise to_stop_error(table.name, PreconditionError(told, refused.remedy)) from refused
         self._states.register([TableRecord(table, bookmark)])
 
     def apply(self, batch: FeedBatch, position: Position) -> None:
@@ -121,7 +125,7 @@ class LatestFollower:
 
         If a record is refused, the transaction fails, and is written again without that record's table.
         """
-        self._states.open_writer()
+        self._states.open()
         before = self._states.state.position
         # the same batch may come twice (`Follower`)
         if before is not None and before.covers(position):
@@ -142,15 +146,17 @@ class LatestFollower:
         stopped = self._stop_records(stops)
         try:
             with self._states.transaction() as writer:
-                for name in going:
-                    self._send(writer, self._states.state.tables[name].table, batch.tables[name])
+                if failed := self._wall.collect(lambda name: self._send(writer, name, batch.tables[name]), going):
+                    raise _TableFailedError
                 for registration in stopped:
                     self._states.write_record(writer, registration)
                 self._states.write_position(writer, position)
+        except _TableFailedError:
+            return failed
         except RecordRefusedError as refused:
             return self._explain_refusal(refused, going)
-        except UnreachableError:
-            # records to a deleted topic are never answered
+        except (UnreachableError, PreconditionError):
+            # records to a deleted topic are never answered, or the transaction does not take them
             if not (gone := topics.missing(self._log, going)):
                 raise
             return {name: missing_copy_error(name, self._topic(name)) for name in gone}
@@ -179,12 +185,12 @@ class LatestFollower:
         return ()
 
     def stops(self) -> Stops:
-        return self._states.read_state().stops
+        return self._states.read().stops
 
     def _stop(self, tables: Sequence[Table], stops: Stops) -> None:
         """Store the stops of these tables, without bookmarks: they need a new copy."""
         if stops:
-            has_topic = self._states.read_state().has_topic
+            has_topic = self._states.read().has_topic
             self._states.register(
                 [
                     TableRecord(table, None, stops[table.name], has_topic(table.name))
@@ -199,15 +205,15 @@ class LatestFollower:
         return [TableRecord(known[name].table, None, stop) for name, stop in stops.items() if name in known]
 
     def bookmarks(self) -> dict[TableName, Bookmark]:
-        tables = self._states.read_state().tables
+        tables = self._states.read().tables
         return {name: found.bookmark for name, found in tables.items() if found.bookmark}
 
     def position(self) -> Position | None:
-        return self._states.read_state().position
+        return self._states.read().position
 
     def count(self, table: TableName, *, exact: bool = False) -> int | None:
         """Count the keys with a row; None unless `exact`, since it takes reading the whole topic."""
-        registered = exact and self._states.read_state().has_topic(table)
+        registered = exact and self._states.read().has_topic(table)
         return read.live_keys(self._log, self._topic(table)) if registered else None
 
     def write_count(self, table: TableName) -> int:
@@ -224,7 +230,7 @@ class LatestFollower:
 
     def _own_topic(self, table: Table) -> str:
         """The topic of a registered table; raises HistoryLostError for another one."""
-        if not self._states.read_state().has_topic(table.name):
+        if not self._states.read().has_topic(table.name):
             raise HistoryLostError(f"topic {self._topic(table.name)} is gone", "run `cdc bootstrap` again")
         return self._topic(table.name)
 
@@ -239,8 +245,8 @@ class LatestFollower:
         stale = latest.join(records, KafkaColumn.KEY.value, "left_anti")
         return records.unionByName(stale.select(KafkaColumn.KEY, F.lit(None).cast("binary").alias(KafkaColumn.VALUE)))
 
-    def _send(self, writer: TransactionalWriter, table: Table, changes: Iterable[FeedRows]) -> None:
-        topic = self._topic(table.name)
+    def _send(self, writer: TransactionalWriter, name: TableName, changes: Iterable[FeedRows]) -> None:
+        topic, table = self._topic(name), self._states.state.tables[name].table
         for each in changes:
             for rows in portions(each.rows):
                 texts = zip(key_documents(rows, table).to_pylist(), documents(rows, table).to_pylist(), strict=True)

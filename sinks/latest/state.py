@@ -8,9 +8,10 @@ from typing import Any, Self
 from cdc.core.errors import CopyLostError, PreconditionError, TableStoppedError
 from cdc.core.position import Bookmark, Position
 from cdc.core.table import Table, TableName
-from cdc.log.clients.reader import Reader, Record, read_bounds
+from cdc.log.clients.reader import Record
 from cdc.log.settings import LogSettings
 from cdc.sinks.owner import Owner
+from cdc.sinks.transactional_state import committed_records
 
 POSITION_KEY = b"position"
 
@@ -35,9 +36,8 @@ class TableRecord:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         bookmark = Bookmark.from_json(value["bookmark"]) if value["bookmark"] else None
-        # records of older versions have neither
-        stop = TableStoppedError.from_json(value["stop"]) if value.get("stop") else None
-        return cls(Table.from_json(value["table"]), bookmark, stop, value.get("has_topic", True))
+        stop = TableStoppedError.from_json(value["stop"]) if value["stop"] else None
+        return cls(Table.from_json(value["table"]), bookmark, stop, value["has_topic"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,9 @@ def read(log: LogSettings, topic: str, owner: Owner) -> LatestState:
 
     Raises PreconditionError when it has another follower's records.
     """
-    start, until = read_bounds(log, topic)
     state = LatestState()
-    with Reader(log) as reader:
-        # all records in order: the newest of each key wins, as in compaction
-        for partition, first in start[topic].items():
-            for record in reader.read(topic, partition, first, until[topic][partition]):
-                state = _after(state, record, owner)
+    for record in committed_records(log, topic):
+        state = _after(state, record, owner)
     return state
 
 

@@ -1,41 +1,53 @@
 """The follower's topics: reads what there is, and writes changes with the position in one transaction."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from cdc.core.errors import RefusedError
-from cdc.log.clients.reader import Reader, Record, read_bounds
 from cdc.log.clients.topics import Admin, Topic, ensure_topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.settings import LogSettings
 from cdc.sinks.owner import Owner
 from cdc.sinks.percolator import records
 from cdc.sinks.percolator.layout import Topics
-from cdc.sinks.percolator.matches import Change, Matches
+from cdc.sinks.percolator.matches import Change, Matches, Pair
 from cdc.sinks.percolator.records import Moment, Reached
+from cdc.sinks.transactional_state import TransactionalState, committed_records
+
+
+@dataclass(frozen=True, slots=True)
+class MatchState:
+    """How far the follower is, and the matches that there are, which change in place."""
+
+    reached: Reached = field(default_factory=Reached)
+    matches: Matches = field(default_factory=Matches)
 
 
 class MatchLog:
-    """Writes matches; opened by the first write, so that those who only read disturb nobody.
-
-    From `open` on, `reached` and `matches` are what the topics have, since nobody else can write: a later writer fences
-    this one (KIP-98).
-    """
+    """Writes matches; opened by the first write, so that those who only read disturb nobody."""
 
     def __init__(self, log: LogSettings, owner: Owner, topics: Topics) -> None:
         self._log = log
         self._owner = owner
         self._topics = topics
-        self._writer: TransactionalWriter | None = None
         self._has_topics = False
-        self.reached = Reached()
-        self.matches = Matches()
+        self._states = TransactionalState(
+            log, owner, MatchState(), lambda: MatchState(self._read_reached(), Matches(self._read_present()))
+        )
+
+    @property
+    def reached(self) -> Reached:
+        """The writer's own, from `open` on."""
+        return self._states.state.reached
+
+    @property
+    def matches(self) -> Matches:
+        """The writer's own, from `open` on."""
+        return self._states.state.matches
 
     def close(self) -> None:
         """Close the connections; the next write opens them again, and looks at the topics."""
-        writer, self._writer, self._has_topics = self._writer, None, False
-        if writer:
-            writer.close()
+        self._has_topics = False
+        self._states.close()
 
     def prepare(self) -> None:
         """Create the topics that do not exist."""
@@ -51,41 +63,32 @@ class MatchLog:
 
     def read_reached(self) -> Reached:
         """The position and the tables that are current: the writer's own, or read from the topic."""
-        return self.reached if self._writer else self._read_reached()
+        return self.reached if self._states.has_writer else self._read_reached()
 
     def open(self) -> None:
         """Fence an older writer and abort its open transaction; then read what there is."""
-        if self._writer is None:
+        if not self._states.has_writer:
             self.prepare()
-            self._open()
-
-    def _open(self) -> None:
-        self._writer = TransactionalWriter(self._log, f"cdc-{self._owner.pipeline}-{self._owner.follower}")
-        try:
-            # after fencing: an older writer can change neither any more
-            self.reached = self._read_reached()
-            self.matches = Matches(records.to_pair(key) for key in self._read_present())
-        except BaseException:
-            self.close()
-            raise
+            self._states.open()
 
     def commit(self, changes: Sequence[Change], reached: Reached, moment: Moment) -> None:
         """Write matches and ends of matches, and how far the follower is: consumers see all of it, or nothing."""
-        with self._transaction() as writer:
+        self.open()
+        with self._states.transaction() as writer:
             for change in changes:
                 for topic, record in self._records_of(change, moment):
                     writer.write(topic.name, record.key, record.value)
             self._write_reached(writer, reached)
-        # after the commit: a failed transaction changes nothing
-        self.reached = reached
+        self._states.state = MatchState(reached, self.matches)
         for change in changes:
             self.matches.put(change)
 
     def store(self, reached: Reached) -> None:
         """Write how far the follower is, and no match."""
-        with self._transaction() as writer:
+        self.open()
+        with self._states.transaction() as writer:
             self._write_reached(writer, reached)
-        self.reached = reached
+        self._states.state = MatchState(reached, self.matches)
 
     def _records_of(self, change: Change, moment: Moment) -> Iterable[tuple[Topic, records.NewRecord]]:
         yield self._topics.events, records.event(change, moment)
@@ -95,40 +98,19 @@ class MatchLog:
         record = records.position_record(self._owner, reached)
         writer.write(self._topics.position.name, record.key, record.value)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[TransactionalWriter]:
-        """Open one transaction. A fenced writer stays fenced; after other failures the next call opens a new one."""
-        self.open()
-        assert self._writer is not None
-        try:
-            with self._writer.transaction():
-                yield self._writer
-        except RefusedError:
-            # stays open: a new writer would fence the follower that has taken over
-            raise
-        except BaseException:
-            self.close()
-            raise
-
     def _read_reached(self) -> Reached:
         topic, reached = self._topics.position.name, Reached()
-        for record in self._committed(topic):
+        for record in committed_records(self._log, topic):
             if record.key == records.POSITION_KEY and record.value is not None:
                 reached = records.to_reached(record.value, self._owner, topic)
         return reached
 
-    def _read_present(self) -> Iterable[bytes]:
-        """The keys of the matches that there are: of each key, the newest record counts."""
+    def _read_present(self) -> Iterable[Pair]:
+        """The matches that there are: of each key, the newest record counts."""
         there = set[bytes]()
-        for record in self._committed(self._topics.present.name):
+        for record in committed_records(self._log, self._topics.present.name):
             (there.discard if record.value is None else there.add)(record.key or b"")
-        return there
-
-    def _committed(self, topic: str) -> Iterator[Record]:
-        start, until = read_bounds(self._log, topic)
-        with Reader(self._log) as reader:
-            for partition, first in start[topic].items():
-                yield from reader.read(topic, partition, first, until[topic][partition])
+        return map(records.to_pair, there)
 
 
 def _ensure_existing(admin: Admin, topic: Topic) -> None:

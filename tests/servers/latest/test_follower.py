@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from cdc.columns.feed import FeedBatch
+from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.columns.rows.digest import digest_of_copy
 from cdc.core.change import Key, Row
 from cdc.core.errors import PreconditionError, RefusedError
@@ -19,6 +19,7 @@ from cdc.log.clients.topics import Admin, Topic
 from cdc.log.clients.transactional_writer import TransactionalWriter
 from cdc.log.names import latest_topic
 from cdc.log.settings import LatestTopicSettings, LogSettings
+from cdc.sinks.lake.feed.commit_changes import LazyParts
 from cdc.sinks.latest import state
 from cdc.sinks.latest.follower import LatestFollower
 from cdc.sinks.latest.state_writer import StateWriter
@@ -282,6 +283,24 @@ def test_a_record_that_the_broker_refuses_stops_its_table_alone(
     assert re.search(f"public.things: .*a record is too large.*, where id = 1 {TOO_LARGE}", reason(follower))
     assert (follower.position(), follower.bookmarks()) == (at(1), {OTHERS.name: MARK})
     assert keyed(follower.rows(OTHERS), OTHERS)[1,]["big"] == "new"
+
+
+def test_whatever_a_table_meets_stops_it_alone(spark: SparkSession, start: Start, log: LogSettings) -> None:
+    follower = loaded(spark, start(), THINGS, OTHERS)
+
+    def unreadable() -> Iterator[FeedRows]:
+        yield from changed(THINGS, {(1,): row(1, "half of it")})
+        raise ValueError("what nobody has thought of")
+
+    fine = {OTHERS.name: changed(OTHERS, {(1,): row(1, "new")})}
+    follower.apply(FeedBatch({**fine, THINGS.name: LazyParts(unreadable)}), at(1))
+    assert "public.things: an error that cdc does not know" in reason(follower)
+    assert "ValueError: what nobody has thought of → see the log" in reason(follower)
+    assert (follower.position(), follower.bookmarks()) == (at(1), {OTHERS.name: MARK})
+    assert keyed(follower.rows(OTHERS), OTHERS)[1,]["big"] == "new"
+    assert keyed(follower.rows(THINGS), THINGS) == ROWS
+    follower.load(THINGS, copy_of(spark, THINGS, ROWS), bookmark(7))
+    assert follower.stops() == {}
 
 
 def test_a_topic_that_goes_while_it_is_written_is_missed(
