@@ -1,10 +1,14 @@
 """Finds out, at one cut, which rows of a table match which queries, as far as that may have changed."""
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from opensearchpy import OpenSearch
-from opensearchpy.exceptions import RequestError
+from opensearchpy.exceptions import OpenSearchException, RequestError, TransportError
 
 from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import documents, key_documents, portions
@@ -12,10 +16,12 @@ from cdc.core.table import Table
 from cdc.sinks.opensearch.layout import Searchable
 from cdc.sinks.percolator import search
 from cdc.sinks.percolator.layout import OwnFields
-from cdc.sinks.percolator.matches import Found
+from cdc.sinks.percolator.matches import MATCH_BYTES, NONE, Found, Matches
 from cdc.sinks.percolator.percolators import Percolators, Refused
 from cdc.sinks.percolator.queries import Key, Queries
 from cdc.sinks.percolator.search import QueryRefusedError
+from cdc.sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.walls import attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,41 +40,70 @@ class Evaluation:
     percolators: Percolators
     rows: Searchable
     version: int
+    there: Matches
     refused: Refused = field(default_factory=dict)
+    counts: Counter[Key] = field(default_factory=Counter)
+    """How many more matches than before each query has."""
+    searched: Set[Key] = NONE
+    """The queries whose rows were searched for, and counted: those that have changed now, too."""
+
+    @property
+    def most_matches(self) -> int:
+        """Of the table, all queries together."""
+        return self.percolators.settings.match_bytes // MATCH_BYTES
 
     @property
     def _table(self) -> Table:
         return self.rows.table
 
-    def of_everything(self, queries: Queries, matching: Iterable[Key]) -> Outcome:
-        """Search with all queries. `matching`: those that match some row so far; it ends for those that are no more."""
+    def of_everything(self, queries: Queries) -> Outcome:
+        """Search with all queries; those that match some row so far and are no more end."""
+        queries = queries.for_table(self._table)
         self.refused |= self.percolators.build(self.client, self._table, queries, self.version)
-        found = dict.fromkeys([*matching, *queries.refused], frozenset[Key]()) | self._search(queries)
+        searched = self._search(queries)
+        found = dict.fromkeys(self.there.queries(self._table.name), NONE) | searched
+        self._count_searched(found, queries)
         return self._outcome(Found({}, found), queries)
 
     def of_changes(self, queries: Queries, changes: Iterable[FeedRows]) -> Outcome:
         """Search with the changed queries, and match the changed rows with all queries."""
+        queries = queries.for_table(self._table)
         if queries.texts or queries.refused or queries.gone:
             self.refused |= self.percolators.update(self.client, self._table, queries, self.version)
         of_queries = self._search(queries)
-        of_rows = self._percolate(changes)
-        return self._outcome(Found(of_rows, of_queries), queries)
+        self._count_searched(of_queries, queries)
+        self.searched = of_queries.keys()
+        of_rows, same = self._percolate(changes)
+        return self._outcome(Found(of_rows, of_queries, same), queries)
+
+    def _count_searched(self, found: Mapping[Key, Set[Key]], queries: Queries) -> None:
+        ended = dict.fromkeys([*queries.refused, *queries.gone, *self.refused], NONE)
+        for key, rows in {**found, **ended}.items():
+            self.counts[key] = len(rows) - len(self.there.rows_of(self._table.name, key))
+        self._limit({})
 
     def _outcome(self, found: Found, queries: Queries) -> Outcome:
         # one that was refused while rows were matched, too
         ended = {key: frozenset[Key]() for key in (*queries.refused, *self.refused, *queries.gone)}
         rows = {row: matching - self.refused.keys() for row, matching in found.rows.items()}
-        return Outcome(Found(rows, {**found.queries, **ended}), {**queries.refused, **self.refused})
+        whole = Found(rows, {**found.queries, **ended}, found.same, ended.keys())
+        return Outcome(whole, {**queries.refused, **self.refused})
 
     def _search(self, queries: Queries) -> dict[Key, Set[Key]]:
-        """The rows that each query matches; a query that cannot be run is refused."""
+        """The rows that each query matches; a query that cannot be run is refused, whatever it meets."""
         found, failed = dict[Key, Set[Key]](), Refused()
+
+        def find(key: Key, text: str) -> None:
+            cluster = self.percolators.cluster
+            try:
+                found[key] = search.find_rows(self.client, cluster, self.rows, text, self.most_matches)
+            except QueryRefusedError as refusal:
+                failed[key] = str(refusal)
+
         for key, text in queries.texts.items():
             if key not in self.refused:
-                try:
-                    found[key] = search.find_rows(self.client, self.percolators.cluster, self.rows, text)
-                except QueryRefusedError as refusal:
-                    failed[key] = str(refusal)
+                refuse = partial(failed.__setitem__, key)
+                attempt(f"saved search {key}", partial(find, key, text), refuse, (OpenSearchException,))
         self._refuse(failed)
         return found
 
@@ -78,20 +113,51 @@ class Evaluation:
             self.percolators.drop(self.client, self._table, failed, self.version)
             self.client.indices.refresh(index=self.percolators.index_of(self._table.name))
 
-    def _percolate(self, changes: Iterable[FeedRows]) -> dict[Key, Set[Key]]:
-        """The queries that match each changed row; none for deleted ones."""
-        found = dict[Key, set[Key]]()
+    def _percolate(self, changes: Iterable[FeedRows]) -> tuple[dict[Key, set[Key]], set[Key]]:
+        """The queries that match each changed row, none for deleted ones; and the rows that match as before."""
+        found, same = dict[Key, set[Key]](), set[Key]()
         for part in changes:
             for portion in portions(part.rows):
                 keys = key_documents(portion, self._table).to_pylist()
-                for places in _requests(texts := documents(portion, self._table).to_pylist(), self.percolators):
-                    some = keys[places]
-                    found |= {key: set() for key in some}
-                    for query, slots in self._matching(texts[places]):
-                        for slot in slots:
-                            found[some[slot]].add(query)
-            found |= {key: set() for key in key_documents(part.gone, self._table).to_pylist()}
-        return {key: frozenset(queries) for key, queries in found.items()}
+                texts = documents(portion, self._table)
+                for places in _requests(texts, self.percolators.settings):
+                    self._take(dict(self._match(keys[places], texts[places].to_pylist())), found, same)
+            for portion in portions(part.gone):
+                self._take({key: set() for key in key_documents(portion, self._table).to_pylist()}, found, same)
+        return found, same
+
+    def _match(self, keys: Sequence[Key], texts: Sequence[str]) -> Iterable[tuple[Key, set[Key]]]:
+        """The queries that match each of these rows."""
+        matching: list[set[Key]] = [set() for _ in keys]
+        for query, slots in self._matching(texts):
+            for slot in slots:
+                matching[slot].add(query)
+        return zip(keys, matching, strict=True)
+
+    def _take(self, matching: Mapping[Key, set[Key]], found: dict[Key, set[Key]], same: set[Key]) -> None:
+        """Keep what differs from the matches that there are: all of a batch's would be far more than its rows."""
+        for row, queries in matching.items():
+            before = self.there.queries_of(self._table.name, row)
+            if queries == before:
+                same.add(row)
+            else:
+                found[row] = queries
+                self.counts.update(queries - before - self.searched)
+                self.counts.subtract(before - queries - self.searched)
+        self._limit(found)
+
+    def _limit(self, found: Mapping[Key, set[Key]]) -> None:
+        """Refuse the queries with the most matches until the others are few enough."""
+        while self.there.count(self._table.name) + self.counts.total() > self.most_matches:
+            largest = max({*self.there.queries(self._table.name), *self.counts} - self.refused.keys(), key=self._count)
+            self._refuse({largest: str(search.too_many_rows(self.most_matches))})
+            self.counts[largest] = -len(self.there.rows_of(self._table.name, largest))
+            for queries in found.values():
+                queries.discard(largest)
+
+    def _count(self, query: Key) -> tuple[int, Key]:
+        # of as many, always the same one: a batch may be repeated
+        return len(self.there.rows_of(self._table.name, query)) + self.counts[query], query
 
     def _matching(self, texts: Sequence[str]) -> Sequence[tuple[Key, Sequence[int]]]:
         """Match documents with all queries; those that fail at one of them are refused."""
@@ -99,23 +165,25 @@ class Evaluation:
         while True:
             try:
                 return [*search.percolate(self.client, index, own, texts)]
-            except RequestError as error:
-                if not isinstance(search.refusal(self.percolators.cluster, error), QueryRefusedError):
+            except TransportError as error:
+                if isinstance(error, RequestError) and not isinstance(
+                    search.refusal(self.percolators.cluster, error), QueryRefusedError
+                ):
                     raise
-                # one query fails the whole request
+                # one query fails the whole request, or makes it take too long
                 failing = search.find_failing(self.client, index, own, texts)
                 if not failing:
                     raise
                 self._refuse({key: f"it fails at a row: {reason}" for key, reason in failing.items()})
 
 
-def _requests(texts: Sequence[str], percolators: Percolators) -> Iterator[slice]:
+def _requests(texts: pa.Array, settings: PercolatorSettings) -> Iterator[slice]:
     """Cut documents into requests, by the limits of their number and bytes."""
-    most, most_bytes, start, size = percolators.settings.documents_at_once, percolators.settings.bulk_bytes, 0, 0
-    for place, text in enumerate(texts):
-        if place > start and (place - start >= most or size + len(text) > most_bytes):
+    start, size = 0, 0
+    for place, length in enumerate(pc.binary_length(texts).to_pylist()):
+        if place > start and (place - start >= settings.documents_at_once or size + length > settings.bulk_bytes):
             yield slice(start, place)
             start, size = place, 0
-        size += len(text)
-    if texts:
+        size += length
+    if len(texts):
         yield slice(start, len(texts))

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 from opensearchpy import OpenSearch
+from opensearchpy.exceptions import OpenSearchException
 from pyspark.sql import DataFrame
 
 from cdc.columns.feed import FedFollower, FeedBatch, FeedRows
@@ -25,6 +26,7 @@ from cdc.sinks.percolator.queries import Key, Queries, changed_texts
 from cdc.sinks.percolator.records import Moment, Reached
 from cdc.sinks.percolator.refusals import Refusals
 from cdc.sinks.percolator.settings import PercolatorSettings
+from cdc.sinks.walls import Stops, TableWall
 
 Changes = Mapping[TableName, Iterable[FeedRows]]
 
@@ -58,6 +60,8 @@ class PercolatorFollower:
         self._queries = TableName.parse(settings.queries.table)
         self._matched = [*dict.fromkeys(map(TableName.parse, settings.tables))]
         self._remarks: list[PreconditionError] = []
+        self._wall = TableWall(owner.follower, (OpenSearchException, OSError))
+        self._failed: dict[TableName, str] = {}
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Create topics and indexes; a table that OpenSearch cannot hold stops."""
@@ -97,15 +101,19 @@ class PercolatorFollower:
         matched = [name for name in self._matched if name in there]
         current = self._select_current(client, there)
         changed = changed_texts(changes.get(self._queries, ()), queries.table, column)
-        everything = Queries.of(self._all_texts(client, queries)) if {*matched} - current else Queries({}, {})
+        everything = self._read_queries(self._all_texts(client, queries) if {*matched} - current else {})
         outcomes = dict[TableName, Outcome]()
-        for name in matched:
-            evaluation = Evaluation(client, self._percolators, there[name], version)
+
+        def evaluate(name: TableName) -> None:
+            evaluation = Evaluation(client, self._percolators, there[name], version, self._log.matches)
             outcomes[name] = (
-                evaluation.of_changes(Queries.of(changed), changes.get(name, ()))
+                evaluation.of_changes(self._read_queries(changed), changes.get(name, ()))
                 if name in current
-                else evaluation.of_everything(everything, self._log.matches.queries(name))
+                else evaluation.of_everything(everything)
             )
+
+        # without an outcome a table is not current: its matches stay, and the next batch matches it as a whole
+        self._tell(self._wall.collect(evaluate, matched))
         self._keep_refusals(client, queries.table, outcomes, changed, current)
         return outcomes
 
@@ -118,6 +126,20 @@ class PercolatorFollower:
         if lost := reached.current & there.keys() - current:
             self._log.store(reached.without(lost))
         return current
+
+    def _tell(self, failed: Stops) -> None:
+        """Tell of tables that could not be matched, once for each reason."""
+        self._remarks += [
+            PreconditionError(
+                f"{stop.what}; its matches stay as they are", "see the log; the next batch tries it again"
+            )
+            for name, stop in failed.items()
+            if self._failed.get(name) != stop.what
+        ]
+        self._failed = {name: stop.what for name, stop in failed.items()}
+
+    def _read_queries(self, texts: Mapping[Key, str | None]) -> Queries:
+        return Queries.of(texts, has_scripts=self._settings.queries.scripts)
 
     def _all_texts(self, client: OpenSearch, queries: Searchable) -> dict[Key, str | None]:
         column = self._settings.queries.column

@@ -1,16 +1,20 @@
 """The saved searches: read from rows, checked, and written as documents of a percolator index."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from cdc.columns.feed import FeedRows
 from cdc.columns.rows.documents import key_documents
+from cdc.core.containment import contain_errors
 from cdc.core.table import Table
 from cdc.sinks.opensearch.bulk import Operations, deletes, identities, puts
+from cdc.sinks.percolator import kinds
+from cdc.sinks.percolator.fields import name_fields, searched_fields
 from cdc.sinks.percolator.layout import OwnFields
 
 Key = str
@@ -30,15 +34,36 @@ class Queries:
     gone: Sequence[Key] = ()
 
     @classmethod
-    def of(cls, found: Texts) -> "Queries":
-        texts, refused = dict[Key, str](), dict[Key, str]()
-        for key, text in found.items():
-            if text is not None:
-                try:
-                    texts[key] = one_line(text)
-                except ValueError as error:
-                    refused[key] = str(error)
-        return cls(texts, refused, [key for key, text in found.items() if text is None])
+    def of(cls, found: Texts, *, has_scripts: bool = False) -> "Queries":
+        """Read what rows have: null is no query."""
+        there = {key: text for key, text in found.items() if text is not None}
+        texts, refused = _map_texts(there, lambda text: _checked(one_line(text), has_scripts=has_scripts))
+        return cls(texts, refused, [key for key in found if key not in there])
+
+    def for_table(self, table: Table) -> "Queries":
+        """The same for the rows of one table, whose fields stand in queries that name none."""
+        fields = searched_fields(table)
+        texts, refused = _map_texts(self.texts, lambda text: name_fields(text, fields))
+        return Queries(texts, {**self.refused, **refused}, self.gone)
+
+
+def _map_texts(texts: Mapping[Key, str], change: Callable[[str], str]) -> tuple[dict[Key, str], dict[Key, str]]:
+    """The changed texts; and those that could not be changed, whatever the error was, with the reason."""
+    changed, refused = dict[Key, str](), dict[Key, str]()
+    for key, text in texts.items():
+        with contain_errors(f"saved search {key}", partial(refused.__setitem__, key)):
+            try:
+                changed[key] = change(text)
+            except ValueError as error:
+                refused[key] = str(error)
+            except RecursionError:
+                refused[key] = "it is nested too deeply"
+    return changed, refused
+
+
+def _checked(text: str, *, has_scripts: bool) -> str:
+    kinds.check(json.loads(text), has_scripts=has_scripts)
+    return text
 
 
 def one_line(text: str) -> str:

@@ -1,15 +1,19 @@
 """Asks OpenSearch which queries match rows, and which rows match a query."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from opensearchpy import OpenSearch
-from opensearchpy.exceptions import RequestError
+from opensearchpy.exceptions import RequestError, TransportError
 
 from cdc.core.errors import UnreachableError
 from cdc.core.table import Table
-from cdc.sinks.opensearch.client import Cluster, find_failure, read_reason
+from cdc.sinks.opensearch.client import Cluster, describe_error, find_failure, read_reason
 from cdc.sinks.opensearch.layout import Searchable
 from cdc.sinks.percolator.layout import OwnFields
 from cdc.sinks.percolator.queries import Key
@@ -19,8 +23,15 @@ MOST_HITS: Final = 10_000
 """Of one answer: OpenSearch's default limit (index.max_result_window)."""
 KEEP_ALIVE: Final = "5m"
 MATCH_ALL: Final = '{"match_all":{}}'
+MATCH_NONE: Final = '{"match_none":{}}'
+MOST_SECONDS: Final = 50
+"""For which a node works at a search: less than the client waits, or a node would go on with what nobody waits for."""
+TRIES: Final = 3
+"""Times that a query has to fail while the node answers all others, until it is the query's fault."""
+FIRST_WAIT_SECONDS: Final = 1.0
 # or a shard that fails would only be missing, with status 200
-WHOLE: Final = {"allow_partial_search_results": "false"}
+WHOLE: Final = {"allow_partial_search_results": "false", "cancel_after_time_interval": f"{MOST_SECONDS}s"}
+_PATTERN: Final = re.compile(r"No field mapping can be found for the field with name \[([^\]]*\*[^\]]*)\]")
 SLOT: Final = "_percolator_document_slot"
 Hit = Mapping[str, Any]
 
@@ -55,12 +66,46 @@ def percolate(
         after = f',"search_after":{json.dumps(hits[-1]["sort"])}'
 
 
-def find_rows(client: OpenSearch, cluster: Cluster, rows: Searchable, query: str) -> set[Key]:
-    """Find the keys of all rows that match a query; raises QueryRefusedError."""
+def find_rows(client: OpenSearch, cluster: Cluster, rows: Searchable, query: str, most: int = sys.maxsize) -> set[Key]:
+    """Find the keys of all rows that match a query; raises QueryRefusedError, also for more than `most`."""
+
+    def ask() -> set[Key]:
+        found = set[Key]()
+        for hits in pages(client, rows.index, query, source=False):
+            found.update(_keys(client, rows, hits))
+            if len(found) > most:
+                raise too_many_rows(most)
+        return found
+
     try:
-        return {key for hits in pages(client, rows.index, query, source=False) for key in _keys(client, rows, hits)}
+        return ask_patiently(ask, lambda: [*pages(client, rows.index, MATCH_NONE, source=False)])
     except RequestError as error:
         raise refusal(cluster, error) from error
+
+
+def too_many_rows(most: int) -> QueryRefusedError:
+    return QueryRefusedError(f"the matches of all queries would be more than {most} (match_bytes), and it has the most")
+
+
+Answer = TypeVar("Answer")
+
+
+def ask_patiently(ask: Callable[[], Answer], probe: Callable[[], object]) -> Answer:
+    """Ask, and again after an error that may pass; raises QueryRefusedError when only this fails, TRIES times.
+
+    `probe` asks the same of no query: where that fails, too, it is the cluster's trouble, and its error is raised. An
+    error of status 400 is raised at once.
+    """
+    for number in range(TRIES):
+        try:
+            return ask()
+        except RequestError:
+            raise
+        except TransportError as error:
+            probe()
+            failed = error
+        time.sleep(FIRST_WAIT_SECONDS * number)
+    raise QueryRefusedError(f"OpenSearch answers all other queries, but not this one: {describe_error(failed)}")
 
 
 def refusal(cluster: Cluster, error: RequestError) -> Exception:
@@ -73,7 +118,10 @@ def describe(error: object) -> str:
     """Describe why a query is refused, with the reason within: on which field, say."""
     root = error.get("root_cause") if isinstance(error, dict) else None
     # of a search, the error itself only says that all shards have failed
-    return read_reason(root[0] if root else error)
+    reason = read_reason(root[0] if root else error)
+    if pattern := _PATTERN.search(reason):
+        return f"its text asks for fields by the pattern [{pattern[1]}]: name its fields, under `fields`"
+    return reason
 
 
 def all_rows(client: OpenSearch, rows: Searchable) -> Iterator[tuple[Key, Mapping[str, Any]]]:
@@ -118,18 +166,31 @@ def key_of(document: Mapping[str, Any], table: Table) -> Key:
 
 
 def find_failing(client: OpenSearch, index: str, own: OwnFields, documents: Sequence[str]) -> dict[Key, str]:
-    """Find the queries that fail at any of these documents, each with the reason."""
+    """Find the queries that fail at any of these documents, each with the reason.
+
+    Raises the error of a request with the same documents and no query, which is no query's fault.
+    """
+
+    def ask(some: Sequence[Key]) -> object:
+        return [*percolate(client, index, own, documents, among=some)]
+
+    ask([])
     found = pages(client, index, MATCH_ALL, source=True)
     keys: list[Key] = [hit["_source"][own.key] for hits in found for hit in hits]
     halves, failing = [keys[at : at + MOST_HITS] for at in range(0, len(keys), MOST_HITS)], dict[Key, str]()
     while halves:
         some = halves.pop()
         try:
-            [*percolate(client, index, own, documents, among=some)]
-        except RequestError as error:
-            if len(some) == 1:
-                body = error.info if isinstance(error.info, dict) else {}
-                failing[some[0]] = describe(body.get("error"))
-            else:
+            # alone: it may have failed since the node was busy with others
+            ask_patiently(partial(ask, some), lambda: ask([])) if len(some) == 1 else ask(some)
+        except QueryRefusedError as refused:
+            failing[some[0]] = str(refused)
+        except TransportError as error:
+            if len(some) > 1:
                 halves += [some[: len(some) // 2], some[len(some) // 2 :]]
+                continue
+            if not isinstance(error, RequestError):
+                raise
+            body = error.info if isinstance(error.info, dict) else {}
+            failing[some[0]] = describe(body.get("error"))
     return failing

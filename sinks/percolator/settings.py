@@ -15,6 +15,8 @@ class QueriesSettings(Settings):
     """The followed table or view with a query in each row, as `schema.table`; the row's key names its query."""
     column: str = Field(min_length=1)
     """Its column with the query: one of OpenSearch's as JSON, as text or jsonb. Null is no query."""
+    scripts: bool = False
+    """Whether queries may have scripts: who writes a row of this table then runs code in OpenSearch."""
 
 
 class PercolatorSettings(ClusterSettings):
@@ -28,6 +30,9 @@ class PercolatorSettings(ClusterSettings):
     """First part of every index's name; `<pipeline>-<follower>` where it is left out."""
     topic: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,200}$")
     """The topic of matches and ends of matches; `<log.prefix>.<follower>-matches` where it is left out."""
+    match_bytes: int = Field(default=512 * 1024 * 1024, ge=300)
+    """Memory for the matches that there are in one table, some 300 bytes each. Beyond it, the queries with the most
+    matches are refused."""
     documents_at_once: int = Field(default=500, ge=1)
     """Most rows in one request that matches them with the queries."""
 

@@ -1,19 +1,23 @@
 """The percolator on real servers, beyond random histories: events, refused queries, lost and foreign indexes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from cdc.columns.feed import FeedBatch, FeedRows
 from cdc.core.errors import PreconditionError, RefusedError
 from cdc.core.table import Column, Kind, Table, TableName
 from cdc.log.clients.topics import Admin
 from cdc.sinks.opensearch.client import open_client
 from cdc.sinks.opensearch.layout import Searchable
 from cdc.sinks.percolator import search
+from cdc.sinks.percolator.evaluation import Evaluation, Outcome
 from cdc.sinks.percolator.layout import OwnFields
+from cdc.sinks.percolator.queries import Queries
+from tests.contract.fed import changed
 from tests.servers.percolator.play import LISTINGS, SEARCHES, Scene, at, batch, listing, make_scene, saved, scene
 
 __all__ = ["make_scene", "scene"]
@@ -45,41 +49,34 @@ def test_a_query_is_matched_with_the_rows_that_are_there(scene: Scene) -> None:
     assert scene.told() == scene.present() == set()
 
 
-def test_a_refused_query_is_told_and_kept_and_the_others_go_on(scene: Scene, search_url: str) -> None:
-    refused: dict[int, Any] = {1: "{", 2: "[1]", 3: {"term": {"colour": "red"}}, 4: {"guess": {}}}
-    scene.apply(2, {(7,): listing(7)}, {**{(n,): saved(n, q) for n, q in refused.items()}, (5,): saved(5, ALL)})
-    assert scene.told() == {(5, 7)}
-    index = f"{scene.settings.prefix}-cdc.refused-queries"
-    told = sorted(scene.remarks())
-    for number, part, line in zip(refused, ("no JSON", "object", "colour", "guess"), told, strict=True):
-        assert line.startswith(f"public.saved_searches: the query where id = {number} is refused for rows of public")
-        assert part in line
-        assert line.endswith(f"→ correct it; index {index} has all that are refused")
-    assert scene.remarks() == []
-    assert refused_in(search_url, index) == {'{"id":1}', '{"id":2}', '{"id":3}', '{"id":4}'}
-    scene.apply(3, {(8,): listing(8)}, {(3,): saved(3, {"term": {"price": 5}}), (4,): None})
-    assert scene.told() == {(5, 7), (5, 8), (3, 7), (3, 8)}
-    assert refused_in(search_url, index) == {'{"id":1}', '{"id":2}'}
-    # one that was a query ends with its matches
-    scene.apply(4, {}, {(5,): saved(5, "no query")})
-    assert scene.told() == {(3, 7), (3, 8)}
+def test_a_table_that_cannot_be_matched_keeps_its_matches_and_the_others_go_on(
+    make_scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = make_scene(tables=["listings", "boats"])
+    scene.follower.prepare([LISTINGS, SEARCHES, BOATS])
+    for table in (LISTINGS, SEARCHES, BOATS):
+        scene.load(table, {})
+    scene.apply(1)
+    scene.apply(2, {(7,): listing(7)}, {(1,): saved(1, ALL), (2,): saved(2, {"term": {"sails": 2}})})
+    assert scene.told() == {(1, 7)}
+    look = Evaluation.of_changes
 
+    def fail(evaluation: Evaluation, queries: Queries, changes: Iterable[FeedRows]) -> Outcome:
+        if evaluation.rows.table.name == LISTINGS.name:
+            raise ValueError("what nobody has thought of")
+        return look(evaluation, queries, changes)
 
-def refused_in(url: str, index: str) -> set[str]:
-    found = httpx.get(f"{url}/{index}/_search", params={"size": 100}).raise_for_status().json()
-    return {hit["_source"]["query"] for hit in found["hits"]["hits"]}
-
-
-def test_a_query_that_fails_at_a_row_is_refused(scene: Scene) -> None:
-    failing = {"script": {"script": {"source": "10 / doc['price'].value > 3"}}}
-    scene.apply(2, {(7,): listing(7, price=2)}, {(1,): saved(1, failing), (2,): saved(2, ALL)})
-    assert scene.told() == {(1, 7), (2, 7)}
-    scene.apply(3, {(8,): listing(8, price=0)})
-    assert scene.told() == {(2, 7), (2, 8)}
+    with monkeypatch.context() as patched:
+        patched.setattr(Evaluation, "of_changes", fail)
+        news = {LISTINGS.name: changed(LISTINGS, {(7,): None, (8,): listing(8)})}
+        scene.follower.apply(FeedBatch({**news, BOATS.name: changed(BOATS, {(9,): {"id": 9, "sails": 2}})}), at(3))
+    assert scene.told() == {(1, 7), (1, 9), (2, 9)}
     [told] = scene.remarks()
-    assert told.startswith(
-        "public.saved_searches: the query where id = 1 is refused for rows of public.listings: it fails at a row: "
-    )
+    assert told.startswith("public.listings: an error that cdc does not know")
+    assert "ValueError: what nobody has thought of; its matches stay as they are → see the log" in told
+    scene.apply(4)
+    assert scene.told() == {(1, 8), (1, 9), (2, 9)}
+    assert scene.remarks() == []
 
 
 BOATS = Table(TableName("public", "boats"), (Column("id", Kind.INTEGER), Column("sails", Kind.INTEGER)), ("id",))

@@ -39,6 +39,20 @@ def test_the_differences_lead_to_what_is(
     assert {*there.queries(TABLE)} == {query for query, _ in after}
 
 
+def test_rows_that_match_as_before_end_with_their_query_only() -> None:
+    there = Matches(of({("a", "b"), ("c", "b"), ("d", "b")}))
+    found = Found({}, {"a": set(), "c": set(), "d": {"e"}}, same={"b"}, ended={"a"})
+    changes = [*there.changes(TABLE, found)]
+    assert changes == [
+        Change(Pair(TABLE, "a", "b"), begins=False),
+        Change(Pair(TABLE, "d", "e"), begins=True),
+    ]
+    for change in (*changes, *changes):
+        there.put(change)
+    assert there.count(TABLE) == 3
+    assert there.count(OTHER) == 0
+
+
 def test_a_pair_of_both_counts_as_the_row_has_it() -> None:
     found = Found({"row": {"query"}}, {"query": set()})
     assert [*Matches().changes(TABLE, found)] == [Change(Pair(TABLE, "query", "row"), begins=True)]
