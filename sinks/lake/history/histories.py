@@ -183,7 +183,10 @@ class Histories:
         name = table.table.name
         epochs = list_epochs(self._lake, name, self._cuts.last())
         is_over = stop is not None and stop.epoch >= len(epochs)
-        self._set_past(name, epochs if is_over else epochs[:-1])
+        ended = epochs if is_over else epochs[:-1]
+        self._set_past(name, ended)
+        lost = [f"{epoch.name}, which has ended, cannot be read: {epoch.why}" for epoch in ended if not epoch.opened]
+        self._notes += [f"{each} → put it back as it was" for each in lost]
         if is_over or not epochs:
             return None
         if epochs[-1].opened is None:

@@ -138,15 +138,19 @@ def test_no_moment_before_the_beginning_is_answered(lake: PlacedLake) -> None:
         TrackedLake(lake).as_of(4)
 
 
-def test_a_removed_end_of_an_old_epoch_is_found(lake: PlacedLake) -> None:
+def test_an_ended_epoch_that_was_put_back_is_told(lake: PlacedLake) -> None:
     tracked = TrackedLake(lake)
     tracked.put(1, ROWS[0])
-    tracked.copy_again(*_as_copy(NEW_EPOCH["text"]), 3)
-    log = tracked.lake.disk(history_name(NAME)) / "_delta_log"
-    newest = max(log.glob("*.json"))
+    shape, row = NEW_EPOCH["text"]
+    tracked.copy_again(shape, [row], 3)
+    newest = max((lake.disk(history_name(NAME)) / "_delta_log").glob("*.json"))
     assert '"add"' in newest.read_text()
     newest.unlink()
-    assert next(iter(tracked.epochs())).why.startswith("it was put back to version")
+    tracked.restart()
+    tracked.put(4, row)
+    assert tracked.said[-1].startswith("public.things_history, which has ended, cannot be read: it was put back to ver")
+    assert tracked.as_of(40)[1] == [row]
+    assert not tracked.follower.histories.stops(tracked.follower.tables.all())
 
 
 def test_a_history_not_kept_for_a_while_goes_on_with_a_gap(lake: PlacedLake) -> None:
@@ -188,7 +192,3 @@ def test_the_facts_are_read_without_the_configuration(lake: PlacedLake) -> None:
     facts = json.loads(log.snapshot.configuration[layout.HISTORY_PROPERTY])
     assert (facts["of"], facts["epoch"]) == (["public", "things"], 1)
     assert tracked.follower.histories.snapshots([NAME]).keys() == {history_name(NAME)}
-
-
-def _as_copy(shape: tuple[Table, Values]) -> tuple[Table, list[Values]]:
-    return shape[0], [shape[1]]
