@@ -5,13 +5,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.table import Table
+from cdc.sinks.lake.delta.damage import read_parts
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.history.facts import HistoryMoment
 from cdc.sinks.lake.history.rows import with_further
@@ -52,6 +52,9 @@ def live_keys(source: TableWriter) -> Iterator[pa.Table]:
 
 
 def _find_gone(history: TableWriter, source: TableWriter, spill: Path) -> Iterator[pa.Table]:
+    # only where a table is copied once more: verbs that open a lake start without it
+    import duckdb
+
     key = list(source.table.key)
     # of our own naming: nothing of the user's stands in the statement
     names = [f"k{number}" for number in range(len(key))]
@@ -85,7 +88,8 @@ def _stream(parts: Iterator[pa.Table], names: list[str]) -> pa.RecordBatchReader
 def _live_parts(writer: TableWriter, names: Iterable[str]) -> Iterator[pa.Table]:
     columns = [*names]
     for file in writer.snapshot.files.values():
-        yield from live_rows(writer.storage, Share(file), writer.table, columns)
+        parts = live_rows(writer.storage, Share(file), writer.table, columns)
+        yield from read_parts(parts, writer.table.name, file.path)
 
 
 def _with_copy(rows: pa.Table, kind: str, at: HistoryMoment, table: Table) -> pa.Table:

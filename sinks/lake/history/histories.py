@@ -3,7 +3,7 @@
 One wall of errors is around each: whatever happens to a history stops that one by name, and its table is followed on.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Final
 
 from cdc.columns.netting.batch import TableChanges
 from cdc.columns.netting.transactions import Ends
+from cdc.core.errors import TableLostError
 from cdc.core.position import BEFORE_LOG
 from cdc.core.table import TableName
 from cdc.sinks.lake import layout
@@ -63,14 +64,14 @@ class Histories:
     def add(self, table: CopiedTable, changes: TableChanges | None, ends: Ends, version: int) -> None:
         """Add the versions of a batch, if a history of the table is kept; `version`: the offset of its last END.
 
-        Call it before the table's own commit. Raises what the whole machine or store has for trouble, and RefusedError
-        when another process keeps the history.
+        Call it before the table's own commit. Raises what the whole machine or store has for trouble, RefusedError
+        when another process keeps the history, and TableLostError when the table itself is lost.
         """
         if not self.has(table.table.name):
             return
         # tables with a history are read by the driver
         assert changes is not None
-        with self._wall(table), table.writer.lock:
+        with self._wall(table, raises=_is_of_table), table.writer.lock:
             history = self._open(table, ends.last.committed_ms)
             if history is not None:
                 self._add(history, table.writer, TableVersions(changes.changes, changes.ranks, ends), version)
@@ -132,11 +133,14 @@ class Histories:
         return taken
 
     @contextmanager
-    def _wall(self, table: CopiedTable) -> Iterator[None]:
+    def _wall(
+        self, table: CopiedTable, raises: Callable[[Exception, TableName], bool] = lambda error, name: False
+    ) -> Iterator[None]:
+        """Stop the history by whatever happens to it; `raises`: what else goes to the caller."""
         try:
             yield
         except Exception as error:
-            if not is_own_trouble(error):
+            if not is_own_trouble(error) or raises(error, table.table.name):
                 raise
             self._stop(table, error)
 
@@ -257,3 +261,8 @@ class Histories:
 
     def _move_to(self, history: KeptHistory, offset: int) -> TxnUpdate:
         return TxnUpdate(self._lake.app_id, history.writer.snapshot.transactions.get(self._lake.app_id), offset)
+
+
+def _is_of_table(error: Exception, name: TableName) -> bool:
+    """Is it the table that is lost, not its history? Then it is stopped and copied again, and its history goes on."""
+    return isinstance(error, TableLostError) and error.what.startswith(f"{name}: ")

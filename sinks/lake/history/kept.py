@@ -17,6 +17,7 @@ from cdc.columns.values.arrow_types import arrow_schema, conform
 from cdc.core.position import Lsn
 from cdc.core.table import Table
 from cdc.sinks.lake.delta import data_files
+from cdc.sinks.lake.delta.damage import read_parts
 from cdc.sinks.lake.delta.scan import Share, live_rows
 from cdc.sinks.lake.delta.snapshot import DataFile, TxnUpdate
 from cdc.sinks.lake.history.chain import digest_batch, extend
@@ -61,7 +62,8 @@ def find_end(writer: TableWriter, after: HistoryEnd) -> HistoryEnd:
     """Where a history ends, by its rows; `after`: where the epoch before ended, if it has none."""
     end = after
     for file in _newest_files(writer):
-        for part in live_rows(writer.storage, Share(file), writer.table, [SEQUENCE, BATCH, CHAIN, LSN, COMMITTED_AT]):
+        parts = live_rows(writer.storage, Share(file), writer.table, [SEQUENCE, BATCH, CHAIN, LSN, COMMITTED_AT])
+        for part in read_parts(parts, writer.table.name, file.path):
             last = pc.max(part[SEQUENCE]).as_py()
             if last is not None and last > end.sequence:
                 end = _to_end(part.slice(pc.index(part[SEQUENCE], last).as_py(), 1).to_pylist()[0])

@@ -130,6 +130,21 @@ def test_the_trouble_of_all_is_no_stop(lake: PlacedLake, error: Exception) -> No
     assert tracked.as_of(10)[1][0] == TEXT
 
 
+def test_a_lost_table_is_not_its_historys_trouble(lake: PlacedLake) -> None:
+    tracked = TrackedLake(lake)
+    for path in tracked.follower.tables.all()[NAME].writer.snapshot.files:
+        (lake.disk(NAME) / path).unlink()
+    # the history needs the keys that the table has
+    tracked.truncate(1)
+    [stop] = tracked.follower.tables.stops()
+    assert (stop.name, stop.copy) == (NAME, True)
+    assert not tracked.said
+    tracked.copy_again(THINGS, [TEXT], 4)
+    assert [epoch.number for epoch in tracked.epochs()] == [1]
+    assert tracked.as_of(40)[1] == [TEXT]
+    assert not tracked.follower.histories.stops(tracked.follower.tables.all())
+
+
 ODD: dict[str, tuple[Table, str]] = {
     "no key": (Table(NAME, THINGS.columns, ()), "it has no key"),
     "a name of ours": (Table(NAME, (*THINGS.columns, Column("_LSN", Kind.BIGINT)), ("id",)), "it has a column _LSN"),
